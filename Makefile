@@ -1,0 +1,49 @@
+# `make demo` and `make test` need only Python >= 3.10 (with venv) and make; each sets up .venv once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint slow benchmarks clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s%s\n", $$1, $$2 }'
+
+demo: $(READY) ## train on real data, log to MLflow, print what was found
+	@$(BIN)/ens-plugin demo
+
+test: lint ## format, lint, types, import layers, tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+lint: $(READY) ## the same without the tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: $(READY) ## the repeated and large tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+
+benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmarks/RESULTS.md (long)
+	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.intervals
+	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.memory
+
+clean: ## remove the environment, builds and caches
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@command -v $(PYTHON) > /dev/null || { \
+	  echo "No $(PYTHON) found. Install Python 3.10 or newer, or name yours: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "$(PYTHON) is $$($(PYTHON) --version 2>&1), which is too old: Python 3.10 or newer is needed." >&2; \
+	  echo "Name another one: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Setting up $(VENV) (once; a few minutes)"; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
