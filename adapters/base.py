@@ -1,0 +1,259 @@
+"""The adapter contract and the registry of adapters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from itertools import chain
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import InputError, UnsupportedModelError
+
+__all__ = [
+    "Aggregation",
+    "EnsembleAdapter",
+    "OutputKind",
+    "Provenance",
+    "draw_bags",
+    "find_adapter",
+    "register_adapter",
+]
+
+Aggregation = Literal["vote", "mean_proba", "mean_score", "mean"]
+OutputKind = Literal["labels", "probabilities", "scores", "values"]
+Provenance = Literal["recorded", "proved", "given"]
+
+DRAWN_TOGETHER = 16
+
+
+class EnsembleAdapter(ABC):
+    """What ens_plugin needs to know about one kind of trained ensemble.
+
+    To support another library, subclass this, implement the abstract members and call
+    :func:`ens_plugin.register_adapter`.  An adapter never guesses: what it cannot know or prove
+    raises an error of :mod:`ens_plugin.errors` that says what was found and what to do instead.
+    It never modifies the model.
+
+    Class attributes
+    ----------------
+    library : str
+        Import name of the model library, ``"sklearn"`` for example.
+    supported_versions : str
+        Version specifier of the library releases this adapter is tested with.
+
+    Instance attributes, set by ``__init__``
+    ----------------------------------------
+    model : object
+        The fitted ensemble, wrappers removed.
+    task : {"classification", "regression"}
+    classes : ndarray of shape (n_labels,) or None
+        The labels, in the order of the outputs' label axis; None for regression.
+    n_members : int
+    aggregation : {"vote", "mean_proba", "mean_score", "mean"}
+        How the model's own ``predict`` combines its members.
+    output_kind : {"labels", "probabilities", "scores", "values"}
+        What :meth:`outputs` returns.  ``"labels"`` is allowed under ``"mean_proba"`` where every
+        member gives one label probability 1 to every row it can meet: vote and mean are then the
+        same rule.
+    bags_are : {"recorded", "proved", "given"}
+        How the bags are known: the library stores them (or the seeds they are drawn from);
+        recomputed and checked against the trained members' own counts; given by the user.
+
+    Raises
+    ------
+    NotFittedError
+        From ``__init__``, if the model has not been fitted.
+    UnsupportedModelError
+        From ``__init__``, if this form of the model is not covered (several outputs, for example).
+    """
+
+    library: ClassVar[str]
+    supported_versions: ClassVar[str]
+
+    model: Any
+    task: Literal["classification", "regression"]
+    classes: NDArray[Any] | None
+    n_members: int
+    aggregation: Aggregation
+    output_kind: OutputKind
+    bags_are: Provenance
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` belongs to this adapter; must not raise."""
+
+    @abstractmethod
+    def __init__(self, model: Any) -> None: ...
+
+    @abstractmethod
+    def prepare(self, X: Any) -> Any:
+        """Return X as the library's own ``predict`` would feed it to the members, made once.
+
+        The result is sliced by rows (``prepared[slice]``, ``prepared[indices]``) and has ``.shape``.
+
+        Raises
+        ------
+        DataMismatchError
+            If the columns are not the ones the model was trained on.
+        """
+
+    @abstractmethod
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        """Outputs of one member for the prepared rows `features`.
+
+        Returns
+        -------
+        ndarray
+            By `output_kind`: label codes into `classes`, integer, shape (n_rows,); probabilities
+            or raw scores, float64, shape (n_rows, n_labels) (raw scores of two labels may have
+            shape (n_rows,): the score of ``classes[1]``); values, float64, shape (n_rows,).
+        """
+
+    def outputs(self, features: Any, wanted: NDArray[np.bool_] | None) -> NDArray[Any]:
+        """Outputs of all members for one block of prepared rows.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        wanted : ndarray of bool, shape (n_members, n_rows), or None for all
+            Cells that will be read.  The others may hold anything finite.
+
+        Returns
+        -------
+        ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+        """
+        n_rows = features.shape[0]
+        outputs: NDArray[Any] | None = None
+        for member in range(self.n_members):
+            rows = slice(None) if wanted is None else np.flatnonzero(wanted[member])
+            values = self.member_outputs(member, _take_rows(features, rows))
+            if outputs is None:
+                outputs = np.zeros((self.n_members, n_rows, *values.shape[1:]), dtype=values.dtype)
+            outputs[member, rows] = values
+        assert outputs is not None
+        return outputs
+
+    @abstractmethod
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Which training rows each member saw, drawn once per member and packed.
+
+        Parameters
+        ----------
+        X : the training rows as the user gave them, in training order
+        features : the same rows, prepared
+        y : array-like of shape (n_rows,) or None
+            Training target, where a check needs it.
+
+        Raises
+        ------
+        BagError
+            If the bags cannot be known (no bootstrap, for example).
+        DataMismatchError
+            If these are not the training rows, in training order, as far as can be told.
+        """
+
+    def stored_oob_outputs(self) -> NDArray[Any] | None:
+        """Mean out-of-bag outputs that the library stored at training, in training order, or None.
+
+        Shape (n_rows, n_labels) or (n_rows,); rows without out-of-bag members may hold anything.
+        """
+        return None
+
+    def distributions(self) -> tuple[str, ...]:
+        """Names of the installed distributions whose versions a report should state."""
+        return ()
+
+    def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn a mean member output into what a user's metric expects; the identity by default."""
+        return mean_output
+
+
+def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> Bags:
+    """Draw and pack the bags of all members, in as many threads as joblib's context grants.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(member)`` returns the rows that a member was trained on; called from several threads.
+    n_members, n_rows : int
+    """
+    starts = range(0, n_members, DRAWN_TOGETHER)
+    chunks = [range(start, min(start + DRAWN_TOGETHER, n_members)) for start in starts]
+    return Bags.stack(
+        Parallel(require="sharedmem")(delayed(Bags.from_indices)(map(draw, chunk), n_rows) for chunk in chunks)
+    )
+
+
+def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:
+    """Prepared rows by position; on arrays, take is three times as fast as an index."""
+    if isinstance(features, np.ndarray) and not isinstance(rows, slice):
+        return features.take(rows, axis=0)
+    return features[rows]
+
+
+_BUILT_IN: tuple[tuple[str, str, str], ...] = (
+    ("ens_plugin", "ens_plugin.adapters.custom", "CustomAdapter"),
+    ("sklearn", "ens_plugin.adapters.sklearn_forest", "SklearnForestAdapter"),
+    ("sklearn", "ens_plugin.adapters.sklearn_bagging", "SklearnBaggingAdapter"),
+)
+_registered: list[type[EnsembleAdapter]] = []
+
+AdapterClass = TypeVar("AdapterClass", bound=type[EnsembleAdapter])
+
+
+def register_adapter(cls: AdapterClass) -> AdapterClass:
+    """Add an adapter for another library; usable as a class decorator.
+
+    Adapters registered last are asked first, before the built-in ones.
+
+    Parameters
+    ----------
+    cls : subclass of EnsembleAdapter
+
+    Raises
+    ------
+    InputError
+        If `cls` is not a concrete subclass of EnsembleAdapter.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
+        raise InputError(f"register_adapter expects a subclass of EnsembleAdapter, got {cls!r}; subclass it first.")
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise InputError(
+            f"{cls.__name__} does not implement {', '.join(missing)}; implement them before registering it."
+        )
+    if cls not in _registered:
+        _registered.insert(0, cls)
+    return cls
+
+
+def find_adapter(model: object) -> EnsembleAdapter:
+    """Return the adapter of a fitted, unwrapped ensemble.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If no adapter accepts the model.
+    """
+    for cls in chain(_registered, _built_in_candidates(model)):
+        if cls.accepts(model):
+            return cls(model)
+    raise UnsupportedModelError(
+        f"No adapter accepts a {type(model).__module__}.{type(model).__name__}. Supported are scikit-learn's "
+        "RandomForest*, ExtraTrees* and Bagging* (also inside a Pipeline or a search). For any other ensemble pass "
+        "ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with ens_plugin.register_adapter."
+    )
+
+
+def _built_in_candidates(model: object) -> Iterator[type[EnsembleAdapter]]:
+    libraries = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    for library, module, name in _BUILT_IN:
+        if library in libraries:
+            yield getattr(import_module(module), name)

@@ -1,0 +1,54 @@
+"""Labels as positions among a model's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.errors import DataMismatchError, InputError
+
+__all__ = ["code_dtype", "label_codes", "shortened"]
+
+
+def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> NDArray[np.intp]:
+    """Return the position of every label in `classes`, in the shape of `labels`.
+
+    Raises
+    ------
+    DataMismatchError
+        If a label is not among `classes`.
+    InputError
+        If the labels cannot be compared with each other.
+
+    Examples
+    --------
+    >>> label_codes(["b", "a", "b"], np.array(["a", "b"])).tolist()
+    [1, 0, 1]
+    """
+    array = np.asarray(labels)
+    try:
+        found, codes = np.unique(array, return_inverse=True)
+    except TypeError as error:
+        raise InputError(f"{name} mixes labels that cannot be compared ({error}); use labels of one type.") from error
+    position = {label: code for code, label in enumerate(classes.tolist())}
+    unknown = [label for label in found.tolist() if label not in position]
+    if unknown:
+        raise DataMismatchError(
+            f"{name} holds labels that are not among the model's: {shortened(unknown)}; the model's are "
+            f"{shortened(list(position))}. Pass the labels the model was trained on."
+        )
+    return np.array([position[label] for label in found.tolist()], dtype=np.intp)[codes].reshape(array.shape)
+
+
+def code_dtype(n_labels: int) -> type[np.uint8] | type[np.uint16]:
+    """Smallest unsigned integer that can number `n_labels` labels."""
+    return np.uint8 if n_labels <= 256 else np.uint16
+
+
+def shortened(items: Sequence[Any], shown: int = 5) -> str:
+    """Return the first items as text, and how many there are besides."""
+    text = ", ".join(repr(item) for item in items[:shown])
+    return text + (f" and {len(items) - shown} more" if len(items) > shown else "")

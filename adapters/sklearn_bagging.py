@@ -1,0 +1,188 @@
+"""Bagging meta-estimators of scikit-learn, over any base estimator."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+
+from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.labels import code_dtype
+from ens_plugin.adapters.sklearn_data import (
+    check_fitted,
+    check_learner,
+    check_row_count,
+    prepare_rows,
+    training_target,
+)
+from ens_plugin.adapters.sklearn_trees import (
+    check_growth,
+    checked_members,
+    growth_is_known,
+    leaf_labels,
+    leaf_outputs,
+    leaves_are_pure,
+)
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import BagError, UnsupportedModelError
+
+__all__ = ["SklearnBaggingAdapter"]
+
+_ENSEMBLES = (BaggingClassifier, BaggingRegressor)
+_TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
+
+
+class SklearnBaggingAdapter(EnsembleAdapter):
+    """scikit-learn's BaggingClassifier and BaggingRegressor, with one output.
+
+    Members that have ``predict_proba`` are averaged, others vote, as scikit-learn does it.  Members
+    trained on some of the columns are given those; labels a member never saw get probability 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import BaggingClassifier
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X, y = np.arange(8.0)[:, None], np.array(list("aaaabbbb"))
+    >>> model = BaggingClassifier(KNeighborsClassifier(1), n_estimators=5, random_state=0).fit(X, y)
+    >>> adapter = SklearnBaggingAdapter(model)
+    >>> adapter.aggregation, adapter.outputs(adapter.prepare(X), None).shape
+    ('mean_proba', (5, 8, 2))
+    """
+
+    library: ClassVar[str] = "sklearn"
+    supported_versions: ClassVar[str] = ">=1.4,<1.10"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is one of the two, or a subclass of one."""
+        return isinstance(model, _ENSEMBLES)
+
+    def __init__(self, model: Any) -> None:
+        check_fitted(model)
+        check_learner(model, _ENSEMBLES)
+        n_outputs = max(getattr(member, "n_outputs_", 1) for member in model.estimators_)
+        if n_outputs > 1:
+            raise _several_outputs(model, n_outputs)
+        self.model = model
+        self.n_members = len(model.estimators_)
+        self.bags_are = "recorded"
+        self._columns = [_column_choice(columns, model.n_features_in_) for columns in model.estimators_features_]
+        self._are_trees = all(type(member) in _TREES for member in model.estimators_)
+        if isinstance(model, BaggingClassifier):
+            self.task, self.classes = "classification", model.classes_
+            self._describe_classifier()
+        else:
+            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
+
+    def _describe_classifier(self) -> None:
+        members = self.model.estimators_
+        if all(hasattr(member, "predict_proba") for member in members):
+            self.aggregation = "mean_proba"
+            pure = self._are_trees and leaves_are_pure(members, len(self.model.classes_))
+            self.output_kind = "labels" if pure else "probabilities"
+        else:
+            self.aggregation, self.output_kind = "vote", "labels"
+
+    def prepare(self, X: Any) -> Any:
+        """Return X as an array or CSR matrix; float32 where every member is a tree."""
+        return prepare_rows(self.model, X, np.float32 if self._are_trees else None)
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of one member for the prepared rows."""
+        estimator, rows = self.model.estimators_[member], self._member_rows(member, features)
+        if self.output_kind == "values":
+            return self._values(estimator, rows)
+        if self.output_kind == "probabilities":
+            return self._probabilities(estimator, rows)
+        if self._are_trees:
+            return leaf_labels(estimator, rows)
+        return np.asarray(estimator.predict(rows), dtype=code_dtype(len(self.model.classes_)))
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the rows each member drew, after checking trees, where the members are, against these very rows."""
+        n_rows = features.shape[0]
+        self._check_recorded(n_rows)
+        check_row_count(self.model, n_rows)
+        target = training_target(y, self.classes, n_rows)
+        if self._are_trees and growth_is_known(features):
+            for member in checked_members(self.n_members):
+                rows = self._member_rows(member, features)
+                check_growth(self.model.estimators_[member], rows, self._draw(member), target, member)
+        return draw_bags(self._draw, self.n_members, n_rows)
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name scikit-learn's distribution."""
+        return ("scikit-learn",)
+
+    def stored_oob_outputs(self) -> NDArray[np.float64] | None:
+        """Mean out-of-bag outputs the model stored when fitted with ``oob_score``, or None.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels), each row summing to 1, or (n_rows,), or None
+        """
+        return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
+
+    def _member_rows(self, member: int, features: Any) -> Any:
+        columns = self._columns[member]
+        return features if columns is None else features[:, columns]
+
+    def _values(self, estimator: Any, rows: Any) -> NDArray[np.float64]:
+        if self._are_trees:
+            return leaf_outputs(estimator, rows)[:, 0]
+        values = np.asarray(estimator.predict(rows), dtype=np.float64)
+        if values.ndim != 1:
+            raise _several_outputs(self.model, values.shape[1])
+        return values
+
+    def _probabilities(self, estimator: Any, rows: Any) -> NDArray[np.float64]:
+        if self._are_trees:
+            seen = leaf_outputs(estimator, rows)
+        else:
+            seen = np.asarray(estimator.predict_proba(rows), dtype=np.float64)
+        if seen.shape[1] == len(self.model.classes_):
+            return seen
+        probabilities = np.zeros((len(seen), len(self.model.classes_)))
+        probabilities[:, estimator.classes_] = seen
+        return probabilities
+
+    def _check_recorded(self, n_rows: int) -> None:
+        name = type(self.model).__name__
+        recorded = len(self.model._seeds)
+        if recorded != self.n_members:
+            raise BagError(
+                f"This {name} has {self.n_members} members, but scikit-learn kept the seeds of the last {recorded} "
+                "only, because members were added with warm_start. Refit all members in one call of fit, or pass "
+                'data="holdout" with rows '
+                "the model never saw."
+            )
+        drawn = self._draw(0)
+        if not self.model.bootstrap and len(drawn) >= n_rows:
+            raise BagError(
+                f"This {name} was trained with bootstrap=False on samples of all {len(drawn)} rows, so no row is out "
+                'of bag. Pass data="holdout" with rows the model never saw, or refit with bootstrap=True or a '
+                "smaller max_samples."
+            )
+
+    def _draw(self, member: int) -> NDArray[np.integer[Any]]:
+        """Return the rows one member drew: those of all members at once take 8 bytes per row and member."""
+        one_member = copy(self.model)
+        # The public estimators_samples_ redraws from these seeds, every member's at once.
+        one_member._seeds = self.model._seeds[member : member + 1]
+        return np.asarray(one_member.estimators_samples_[0])
+
+
+def _column_choice(columns: NDArray[np.integer[Any]], n_features: int) -> NDArray[np.integer[Any]] | None:
+    return None if np.array_equal(columns, np.arange(n_features)) else columns
+
+
+def _several_outputs(model: Any, n_outputs: int) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"This {type(model).__name__} predicts {n_outputs} outputs; ens_plugin covers one. Fit one model per output "
+        "and analyze each."
+    )

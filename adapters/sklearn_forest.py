@@ -1,0 +1,135 @@
+"""Random forests and extremely randomised trees of scikit-learn."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.sklearn_data import (
+    check_fitted,
+    check_learner,
+    check_row_count,
+    prepare_rows,
+    training_target,
+)
+from ens_plugin.adapters.sklearn_trees import (
+    check_growth,
+    checked_members,
+    growth_is_known,
+    leaf_labels,
+    leaf_outputs,
+    leaves_are_pure,
+)
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import BagError, UnsupportedModelError
+
+__all__ = ["SklearnForestAdapter"]
+
+_CLASSIFIERS = (RandomForestClassifier, ExtraTreesClassifier)
+_FORESTS = (*_CLASSIFIERS, RandomForestRegressor, ExtraTreesRegressor)
+
+
+class SklearnForestAdapter(EnsembleAdapter):
+    """scikit-learn's RandomForest* and ExtraTrees*, with one output.
+
+    Members vote with their leaf's label where every leaf is pure, else with its probabilities;
+    either way the mean is scikit-learn's own ``oob_decision_function_``, to the bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = np.arange(8.0)[:, None], np.arange(8.0)
+    >>> adapter = SklearnForestAdapter(RandomForestRegressor(n_estimators=5, random_state=0).fit(X, y))
+    >>> features = adapter.prepare(X)
+    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, y).in_bag().shape
+    ((5, 8), (5, 8))
+    """
+
+    library: ClassVar[str] = "sklearn"
+    supported_versions: ClassVar[str] = ">=1.4,<1.10"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is one of the four forests, or a subclass of one."""
+        return isinstance(model, _FORESTS)
+
+    def __init__(self, model: Any) -> None:
+        check_fitted(model)
+        check_learner(model, _FORESTS)
+        if model.n_outputs_ > 1:
+            raise UnsupportedModelError(
+                f"This {type(model).__name__} predicts {model.n_outputs_} outputs; ens_plugin covers one. Fit one "
+                "model per output and analyze each."
+            )
+        self.model = model
+        self.n_members = len(model.estimators_)
+        self.bags_are = "recorded"
+        if isinstance(model, _CLASSIFIERS):
+            self.task, self.aggregation, self.classes = "classification", "mean_proba", model.classes_
+            pure = leaves_are_pure(model.estimators_, len(model.classes_))
+            self.output_kind = "labels" if pure else "probabilities"
+        else:
+            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
+
+    def prepare(self, X: Any) -> Any:
+        """Return X as float32, the type the trees compare with their thresholds."""
+        return prepare_rows(self.model, X, np.float32)
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of one tree for the prepared rows."""
+        tree = self.model.estimators_[member]
+        if self.output_kind == "labels":
+            return leaf_labels(tree, features)
+        outputs = leaf_outputs(tree, features)
+        return outputs if self.output_kind == "probabilities" else outputs[:, 0]
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the rows each tree drew, after checking three trees against these very rows."""
+        self._check_bootstrap()
+        check_row_count(self.model, features.shape[0])
+        self._check_rows(features, y)
+        return draw_bags(self._draw, self.n_members, features.shape[0])
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name scikit-learn's distribution."""
+        return ("scikit-learn",)
+
+    def stored_oob_outputs(self) -> NDArray[np.float64] | None:
+        """Mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels) or (n_rows,), or None
+        """
+        return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
+
+    def _check_bootstrap(self) -> None:
+        if not self.model.bootstrap:
+            raise BagError(
+                f"This {type(self.model).__name__} was trained without bootstrap: every tree saw every row, so no "
+                'row is out of bag. Pass data="holdout" with rows the model never saw, or refit with bootstrap=True.'
+            )
+
+    def _check_rows(self, features: Any, y: ArrayLike | None) -> None:
+        target = training_target(y, self.classes, features.shape[0])
+        if not growth_is_known(features):
+            return
+        for member in checked_members(self.n_members):
+            check_growth(self.model.estimators_[member], features, self._draw(member), target, member)
+
+    def _draw(self, member: int) -> NDArray[np.integer[Any]]:
+        """Return the rows one member drew: those of all members at once take 4 bytes per row and tree."""
+        one_tree = copy(self.model)
+        one_tree.estimators_ = [self.model.estimators_[member]]
+        return np.asarray(one_tree.estimators_samples_[0])

@@ -1,0 +1,115 @@
+"""Fitted scikit-learn trees: what their leaves say, and whether given rows are the ones they grew on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.labels import code_dtype
+from ens_plugin.errors import DataMismatchError
+
+__all__ = ["check_growth", "checked_members", "growth_is_known", "leaf_labels", "leaf_outputs", "leaves_are_pure"]
+
+
+def leaves_are_pure(trees: Iterable[Any], n_labels: int) -> bool:
+    """Tell whether every leaf of every tree gives one of `n_labels` labels probability 1, to the bit."""
+    return all(_is_pure(tree.tree_, n_labels) for tree in trees)
+
+
+def _is_pure(tree: Any, n_labels: int) -> bool:
+    # Inner nodes are mixed, so every exact 1 in the table belongs to a leaf, and no row holds two.
+    value = tree.value
+    return bool(value.shape[2] == n_labels and np.count_nonzero(value == 1.0) == tree.n_leaves)
+
+
+def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
+    """Return what the leaves reached by the rows hold: probabilities (n_rows, n_labels) or values (n_rows, 1)."""
+    return np.asarray(tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0))
+
+
+def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
+    leaves = tree.apply(features, check_input=False)
+    value = tree.tree_.value[:, 0, :]
+    dtype = code_dtype(value.shape[1])
+    if value.shape[1] == 2:
+        return np.asarray(value[:, 1].take(leaves).astype(dtype))
+    return np.asarray(value.take(leaves, axis=0).argmax(axis=1).astype(dtype))
+
+
+def checked_members(n_members: int) -> list[int]:
+    """First, middle and last: rows that changed between calls of fit (warm_start) show in one of them."""
+    return sorted({0, n_members // 2, n_members - 1})
+
+
+def growth_is_known(features: Any) -> bool:
+    """Tell whether trees route these rows, if they grew on them, now as they did then.
+
+    Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
+    (scikit-learn pull request 32351).
+    """
+    release = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+    return release >= (1, 8) or not np.isnan(features.sum(dtype=np.float64))
+
+
+def check_growth(
+    tree: Any, features: Any, drawn: NDArray[np.integer[Any]], target: NDArray[Any] | None, member: int
+) -> None:
+    """Raise DataMismatchError unless `tree` can have been grown on the rows it is said to have drawn.
+
+    The drawn rows must fall into the leaves as often as the tree counted at training; and every
+    leaf's value must be one that the targets of its rows can give.
+
+    Parameters
+    ----------
+    tree : fitted DecisionTree* or ExtraTree*
+    features : float32 array or CSR matrix of shape (n_rows, n_features)
+        What the tree's own ``apply`` takes.
+    drawn : ndarray of int, shape (n_drawn,)
+        Rows the member drew, repeated or not.
+    target : ndarray of shape (n_rows,) or None
+        Label codes (classification) or values (regression).
+    member : int
+        Position of the tree, for the message.
+    """
+    in_bag = np.flatnonzero(np.bincount(drawn))
+    leaves = tree.apply(features[in_bag], check_input=False)
+    nodes = tree.tree_
+    counts = np.bincount(leaves, minlength=nodes.node_count)
+    is_leaf = nodes.children_left == -1
+    # Rows of weight zero are drawn but not counted (scikit-learn before 1.9), so a count may fall short.
+    excess = is_leaf & (nodes.n_node_samples > counts)
+    if excess.any():
+        raise DataMismatchError(
+            f"These are not the rows the model was trained on: in {np.count_nonzero(excess)} of {nodes.n_leaves} "
+            f"leaves of tree {member}, fewer rows of X arrive than the tree counted at training. X and y must be the "
+            'exact training rows in training order; for rows the model never saw pass data="holdout".'
+        )
+    if target is None or getattr(tree, "monotonic_cst", None) is not None:
+        return
+    complete = nodes.n_node_samples == counts
+    kept = complete[leaves]
+    impossible = _impossible_leaves(tree, leaves[kept], target[in_bag[kept]])
+    if impossible:
+        raise DataMismatchError(
+            f"y is not the target the model was trained on: {impossible} of {nodes.n_leaves} leaves of tree {member} "
+            "hold a value that y of the rows in them cannot give. X and y must be the exact training rows in "
+            'training order; for rows the model never saw pass data="holdout".'
+        )
+
+
+def _impossible_leaves(tree: Any, leaves: NDArray[np.intp], target: NDArray[Any]) -> int:
+    value = tree.tree_.value[:, 0, :]
+    if hasattr(tree, "classes_"):
+        return int(np.unique(leaves[value[leaves, target] == 0]).size)
+    order = np.argsort(leaves, kind="stable")
+    sorted_leaves, sorted_target = leaves[order], target[order]
+    nodes, starts = np.unique(sorted_leaves, return_index=True)
+    lowest, highest = np.minimum.reduceat(sorted_target, starts), np.maximum.reduceat(sorted_target, starts)
+    slack = 1e-6 * np.maximum(np.abs(lowest), np.abs(highest))
+    inside = (value[nodes, 0] >= lowest - slack) & (value[nodes, 0] <= highest + slack)
+    return int(np.count_nonzero(~inside))

@@ -1,0 +1,118 @@
+"""Take a trained ensemble out of what it is wrapped in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
+
+__all__ = ["unwrap"]
+
+
+def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the ensemble inside pipelines, searches and MLflow's pyfunc, and X as it would reach it.
+
+    Parameters
+    ----------
+    model : object
+        Anything; what is not a wrapper is returned as it is.
+    X : array-like, DataFrame or None
+        Rows as the wrapper takes them.  A pipeline's earlier steps transform them as its ``predict``
+        does: where a step's ``fit_transform`` gives other values than its ``transform`` (a
+        cross-fitted target encoder, for example), these are not the rows the ensemble was trained on.
+
+    Returns
+    -------
+    model : object
+    X : array-like, DataFrame or None
+
+    Raises
+    ------
+    NotFittedError
+        If a wrapper has not been fitted, or a search was fitted with ``refit=False``.
+    UnsupportedModelError
+        If an earlier step of a pipeline has no ``transform`` (a resampler, for example), or a pyfunc
+        does not give its model.
+    DataMismatchError
+        If an earlier step of a pipeline refuses `X`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.array([[0.0], [2.0]])
+    >>> pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(n_estimators=2)).fit(X, [0.0, 1.0])
+    >>> forest, scaled = unwrap(pipeline, X)
+    >>> type(forest).__name__, scaled.tolist()
+    ('RandomForestRegressor', [[-1.0], [1.0]])
+    """
+    if _is_pyfunc(model):
+        return unwrap(_raw_model(model), X)
+    if _is_search(model):
+        return unwrap(_best_estimator(model), X)
+    if _is_pipeline(model):
+        return unwrap(model[-1], _transformed(model, X))
+    return model, X
+
+
+def _is_pyfunc(model: Any) -> bool:
+    return type(model).__module__.startswith("mlflow.pyfunc") and hasattr(model, "get_raw_model")
+
+
+def _is_search(model: Any) -> bool:
+    # The base class of scikit-learn's searches is private; other libraries derive theirs from it.
+    return hasattr(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
+
+
+def _is_pipeline(model: Any) -> bool:
+    module = sys.modules.get("sklearn.pipeline")
+    return module is not None and isinstance(model, module.Pipeline)
+
+
+def _raw_model(model: Any) -> Any:
+    try:
+        return model.get_raw_model()
+    except (AttributeError, NotImplementedError) as error:
+        raise UnsupportedModelError(
+            "This MLflow pyfunc model does not give the model inside it; load it with its own flavour instead, for "
+            "example mlflow.sklearn.load_model(uri)."
+        ) from error
+
+
+def _best_estimator(search: Any) -> Any:
+    if hasattr(search, "best_estimator_"):
+        return search.best_estimator_
+    name = type(search).__name__
+    if hasattr(search, "cv_results_"):
+        raise NotFittedError(
+            f"This {name} was fitted with refit=False, so it holds no model trained on all rows; fit it with "
+            "refit=True, or fit its estimator with best_params_."
+        )
+    raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.")
+
+
+def _transformed(pipeline: Any, X: Any) -> Any:
+    steps = pipeline.steps[:-1]
+    for name, step in steps:
+        if step is not None and step != "passthrough" and not hasattr(step, "transform"):
+            raise UnsupportedModelError(
+                f"Step {name!r} of the pipeline, a {type(step).__name__}, has no transform, so the rows its ensemble "
+                "was trained on are not known. Pass the ensemble itself with the rows it was fitted on."
+            )
+    if not steps:
+        return X
+    from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+    try:
+        return pipeline[:-1].transform(X)
+    except SklearnNotFittedError as error:
+        raise NotFittedError(
+            f"This {type(pipeline).__name__} has not been fitted; call its fit(X, y) first."
+        ) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataMismatchError(
+            f"The steps before the ensemble refuse X ({error}); pass the columns the pipeline was trained on."
+        ) from error

@@ -1,0 +1,80 @@
+"""Every exception and warning that a user of ens_plugin can meet.
+
+All exceptions derive from :class:`EnsPluginError`; each also derives from the built-in type
+that scikit-learn users would expect to catch (``ValueError``, ``TypeError``, ...).  A message
+says what was found, why it is not enough and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "BagError",
+    "DataMismatchError",
+    "EnsPluginError",
+    "EnsPluginWarning",
+    "InputError",
+    "ModelLoadError",
+    "NotFittedError",
+    "TooFewMembersError",
+    "TrackingError",
+    "UnsupportedModelError",
+    "WeakEstimateWarning",
+]
+
+
+class EnsPluginError(Exception):
+    """Base class of every exception raised on purpose by ens_plugin."""
+
+
+class InputError(EnsPluginError, ValueError):
+    """An argument has a wrong shape, range or content; the message names the argument."""
+
+
+class DataMismatchError(InputError):
+    """The rows or columns given are not the ones the model was trained on."""
+
+
+class UnsupportedModelError(EnsPluginError, TypeError):
+    """No adapter knows this kind of model, or the model has a form no estimator covers."""
+
+
+class NotFittedError(EnsPluginError, ValueError):
+    """The model has not been fitted yet."""
+
+
+class BagError(EnsPluginError, ValueError):
+    """Which rows each member saw is not known and cannot be proved (no bootstrap, for example)."""
+
+
+class TooFewMembersError(EnsPluginError, ValueError):
+    """There are too few members, or too few out-of-bag members per row, to say anything.
+
+    Parameters
+    ----------
+    message : str
+        What was found, why it is not enough, what to do.
+    estimate : object, optional
+        The weak estimate, where one exists.
+    """
+
+    def __init__(self, message: str, estimate: Any = None) -> None:
+        super().__init__(message)
+        self.estimate = estimate
+
+
+class ModelLoadError(EnsPluginError, OSError):
+    """A model file or URI could not be read as a model."""
+
+
+class TrackingError(EnsPluginError, ConnectionError):
+    """The MLflow tracking server could not be reached or refused the call."""
+
+
+class EnsPluginWarning(UserWarning):
+    """Base class of every warning issued by ens_plugin."""
+
+
+class WeakEstimateWarning(EnsPluginWarning):
+    """An estimate exists but rests on few rows or few members."""

@@ -1,0 +1,128 @@
+"""One harness for every adapter: a case is a fitted model with its rows, a check is run for all cases.
+
+To test another adapter, add its models to CASES (test_contract.py) with `Case(name, fit, X, y)`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.wrappers import unwrap
+
+Array = NDArray[Any]
+
+
+def recorded_samples(ensemble: Any) -> list[Array]:
+    """Rows each member drew, as scikit-learn publishes them."""
+    return list(ensemble.estimators_samples_)
+
+
+def own_prediction(model: Any, X: Any) -> Array:
+    """What the model itself predicts: its mean output over all members."""
+    return np.asarray(model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X))
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A fitted model, the rows it was trained on, and what its library says about it.
+
+    Attributes
+    ----------
+    fit : makes the fitted model; called once
+    samples : the rows each member drew, from the unwrapped model
+    predict : mean output over all members, from the model and X
+    tolerance : 0 where the members give a row the same output whatever rows come with it; BLAS does
+        not, so linear members may differ in the last bits
+    knows_rows : whether the adapter can tell other rows, or another target, from the training rows
+    has_columns : whether the adapter looks at the columns
+    """
+
+    name: str
+    fit: Callable[[], Any]
+    X: Any
+    y: Any
+    samples: Callable[[Any], list[Array]] = recorded_samples
+    predict: Callable[[Any, Any], Array] = own_prediction
+    tolerance: float = 0.0
+    knows_rows: bool = True
+    has_columns: bool = True
+
+    @cached_property
+    def model(self) -> Any:
+        return self.fit()
+
+    @cached_property
+    def road(self) -> tuple[EnsembleAdapter, Any, Any]:
+        """The adapter, the rows as they reach it, and the same prepared."""
+        ensemble, rows = unwrap(self.model, self.X)
+        adapter = find_adapter(ensemble)
+        return adapter, rows, adapter.prepare(rows)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    def bags_for(self, X: Any, y: Any) -> Any:
+        """Ask for the bags as if X and y were the training rows."""
+        ensemble, rows = unwrap(self.model, X)
+        adapter = find_adapter(ensemble)
+        return adapter.bags(rows, adapter.prepare(rows), y)
+
+    def seen(self) -> Array:
+        """Out-of-bag indicator, shape (n_members, n_rows)."""
+        adapter, rows, features = self.road
+        return ~adapter.bags(rows, features, self.y).in_bag()
+
+
+def mean_output(case: Case, counted: Array) -> Array:
+    """Mean output over the `counted` members of each row, summed in member order as libraries do."""
+    adapter, _, features = case.road
+    outputs = adapter.outputs(features, counted)
+    if adapter.output_kind == "labels":
+        assert adapter.classes is not None
+        outputs = np.eye(len(adapter.classes))[outputs]
+    total = np.zeros(outputs.shape[1:])
+    for values, rows in zip(outputs, counted, strict=True):
+        total[rows] += values[rows]
+    if outputs.ndim == 3 and has_normalised_mean(case):
+        return np.asarray(total / total.sum(axis=1, keepdims=True))
+    count = counted.sum(axis=0)
+    return np.asarray(total / (count if outputs.ndim == 2 else count[:, None]))
+
+
+def has_normalised_mean(case: Case) -> bool:
+    """Whether the library divides out-of-bag sums of probabilities by their sum, not by the count."""
+    adapter = case.road[0]
+    return type(adapter).__name__ == "SklearnBaggingAdapter"
+
+
+def assert_same(actual: Array, expected: Array, tolerance: float) -> None:
+    """Equal to the bit, or within an absolute tolerance where one is stated."""
+    if tolerance == 0:
+        np.testing.assert_array_equal(actual, expected)
+    else:
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance)
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def drop_column(X: Any) -> Any:
+    return X.iloc[:, :-1] if hasattr(X, "iloc") else X[:, :-1]
+
+
+def permutation(n_rows: int) -> Array:
+    return np.random.default_rng(0).permutation(n_rows)
+
+
+def frozen(value: Any) -> bytes:
+    return pickle.dumps(value)

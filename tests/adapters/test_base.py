@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters import base
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter, register_adapter
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import InputError, UnsupportedModelError
+
+
+class Foreign:
+    values = np.arange(6.0).reshape(2, 3)
+
+
+class ForeignAdapter(EnsembleAdapter):
+    library: ClassVar[str] = "foreign"
+    supported_versions: ClassVar[str] = ">=1"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        return isinstance(model, Foreign)
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.n_members, self.classes = model, 2, None
+        self.task, self.aggregation, self.output_kind, self.bags_are = "regression", "mean", "values", "given"
+
+    def prepare(self, X: Any) -> Any:
+        return np.arange(3)[:, None]
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        return np.asarray(self.model.values[member, features[:, 0]])
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        return Bags.from_mask(np.eye(2, 3, dtype=bool))
+
+
+@pytest.fixture
+def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_registered", [])
+
+
+@pytest.mark.usefixtures("empty_registry")
+def test_registered_adapter_is_found_and_speaks_for_its_model() -> None:
+    with pytest.raises(UnsupportedModelError, match="Foreign"):
+        find_adapter(Foreign())
+    assert register_adapter(ForeignAdapter) is ForeignAdapter
+    adapter = find_adapter(Foreign())
+    wanted = np.array([[True, False, True], [False, True, False]])
+    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), wanted), [[0, 0, 2], [0, 4, 0]])
+    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), None), Foreign.values)
+
+
+@pytest.mark.usefixtures("empty_registry")
+def test_registering_twice_keeps_one() -> None:
+    register_adapter(ForeignAdapter)
+    register_adapter(ForeignAdapter)
+    assert base._registered == [ForeignAdapter]
+
+
+@pytest.mark.usefixtures("empty_registry")
+def test_unfinished_adapter_is_refused() -> None:
+    class Unfinished(ForeignAdapter):
+        bags = EnsembleAdapter.bags
+        __abstractmethods__ = frozenset({"bags"})
+
+    with pytest.raises(InputError, match="does not implement bags"):
+        register_adapter(Unfinished)
+    with pytest.raises(InputError, match="expects a subclass"):
+        register_adapter(Foreign)  # type: ignore[type-var]

@@ -1,0 +1,147 @@
+"""What every adapter promises, for every case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.errors import DataMismatchError
+from tests.adapters.cases import CASES
+from tests.adapters.harness import (
+    Case,
+    assert_same,
+    drop_column,
+    frozen,
+    has_normalised_mean,
+    mean_output,
+    permutation,
+    take_rows,
+)
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def where(attribute: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", [c for c in CASES if getattr(c, attribute)], ids=lambda case: case.name)
+
+
+def with_stored_outputs() -> list[Case]:
+    return [case for case in CASES if case.name.startswith(("pasting", "custom")) is False]
+
+
+@every_case
+def test_bags_are_the_published_ones(case: Case) -> None:
+    adapter, rows, features = case.road
+    expected = np.zeros((adapter.n_members, case.n_rows), dtype=bool)
+    for member, drawn in enumerate(case.samples(adapter.model)):
+        expected[member, drawn] = True
+    np.testing.assert_array_equal(adapter.bags(rows, features, case.y).in_bag(), expected)
+    np.testing.assert_array_equal(adapter.bags(rows, features, None).in_bag(), expected)
+
+
+@pytest.mark.parametrize("case", with_stored_outputs(), ids=lambda case: case.name)
+def test_mean_over_out_of_bag_members_is_the_library_s_own(case: Case) -> None:
+    stored = case.road[0].stored_oob_outputs()
+    assert stored is not None
+    assert_same(mean_output(case, case.seen()), stored, case.tolerance)
+
+
+@every_case
+def test_mean_over_all_members_is_the_model_s_prediction(case: Case) -> None:
+    adapter = case.road[0]
+    everybody = np.ones((adapter.n_members, case.n_rows), dtype=bool)
+    # mean_output divides Bagging's sums by their sum, as its out-of-bag routine does; its predict_proba by the count.
+    divides_otherwise = has_normalised_mean(case) and adapter.output_kind == "probabilities"
+    tolerance = max(case.tolerance, 1e-14 if divides_otherwise else 0.0)
+    assert_same(mean_output(case, everybody), case.predict(case.model, case.X), tolerance)
+
+
+@every_case
+def test_wanted_cells_are_those_of_the_full_outputs(case: Case) -> None:
+    adapter, _, features = case.road
+    wanted = case.seen()
+    assert wanted.any()
+    partial, full = adapter.outputs(features, wanted), adapter.outputs(features, None)
+    assert np.isfinite(partial).all()
+    assert_same(partial[wanted], full[wanted], case.tolerance)
+
+
+@every_case
+def test_blocks_of_rows_change_nothing(case: Case) -> None:
+    adapter, _, features = case.road
+    blocks = [adapter.outputs(features[slice(start, start + 7)], None) for start in range(0, case.n_rows, 7)]
+    assert_same(np.concatenate(blocks, axis=1), adapter.outputs(features, None), case.tolerance)
+
+
+@every_case
+def test_outputs_have_the_promised_form(case: Case) -> None:
+    adapter, _, features = case.road
+    outputs = adapter.outputs(features, None)
+    assert features.shape[0] == case.n_rows
+    assert outputs.shape[:2] == (adapter.n_members, case.n_rows)
+    assert (adapter.classes is None) == (adapter.task == "regression")
+    if adapter.output_kind == "labels":
+        assert adapter.classes is not None
+        assert outputs.ndim == 2
+        assert outputs.dtype.kind in "iu"
+        assert outputs.max() < len(adapter.classes)
+    elif adapter.output_kind == "values":
+        assert outputs.ndim == 2
+        assert outputs.dtype == np.float64
+    else:
+        assert adapter.classes is not None
+        assert outputs.shape[2] == len(adapter.classes)
+        assert outputs.dtype == np.float64
+
+
+@every_case
+def test_model_and_rows_are_not_modified(case: Case) -> None:
+    adapter, _, _ = case.road
+    before = frozen(case.model), frozen(case.X), frozen(case.y)
+    bags = case.bags_for(case.X, case.y)
+    adapter.outputs(case.road[2], ~bags.in_bag())
+    assert (frozen(case.model), frozen(case.X), frozen(case.y)) == before
+
+
+@every_case
+@pytest.mark.parametrize("n_extra", [-1, 1], ids=["one row less", "one row more"])
+def test_other_number_of_rows_is_refused(case: Case, n_extra: int) -> None:
+    rows = np.arange(case.n_rows + n_extra) % case.n_rows
+    if case.name == "custom estimators" and n_extra == 1:
+        # Given bags do not say how many rows there are, only that these exist.
+        assert case.bags_for(take_rows(case.X, rows), case.y[rows]).n_rows == case.n_rows + 1
+        return
+    with pytest.raises(DataMismatchError, match="rows"):
+        case.bags_for(take_rows(case.X, rows), case.y[rows])
+
+
+@where("knows_rows")
+def test_permuted_rows_are_refused(case: Case) -> None:
+    rows = permutation(case.n_rows)
+    with pytest.raises(DataMismatchError, match="not the rows the model was trained on"):
+        case.bags_for(take_rows(case.X, rows), None)
+    with pytest.raises(DataMismatchError, match="not the rows the model was trained on"):
+        case.bags_for(take_rows(case.X, rows), case.y[rows])
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.knows_rows and c.name != "forest monotonic"], ids=lambda case: case.name
+)
+def test_permuted_target_is_refused(case: Case) -> None:
+    with pytest.raises(DataMismatchError, match="not the target the model was trained on"):
+        case.bags_for(case.X, case.y[permutation(case.n_rows)])
+
+
+@where("has_columns")
+def test_missing_column_is_refused(case: Case) -> None:
+    with pytest.raises(DataMismatchError):
+        case.bags_for(drop_column(case.X), case.y)
+
+
+def test_every_class_of_adapter_has_a_case() -> None:
+    tested: set[Any] = {type(case.road[0]) for case in CASES}
+    shipped = {cls for cls in EnsembleAdapter.__subclasses__() if cls.__module__.startswith("ens_plugin.")}
+    assert shipped <= tested
