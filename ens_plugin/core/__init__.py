@@ -1,0 +1,1 @@
+"""The arithmetic: NumPy and SciPy only, no model library, no input or output."""

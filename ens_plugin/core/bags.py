@@ -1,0 +1,72 @@
+"""Bags: which rows each member was trained on, one bit per row and member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Bags"]
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """In-bag indicators of every member, packed eight rows to the byte.
+
+    Attributes
+    ----------
+    bits : ndarray of uint8, shape (n_members, ceil(n_rows / 8))
+        ``np.packbits`` of each member's in-bag indicator.
+    n_rows : int
+        Training rows.
+    """
+
+    bits: NDArray[np.uint8]
+    n_rows: int
+
+    @classmethod
+    def from_indices(cls, members: Iterable[ArrayLike], n_rows: int) -> Bags:
+        """Pack one member after the other, from the rows each one drew.
+
+        Parameters
+        ----------
+        members : iterable of array-like of int
+            Rows of each member, in any order, repeated or not.  Only one is held at a time.
+        n_rows : int
+            Training rows.
+        """
+        packed = []
+        for rows in members:
+            in_bag = np.zeros(n_rows, dtype=bool)
+            in_bag[np.asarray(rows)] = True
+            packed.append(np.packbits(in_bag))
+        return cls(np.stack(packed), n_rows)
+
+    @classmethod
+    def from_mask(cls, in_bag: ArrayLike) -> Bags:
+        """Pack a boolean array of shape (n_members, n_rows)."""
+        mask = np.asarray(in_bag, dtype=bool)
+        return cls(np.packbits(mask, axis=1), mask.shape[1])
+
+    @classmethod
+    def stack(cls, parts: Sequence[Bags]) -> Bags:
+        """Put the members of several bags of the same rows one after the other."""
+        return cls(np.concatenate([part.bits for part in parts]), parts[0].n_rows)
+
+    @property
+    def n_members(self) -> int:
+        """Members."""
+        return int(self.bits.shape[0])
+
+    def in_bag(self, rows: slice | None = None) -> NDArray[np.bool_]:
+        """Unpack a contiguous block of rows to a boolean array of shape (n_members, rows)."""
+        start, stop, _ = (rows or slice(None)).indices(self.n_rows)
+        first_byte = start // 8
+        unpacked = np.unpackbits(self.bits[:, first_byte : -(-stop // 8)], axis=1)
+        return unpacked[:, start - 8 * first_byte : stop - 8 * first_byte].view(np.bool_)
+
+    def member(self, index: int) -> NDArray[np.bool_]:
+        """In-bag indicator of one member, shape (n_rows,)."""
+        return np.unpackbits(self.bits[index], count=self.n_rows).view(np.bool_)

@@ -1,0 +1,130 @@
+r"""Squared loss: the closed form of the error curve, its uncertainty and the size it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from ens_plugin.core.validation import as_sizes, as_values, as_weight
+from ens_plugin.errors import InputError
+
+__all__ = ["SquaredLoss", "fit_squared_loss"]
+
+FloatArray = NDArray[np.float64]
+
+LARGEST_LOG = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredLoss:
+    r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
+
+    Attributes
+    ----------
+    raw_asymptote : float
+        Unbiased estimate of the infinite ensemble's mean squared error; can come out negative.
+    member_variance : float
+        v, the mean variance of one member.
+    covariance : ndarray, shape (2, 2)
+        Sampling covariance of (raw_asymptote, member_variance) over rows.
+    """
+
+    raw_asymptote: float
+    member_variance: float
+    covariance: FloatArray
+
+    @property
+    def asymptote(self) -> float:
+        """The asymptote, 0 where its estimate came out negative."""
+        return max(self.raw_asymptote, 0.0)
+
+    def error(self, sizes: ArrayLike) -> FloatArray:
+        """Mean squared error at each size, infinity allowed, at least 0."""
+        return np.maximum(self.raw_asymptote + self.member_variance / as_sizes(sizes), 0.0)
+
+    def interval(self, sizes: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
+        """Normal interval of the error on fresh rows at each size, cut at 0."""
+        inverse = 1.0 / as_sizes(sizes)
+        c = self.covariance
+        sd = np.sqrt(np.maximum(c[0, 0] + 2 * inverse * c[0, 1] + inverse**2 * c[1, 1], 0.0))
+        half = float(ndtri(0.5 + level / 2.0)) * sd
+        error = self.error(sizes)
+        return np.maximum(error - half, 0.0), error + half
+
+    def recommended_size(self, tolerance: float, max_size: int) -> int | None:
+        """Smallest size with an excess error of at most `tolerance` times the asymptote."""
+        if not tolerance > 0:
+            raise InputError(f"tolerance must be positive, got {tolerance}.")
+        if self.member_variance <= 0:
+            return 1
+        if self.asymptote <= 0:
+            return None
+        size = int(np.ceil(self.member_variance / (tolerance * self.asymptote) * (1.0 - 1e-12)))
+        return max(size, 1) if size <= max_size else None
+
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Interval of the recommended size, log-normal by the delta method."""
+        if self.member_variance <= 0:
+            return 1, 1
+        if self.asymptote <= 0:
+            return 1, None
+        gradient = np.array([-1.0 / self.asymptote, 1.0 / self.member_variance])
+        sd = float(np.sqrt(gradient @ self.covariance @ gradient))
+        centre = np.log(self.member_variance / (tolerance * self.asymptote))
+        z = float(ndtri(0.5 + level / 2.0))
+        low, high = np.exp(np.clip(centre + np.array([-z, z]) * sd, -LARGEST_LOG, LARGEST_LOG))
+        return int(np.clip(np.floor(low), 1, max_size)), int(np.ceil(high)) if high <= max_size else None
+
+
+def fit_squared_loss(
+    mean: ArrayLike, variance: ArrayLike, trials: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None
+) -> SquaredLoss:
+    r"""Fit the closed form of the mean squared error from each row's out-of-bag outputs.
+
+    Parameters
+    ----------
+    mean, variance : array-like, shape (n_rows,)
+        Mean and variance (ddof 1) of the members that speak about each row.
+    trials : array-like, shape (n_rows,)
+        Their number, at least 2.
+    target : array-like, shape (n_rows,)
+    weight : array-like, shape (n_rows,), optional
+
+    Returns
+    -------
+    SquaredLoss
+
+    Raises
+    ------
+    InputError
+        If shapes differ, anything is not finite, or a row has fewer than two members.
+
+    Notes
+    -----
+    :math:`\mathrm{MSE}_\infty = \overline{(\bar h_i - y_i)^2 - S_i^2/n_i}`, unbiased for every size
+    and linear in 1/B.  E2 - V2 of Wolpert and Macready (1996) with ddof 1.
+
+    Examples
+    --------
+    >>> fit_squared_loss([1.0, 2.0], [0.5, 0.5], [10, 10], [1.0, 1.0]).error([1, float("inf")]).round(3)
+    array([0.95, 0.45])
+    """
+    h = as_values(mean, "mean")
+    s2 = as_values(variance, "variance", h.size)
+    n = as_values(trials, "trials", h.size)
+    y = as_values(target, "target", h.size)
+    w = as_weight(weight, h.size)
+    if np.count_nonzero(w) < 2:
+        raise InputError(f"target has {np.count_nonzero(w)} rows with weight; a mean squared error needs at least 2.")
+    if n.min() < 2:
+        raise InputError("trials must be at least 2 for every row: a variance needs two members.")
+    terms = np.stack([(h - y) ** 2 - s2 / n, s2])
+    share = w / w.sum()
+    centre = terms @ share
+    deviations = terms - centre[:, None]
+    effective = 1.0 / float(share @ share)
+    covariance = (deviations * share) @ deviations.T / max(effective - 1.0, 1.0)
+    return SquaredLoss(float(centre[0]), float(centre[1]), covariance)

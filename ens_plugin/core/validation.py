@@ -1,0 +1,80 @@
+"""Checks of arguments shared by the core: each names the argument it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.errors import InputError
+
+__all__ = ["as_counts", "as_probability", "as_sizes", "as_values", "as_weight", "pair_index"]
+
+FloatArray = NDArray[np.float64]
+
+
+def as_values(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
+    """Return a finite one-dimensional float64 array, or raise InputError naming `name`."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers ({error}).") from error
+    if array.ndim != 1:
+        raise InputError(f"{name} must have one dimension, got shape {array.shape}.")
+    if length is not None and array.size != length:
+        raise InputError(f"{name} must have length {length}, got {array.size}.")
+    if array.size == 0:
+        raise InputError(f"{name} is empty; at least one value is needed.")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} holds NaN or infinite values; remove or replace them.")
+    return array
+
+
+def as_probability(values: ArrayLike, name: str) -> FloatArray:
+    """Return a one-dimensional array of probabilities, or raise InputError naming `name`."""
+    array = as_values(values, name)
+    if array.min() < 0 or array.max() > 1:
+        raise InputError(f"{name} must lie in [0, 1], got values from {array.min():g} to {array.max():g}.")
+    return array
+
+
+def as_counts(wrong: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return wrong votes and votes per row as floats, checked: 0 <= wrong <= trials, trials > 0."""
+    k = as_values(wrong, "wrong")
+    n = as_values(trials, "trials", k.size)
+    if n.min() <= 0:
+        raise InputError("trials must be positive for every row; leave out rows without out-of-bag members.")
+    if k.min() < 0 or np.any(k > n):
+        raise InputError("wrong must lie between 0 and trials for every row.")
+    return k, n
+
+
+def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> FloatArray:
+    """Return row weights (ones if None), checked: non-negative, not all zero."""
+    if weight is None:
+        return np.ones(length)
+    array = as_values(weight, name, length)
+    if array.min() < 0 or array.sum() <= 0:
+        raise InputError(f"{name} must be non-negative with a positive sum.")
+    return array
+
+
+def as_sizes(sizes: ArrayLike, name: str = "sizes") -> FloatArray:
+    """Return ensemble sizes as floats, checked: whole numbers of at least 1, or infinity."""
+    try:
+        array = np.atleast_1d(np.asarray(sizes, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold whole numbers ({error}).") from error
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{name} must be a non-empty list of ensemble sizes, got shape {array.shape}.")
+    finite = array[np.isfinite(array)]
+    if np.isnan(array).any() or np.any(array < 1) or np.any(finite != np.floor(finite)):
+        raise InputError(f"{name} must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
+    return array
+
+
+def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:
+    """Index of each row's pair among the distinct pairs, in ascending order of (first, second)."""
+    if np.any(first != np.floor(first)) or np.any(second != np.floor(second)):
+        return np.asarray(np.unique(first + 1j * second, return_inverse=True)[1])
+    code = (first * (second.max() + 1) + second).astype(np.int64)
+    return np.asarray(np.unique(code, return_inverse=True)[1])

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ens_plugin.core.subsets import Sample, subset_error, subset_means, subset_statistics
+from ens_plugin.core.tally import RowBlock
+
+FloatArray = NDArray[np.float64]
+
+
+class EveryOrder:
+    """Stands in for a generator: its permutations are all orders, one after the other."""
+
+    def __init__(self, n_members: int) -> None:
+        self.orders = iter(permutations(range(n_members)))
+
+    def permutation(self, n_members: int) -> NDArray[np.int64]:
+        order = np.array(next(self.orders))
+        assert order.size == n_members
+        return order
+
+
+def block(kind: str, n_members: int = 5, n_rows: int = 4) -> RowBlock:
+    rng = np.random.default_rng(3)
+    seen = np.ones((n_members, n_rows), dtype=bool)
+    seen[0, 1] = seen[2, 2] = seen[3, 2] = False
+    target = rng.integers(0, 3, n_rows)
+    if kind == "labels":
+        return RowBlock(rng.integers(0, 3, (n_members, n_rows)), seen, target, 3)
+    if kind == "probabilities":
+        return RowBlock(rng.dirichlet(np.ones(3), (n_members, n_rows)), seen, target, 3)
+    return RowBlock(rng.normal(size=(n_members, n_rows)), seen, rng.normal(size=n_rows), 0)
+
+
+def said_by(data: RowBlock, row: int) -> FloatArray:
+    """Outputs of the members that count for a row, votes as indicators."""
+    said = data.outputs[data.seen[:, row], row]
+    return np.asarray(np.eye(data.n_labels)[said] if data.outputs.ndim == 2 and data.n_labels else said)
+
+
+def brute_mean(data: RowBlock, row: int, size: int, statistic: object) -> float:
+    subsets = combinations(said_by(data, row), size)
+    return float(np.mean([statistic(np.mean(subset, axis=0), data.target[row]) for subset in subsets]))  # type: ignore[operator]
+
+
+def wrong(mean: FloatArray, target: int) -> float:
+    return float(np.argmax(mean) != target)
+
+
+@pytest.mark.parametrize("kind", ["labels", "probabilities", "values"])
+def test_mean_over_all_orders_is_the_mean_over_all_subsets(kind: str) -> None:
+    """Of a square, which is not linear, so that the subsets must be the right ones."""
+    data, sizes, rng = block(kind), np.array([1, 2, 3]), EveryOrder(5)
+    squares = np.mean([subset_means(data, sizes, rng) ** 2 for _ in range(120)], axis=0)  # type: ignore[arg-type]
+    for row in range(4):
+        for index, size in enumerate(sizes):
+            subsets = combinations(said_by(data, row), size)
+            expected = np.mean([np.mean(subset, axis=0) ** 2 for subset in subsets], axis=0)
+            np.testing.assert_allclose(squares[index, row], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["labels", "probabilities"])
+def test_error_over_all_orders_is_exact(kind: str) -> None:
+    data, weight = block(kind), np.array([1.0, 2.0, 0.5, 3.0])
+    sizes = np.array([1, 2, 3])
+    sample = Sample(data, np.arange(4), weight)
+    error = subset_error(sample, sizes, 120, EveryOrder(5))  # type: ignore[arg-type]
+    for index, size in enumerate(sizes):
+        by_row = [brute_mean(data, row, int(size), wrong) for row in range(4)]
+        assert error[index] == pytest.approx(np.average(by_row, weights=weight), rel=1e-12)
+
+
+def test_each_subset_contains_the_one_before_and_the_last_is_all_members() -> None:
+    data, sizes = block("values"), np.array([1, 2, 5])
+    means = subset_means(data, sizes, np.random.default_rng(0))
+    np.testing.assert_allclose(means[2, [0, 3]], data.outputs[:, [0, 3]].mean(axis=0), rtol=1e-12)
+    newcomer = 2 * means[1] - means[0]
+    for row in range(4):
+        assert np.isclose(data.outputs[:, row], newcomer[row]).any()
+
+
+def test_rows_with_too_few_members_hold_nan() -> None:
+    data = block("values")
+    means = subset_means(data, np.array([3, 4, 5, 9]), np.random.default_rng(0))
+    expected = data.seen.sum(axis=0)[None] < np.array([3, 4, 5, 9])[:, None]
+    np.testing.assert_array_equal(np.isnan(means), expected)
+
+
+def test_rows_with_too_few_members_do_not_enter_the_error() -> None:
+    data = block("labels")
+    sample = Sample(data, np.arange(4), np.ones(4))
+    error = subset_error(sample, np.array([5]), 1, np.random.default_rng(0))[0]
+    expected = np.mean([wrong(said_by(data, row).mean(axis=0), data.target[row]) for row in (0, 3)])
+    assert error == pytest.approx(expected)
+
+
+def test_statistics_come_by_order_and_size() -> None:
+    data, sizes = block("values"), np.array([1, 3])
+    table = subset_statistics(data, sizes, 7, np.random.default_rng(1), lambda mean: float(np.nansum(mean)))
+    again = [subset_means(data, sizes, rng).sum(axis=1) for rng in [np.random.default_rng(1)] for _ in range(7)]
+    np.testing.assert_allclose(table, again)
+
+
+def test_mean_outputs_average_the_members_that_count() -> None:
+    for kind in ("labels", "probabilities", "values"):
+        data = block(kind)
+        expected = [said_by(data, row).mean(axis=0) for row in range(4)]
+        np.testing.assert_allclose(Sample(data, np.arange(4), np.ones(4)).mean_outputs(), expected, rtol=1e-12)
+
+
+def test_mean_output_without_any_member_is_zero_not_nan() -> None:
+    data = RowBlock(np.ones((2, 1)), np.zeros((2, 1), dtype=bool), np.zeros(1), 0)
+    np.testing.assert_array_equal(Sample(data, np.arange(1), np.ones(1)).mean_outputs(), [0.0])
+
+
+def marked(rows: list[int]) -> Sample:
+    """A sample whose output, target and weight all tell the row's number in the whole data."""
+    values = np.array(rows, dtype=np.float64)
+    return Sample(RowBlock(values[None], np.ones((1, len(rows)), dtype=bool), values, 0), np.array(rows), values)
+
+
+def test_select_takes_rows_with_all_that_is_theirs() -> None:
+    part = marked([3, 5, 8]).select(np.array([2, 0]))
+    for content in (part.rows, part.block.target, part.weight, part.block.outputs[0]):
+        np.testing.assert_array_equal(content, [8, 3])
+
+
+def test_thin_keeps_order_and_stops_at_what_there_is() -> None:
+    sample = marked(list(range(10, 60)))
+    thin = sample.thin(20, np.random.default_rng(0))
+    assert thin.rows.size == 20
+    assert (np.diff(thin.rows) > 0).all()
+    np.testing.assert_array_equal(thin.rows, thin.weight)
+    np.testing.assert_array_equal(sample.thin(99, np.random.default_rng(0)).rows, sample.rows)
+
+
+def test_keep_renumbers_the_rows_that_stay() -> None:
+    usable = np.array([True, False, True, True, False, True, True])
+    kept = marked([1, 2, 3, 6]).keep(usable)
+    np.testing.assert_array_equal(kept.weight, [2, 3, 6])
+    np.testing.assert_array_equal(kept.rows, [1, 2, 4])
+    np.testing.assert_array_equal(np.flatnonzero(usable)[kept.rows], kept.weight)

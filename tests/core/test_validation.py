@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ens_plugin.core.validation import as_counts, as_probability, as_sizes, as_values, as_weight, pair_index
+from ens_plugin.errors import EnsPluginError, InputError
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ([], "empty"),
+        ([[1.0]], "one dimension"),
+        (1.0, "one dimension"),
+        ([np.nan], "NaN"),
+        ([np.inf], "infinite"),
+        (["x"], "numbers"),
+        ([None], "numbers|NaN"),
+        ([[1], [1, 2]], "numbers"),
+        ([1.0, 2.0, 3.0], "length 2"),
+    ],
+)
+def test_values_name_the_argument_and_the_fault(values: Any, says: str) -> None:
+    with pytest.raises(InputError, match=f"^outputs .*({says})"):
+        as_values(values, "outputs", 2 if says == "length 2" else None)
+
+
+@pytest.mark.parametrize("values", [[-1e-9], [1.0 + 1e-9], [0.2, 3.0]])
+def test_probability_outside_the_unit_interval(values: list[float]) -> None:
+    with pytest.raises(InputError, match=r"^p must lie in \[0, 1\]"):
+        as_probability(values, "p")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "trials", "named"),
+    [([1], [0], "trials"), ([0], [-1], "trials"), ([2], [1], "wrong"), ([-1], [1], "wrong"), ([1, 1], [2], "trials")],
+)
+def test_counts(wrong: list[float], trials: list[float], named: str) -> None:
+    with pytest.raises(InputError, match=f"^{named} "):
+        as_counts(wrong, trials)
+
+
+@pytest.mark.parametrize("weight", [[-1.0, 2.0], [0.0, 0.0], [1.0], [np.nan, 1.0]])
+def test_weight(weight: list[float]) -> None:
+    with pytest.raises(InputError, match=r"^sample_weight "):
+        as_weight(weight, 2, "sample_weight")
+
+
+def test_no_weight_means_equal_weights() -> None:
+    np.testing.assert_array_equal(as_weight(None, 3), [1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("sizes", [[], 0, [0], [-3], [2.5], [np.nan], [-np.inf], ["a"], [[1, 3]]])
+def test_sizes(sizes: Any) -> None:
+    with pytest.raises(InputError, match=r"^sizes "):
+        as_sizes(sizes)
+
+
+def test_good_input_passes_unchanged() -> None:
+    np.testing.assert_array_equal(as_sizes([3, 1, np.inf]), [3.0, 1.0, np.inf])
+    np.testing.assert_array_equal(as_sizes(7), [7.0])
+    np.testing.assert_array_equal(as_probability([0.0, 1.0], "p"), [0.0, 1.0])
+
+
+def test_refusals_are_value_errors_and_ours() -> None:
+    assert issubclass(InputError, ValueError)
+    assert issubclass(InputError, EnsPluginError)
+
+
+number = st.one_of(st.integers(0, 6).map(float), st.sampled_from([0.5, 1.25, 3.75]))
+
+
+@given(st.lists(st.tuples(number, number), min_size=1, max_size=20))
+def test_pair_index_numbers_the_distinct_pairs_in_order(pairs: list[tuple[float, float]]) -> None:
+    distinct = sorted(set(pairs))
+    first, second = (np.array(column) for column in zip(*pairs, strict=True))
+    np.testing.assert_array_equal(pair_index(first, second), [distinct.index(pair) for pair in pairs])
