@@ -1,0 +1,65 @@
+"""How the error of a trained bagged ensemble depends on its size, to infinity.
+
+Train once; without further training and without validation data, be told the error curve, how many
+members the ensemble needs, and its bias and variance.
+
+Importing this package imports no model library, no MLflow and no plotting: every public name is
+loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ens_plugin import errors
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import register_adapter
+    from ens_plugin.adapters.custom import CustomEnsemble
+    from ens_plugin.analysis import analyze, in_bag
+    from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+    from ens_plugin.tracking import log_report
+
+    __version__: str
+
+__all__ = [
+    "BiasVariance",
+    "CustomEnsemble",
+    "EnsembleReport",
+    "ErrorCurve",
+    "SizeRecommendation",
+    "__version__",
+    "analyze",
+    "errors",
+    "in_bag",
+    "log_report",
+    "register_adapter",
+]
+
+_HOME_OF = {
+    "BiasVariance": "ens_plugin.report",
+    "CustomEnsemble": "ens_plugin.adapters.custom",
+    "EnsembleReport": "ens_plugin.report",
+    "ErrorCurve": "ens_plugin.report",
+    "SizeRecommendation": "ens_plugin.report",
+    "analyze": "ens_plugin.analysis",
+    "in_bag": "ens_plugin.analysis",
+    "log_report": "ens_plugin.tracking",
+    "register_adapter": "ens_plugin.adapters.base",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        value: object = import_module("importlib.metadata").version("ens-plugin")
+    elif name in _HOME_OF:
+        value = getattr(import_module(_HOME_OF[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

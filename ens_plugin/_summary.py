@@ -1,0 +1,384 @@
+"""A report in words: its numbers with their units, sentences, and the two text summaries."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+import unicodedata
+
+from ens_plugin.report import EnsembleReport, ErrorCurve, SizeRecommendation
+
+__all__ = [
+    "aggregation_words",
+    "bag_words",
+    "can_answer",
+    "criterion_words",
+    "error_text",
+    "estimator_words",
+    "gain_sentence",
+    "interval_text",
+    "level_text",
+    "markdown_summary",
+    "members_text",
+    "printable",
+    "size_interval_text",
+    "size_text",
+    "spread_text",
+    "summarize",
+    "verdict",
+]
+
+WIDTH = 80
+NOT_KNOWN = "not estimated"
+
+_SHARES = ("0-1 error", "0-1 loss")
+_AGGREGATIONS = {
+    "vote": "majority vote of the members",
+    "mean_proba": "mean of the members' probabilities",
+    "mean_score": "mean of the members' raw scores",
+    "mean": "mean of the members' predictions",
+}
+_BAGS = {
+    "recorded": "recorded by the library that trained the model",
+    "proved": "recomputed from the seed and checked against the trained members",
+    "given": "given by the user",
+    "holdout": "no member saw any of these rows (held-out data)",
+}
+_ESTIMATORS = {
+    "deconvolved": "distribution of the rows' chances of error, fitted to the members' outputs (deconvolved)",
+    "hypergeometric": "average over all subsets of the members (hypergeometric)",
+    "binomial": "shares of wrong votes taken as probabilities (binomial), errs high with few members",
+    "path": "one order of growth, own out-of-bag members only (path), reads like a smaller ensemble",
+    "closed_form": "closed form for the squared loss, unbiased at every size",
+    "margin": "model of the members' margins over the strongest rival label (margin)",
+    "subset_average": "average over random subsets of the members (subset_average)",
+}
+_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    r"""Put a text of unknown origin on one line without control characters, shortened to `limit`.
+
+    Parameters
+    ----------
+    text : str
+    limit : int, optional
+        Longest text to return; a longer one ends in an ellipsis.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> printable("two\nlines", limit=6)
+    'two l…'
+    """
+    # Cf holds the direction overrides, which make a text read as another one.
+    visible = "".join(
+        "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs") else sign for sign in " ".join(text.split())
+    )
+    return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
+
+
+def error_text(value: float, metric: str) -> str:
+    """Write an error with its unit: percent for the 0-1 error, else four significant digits.
+
+    Examples
+    --------
+    >>> error_text(0.0408, "0-1 error"), error_text(3160.8, "mean squared error")
+    ('4.08 %', '3161')
+    """
+    if math.isnan(value):
+        return NOT_KNOWN
+    return f"{_number(value, metric)} %" if metric in _SHARES else _number(value, metric)
+
+
+def interval_text(interval: tuple[float, float], metric: str) -> str:
+    """Write an interval of an error, with its unit once.
+
+    Examples
+    --------
+    >>> interval_text((0.0275, 0.0604), "0-1 error")
+    '2.75 to 6.04 %'
+    """
+    low, high = interval
+    return NOT_KNOWN if math.isnan(low) or math.isnan(high) else f"{_number(low, metric)} to {error_text(high, metric)}"
+
+
+def spread_text(value: float, metric: str) -> str:
+    """Write a difference of errors: percentage points for the 0-1 error.
+
+    Examples
+    --------
+    >>> spread_text(0.0021, "0-1 error")
+    '0.21 percentage points'
+    """
+    if math.isnan(value):
+        return NOT_KNOWN
+    return f"{_number(value, metric)} percentage points" if metric in _SHARES else _number(value, metric)
+
+
+def size_text(size: int | None, max_size: int) -> str:
+    """Write a number of members, or that it lies above the largest one looked at.
+
+    Examples
+    --------
+    >>> size_text(59, 20001), size_text(None, 20001)
+    ('59', 'more than 20001')
+    """
+    return f"more than {max_size}" if size is None else str(size)
+
+
+def members_text(count: int) -> str:
+    """Write a number of members with its noun.
+
+    Examples
+    --------
+    >>> members_text(1), members_text(59)
+    ('1 member', '59 members')
+    """
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
+    """Write an interval of the recommended size.
+
+    Examples
+    --------
+    >>> size_interval_text((29, 119), 20001), size_interval_text((8001, None), 20001)
+    ('29 to 119', '8001 to more than 20001')
+    """
+    low, high = interval
+    return f"{low} to {size_text(high, max_size)}"
+
+
+def level_text(level: float) -> str:
+    """Write the level of an interval.
+
+    Examples
+    --------
+    >>> level_text(0.95)
+    '95 %'
+    """
+    return f"{100.0 * level:.4g} %"
+
+
+def can_answer(curve: ErrorCurve, size: float) -> bool:
+    """Tell whether the curve reaches a size: some estimators end before the current one.
+
+    Parameters
+    ----------
+    curve : ErrorCurve
+    size : int or ``math.inf``
+
+    Returns
+    -------
+    bool
+    """
+    return size >= curve.sizes[0] and (size <= curve.sizes[-1] or not math.isnan(curve.asymptote))
+
+
+def aggregation_words(report: EnsembleReport) -> str:
+    """Say how the members are combined; an unknown rule is passed on by its name."""
+    return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
+
+
+def bag_words(report: EnsembleReport) -> str:
+    """Say how it is known which rows a member never saw."""
+    return _BAGS.get(report.bags, printable(report.bags, 60))
+
+
+def estimator_words(report: EnsembleReport) -> str:
+    """Say how the error curve was estimated."""
+    return _ESTIMATORS.get(report.error_curve.estimator, printable(report.error_curve.estimator, 60))
+
+
+def criterion_words(recommendation: SizeRecommendation) -> str:
+    """Say what the recommended size meets."""
+    if recommendation.confidence is not None:
+        return f"{level_text(recommendation.confidence)} agreement with the infinite ensemble"
+    if recommendation.tolerance is not None:
+        return f"an error at most {level_text(recommendation.tolerance)} above that of the infinite ensemble"
+    return printable(recommendation.criterion, 60)
+
+
+def gain_sentence(report: EnsembleReport) -> str:
+    """Say what infinitely many members would do to the error; empty where that is not known."""
+    curve, now = report.error_curve, report.n_members
+    if math.isnan(curve.asymptote):
+        return ""
+    metric = printable(curve.metric, 40)
+    here, limit = error_text(curve.at(now), curve.metric), error_text(curve.asymptote, curve.metric)
+    if here == limit:
+        return f"Adding members would leave the {metric} at {here}."
+    change = "lower" if curve.asymptote < curve.at(now) else "raise"
+    return f"Adding members without end would {change} the {metric} from {here} to {limit}."
+
+
+def verdict(report: EnsembleReport) -> str:
+    """Say in one sentence whether the ensemble is large enough, as sure as the interval allows."""
+    recommendation = report.recommendation
+    now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
+    members = f"{members_text(now)} {'is' if now == 1 else 'are'}"
+    if size is None:
+        return f"{members} too few, and even {recommendation.max_size} would be."
+    if now < low:
+        return f"{members} too few: about {size} are needed."
+    if now < size:
+        return f"{members} perhaps too few: about {size} are needed."
+    if now == size:
+        return f"{members} just enough."
+    if high is None or now < high:
+        return f"{members} probably enough: about {size} are needed."
+    return f"{members} enough: {size} would do."
+
+
+def summarize(report: EnsembleReport) -> str:
+    """Summarise a report for a terminal.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+
+    Returns
+    -------
+    str
+        Lines of at most 80 columns, without a newline at the end.
+    """
+    level = level_text(report.error_curve.interval_level)
+    return "\n".join(
+        [
+            *_wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
+            *_wrapped(gain_sentence(report)),
+            "",
+            *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
+            *(_row(*line) for line in _error_lines(report)),
+            "",
+            *_wrapped(_size_sentence(report)),
+            *_wrapped(printable(report.recommendation.reason), indent="  "),
+            *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
+            "",
+            *(line for sentence in _origin(report) for line in _wrapped(sentence)),
+            *(line for text in report.warnings for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
+        ]
+    )
+
+
+def markdown_summary(report: EnsembleReport) -> str:
+    """Summarise a report in Markdown, for the description of an MLflow run or a pull request.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+
+    Returns
+    -------
+    str
+        Markdown with one small table; no text of the report can act as markup.
+    """
+    level = level_text(report.error_curve.interval_level)
+    rows = [" | ".join(["", *line, ""]).strip() for line in _error_lines(report)]
+    sentences = [
+        gain_sentence(report),
+        _size_sentence(report),
+        report.recommendation.reason,
+        *_sentences(report),
+        *_origin(report),
+        *(f"Warning: {text}" for text in report.warnings),
+    ]
+    return "\n".join(
+        [
+            f"**{_escaped(report.model, 60)}: {verdict(report)}**",
+            "",
+            f"| | {_escaped(report.error_curve.metric, 40)} | {level} interval |",
+            "|---|---|---|",
+            *rows,
+            "",
+            *(f"- {_escaped(sentence, 400)}" for sentence in sentences if sentence),
+        ]
+    )
+
+
+def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
+    """Return label, error and interval for one member, the current size and the infinite ensemble."""
+    curve, now = report.error_curve, report.n_members
+    sizes: list[tuple[str, float]] = []
+    if curve.sizes[0] == 1 and now > 1:
+        sizes.append(("one member", 1))
+    if can_answer(curve, now):
+        sizes.append((f"{now} members (this ensemble)", now))
+    else:
+        last = int(curve.sizes[-1])
+        sizes.append((f"{last} members (of {now}: the curve ends)", last))
+    lines = [
+        (label, error_text(curve.at(size), curve.metric), interval_text(curve.interval_at(size), curve.metric))
+        for label, size in sizes
+    ]
+    limit = error_text(curve.asymptote, curve.metric)
+    known = "" if limit == NOT_KNOWN else interval_text(curve.asymptote_interval, curve.metric)
+    return [*lines, ("infinitely many members", limit, known)]
+
+
+def _size_sentence(report: EnsembleReport) -> str:
+    recommendation = report.recommendation
+    size, most = recommendation.size, recommendation.max_size
+    members = f"more than {most} members" if size is None else members_text(size)
+    level = level_text(report.error_curve.interval_level)
+    return (
+        f"Recommended size: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
+        f"for {criterion_words(recommendation)}."
+    )
+
+
+def _sentences(report: EnsembleReport) -> list[str]:
+    members, agreement = members_text(report.n_members), report.recommendation.agreement
+    sentences = []
+    if agreement is not None:
+        sentences.append(
+            f"Agreement of {members} with the infinite ensemble: "
+            f"the same label on {100 * agreement:.2f} % of rows on average."
+        )
+    if not math.isnan(report.algorithmic_sd):
+        bound = "at most " if report.algorithmic_sd_is_bound else ""
+        sentences.append(
+            f"Over random seeds, the error of {members} has a standard deviation of "
+            f"{bound}{spread_text(report.algorithmic_sd, report.error_curve.metric)} on these rows."
+        )
+    return sentences
+
+
+def _origin(report: EnsembleReport) -> list[str]:
+    kind = "out-of-bag rows" if report.data == "oob" else "held-out rows"
+    left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
+    return [
+        f"Data: {report.n_rows} {kind}{left_out}, {report.mean_oob_members:.1f} members per row on average.",
+        f"Which rows a member saw: {bag_words(report)}.",
+        f"Prediction: {aggregation_words(report)}.",
+        f"Curve: {estimator_words(report)}.",
+    ]
+
+
+def _row(label: str, error: str, interval: str) -> str:
+    return f"  {label:<36}{error:>14}  {interval:>24}".rstrip()
+
+
+def _wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
+    held = text.replace(" %", "\xa0%")
+    lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def _escaped(text: str, limit: int) -> str:
+    # Entities never act as markup, in CommonMark and in the older dialect of MLflow's page alike.
+    return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))
+
+
+def _number(value: float, metric: str) -> str:
+    if metric not in _SHARES:
+        return f"{value:.4g}"
+    percent = 100.0 * value
+    if percent >= 1000.0:
+        return f"{percent:.4g}"
+    return "<0.01" if 0.0 < percent < 0.005 else f"{percent:.2f}"

@@ -1,0 +1,229 @@
+"""The command line, ``ens-plugin``: the same verbs as the Python API.
+
+Results go to stdout, progress and notices to stderr.  Exit codes: 0 fine, 1 the answer is no,
+2 could not tell.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import click
+
+from ens_plugin._summary import level_text, markdown_summary, printable, size_interval_text, size_text
+from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries, write_text
+from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, answer
+from ens_plugin.errors import EnsPluginError
+from ens_plugin.report import EnsembleReport
+
+__all__ = ["cli", "main"]
+
+NO = 1
+COULD_NOT_TELL = 2
+INTERRUPTED = 130
+
+Format = Literal["text", "json", "markdown"]
+Command = TypeVar("Command", bound=Callable[..., object])
+
+format_option = click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Form of the result on stdout.",
+)
+
+
+def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None and not value.parent.is_dir():
+        raise click.BadParameter(f"there is no directory {str(value.parent)!r}; create it first.", param=parameter)
+    return value
+
+
+def _output_option(name: str, text: str) -> Callable[[Command], Command]:
+    kind = click.Path(dir_okay=False, writable=True, path_type=Path)
+    return click.option(name, f"{name.strip('-')}_path", type=kind, callback=_creatable, metavar="PATH", help=text)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=("\b\nExample:\n  ens-plugin demo\n  ens-plugin analyze forest.joblib --data train.csv --target label\n"),
+)
+@click.version_option(package_name="ens-plugin")
+def cli() -> None:
+    """Ask a trained ensemble how its error depends on its size.
+
+    No validation data and no further training are needed: each member is asked about the training
+    rows that it never saw.
+
+    Exit codes: 0 fine, 1 the answer is no, 2 could not tell.
+    """
+
+
+@cli.command(epilog=("\b\nExample:\n  ens-plugin demo\n  mlflow ui --backend-store-uri sqlite:///mlflow.db\n"))
+@click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
+def demo(tracking_uri: str | None) -> None:
+    """Train forests on real data, log them to MLflow.
+
+    Prints one table of what was found out about them.
+
+    The data sets ship with scikit-learn. Without a configured tracking store the runs go to
+    sqlite:///mlflow.db in the current directory.
+    """
+    from ens_plugin.commands.demo import EXPERIMENT, demonstrations, log_demonstrations, results_table
+    from ens_plugin.commands.store import browse_hint, use_store
+
+    shown = demonstrations()
+    click.echo(results_table(shown))
+    uri = use_store(tracking_uri)
+    experiment_id = log_demonstrations(shown, uri)
+    click.echo(f"\nLogged {len(shown)} runs to the MLflow experiment {EXPERIMENT!r}. To see their curves:\n")
+    click.echo(browse_hint(uri, experiment_id))
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin analyze models:/churn@champion --data train.parquet --target churned\n"
+        "  ens-plugin analyze forest.joblib --data train.csv --target y --html report.html --log\n"
+    )
+)
+@analysis_arguments
+@format_option
+@_output_option("--html", "Also write the report as a self-contained HTML page.")
+@_output_option("--json", "Also save the whole report as JSON; EnsembleReport.from_json reads it.")
+@click.option("--log/--no-log", default=False, show_default=True, help="Log the report to MLflow.")
+@click.option("--experiment", metavar="NAME", help="With --log: experiment of the new run.")
+@click.option("--run-id", metavar="ID", help="With --log: log to this run instead of a new one.")
+def analyze(
+    request: AnalysisRequest, style: Format, html_path: Path | None, json_path: Path | None, log: bool,
+    experiment: str | None, run_id: str | None,
+) -> None:  # fmt: skip
+    """Report how the error of MODEL depends on its size.
+
+    And how large it should be, what its bias and variance are, and how sure all this is.
+
+    MODEL is a models:/ or runs:/ URI, an MLflow model directory, or a file written by joblib,
+    pickle or skops. Loading a model runs code stored in it: load only what you trust. With
+    MLFLOW_ALLOW_PICKLE_DESERIALIZATION=false nothing that could run code is loaded.
+
+    FILE holds the exact training rows in their order, or with --holdout rows that were not used
+    for training: the model's features, the target, optionally a weight, and nothing else.
+    """
+    if not log and (experiment or run_id):
+        raise click.UsageError("--experiment and --run-id say where to log; add --log.")
+    if experiment and run_id:
+        raise click.UsageError("--run-id names a run that already has an experiment; leave out --experiment.")
+    report = answer(request)
+    click.echo(_formatted(report, style))
+    if json_path is not None:
+        write_text(json_path, report.to_json())
+    if html_path is not None:
+        report.to_html(html_path)
+    if log:
+        _log(report, request, experiment, run_id)
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target label --confidence 0.995\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target label --format json\n"
+    )
+)
+@analysis_arguments
+@format_option
+def recommend(request: AnalysisRequest, style: Format) -> None:
+    """Print how many members MODEL needs, and nothing else.
+
+    Takes MODEL and FILE as `ens-plugin analyze` does. Loading a model runs code stored in it: load
+    only what you trust.
+
+    Exits with 1 if no size up to --max-size is large enough.
+    """
+    report = answer(request)
+    click.echo(_recommendation(report, style))
+    if report.recommended_size is None:
+        click.get_current_context().exit(NO)
+
+
+def _formatted(report: EnsembleReport, style: Format) -> str:
+    if style == "json":
+        return report.to_json()
+    if style == "markdown":
+        return markdown_summary(report).rstrip()
+    return report.summary().rstrip()
+
+
+def _recommendation(report: EnsembleReport, style: Format) -> str:
+    found = report.recommendation
+    if style == "json":
+        content = report.to_dict()["recommendation"]
+        brief = {name: value for name, value in content.items() if name not in ("sizes", "values")}
+        return json.dumps({"n_members": report.n_members, **brief}, indent=1, allow_nan=False)
+    size = size_text(found.size, found.max_size)
+    emphasis = "**" if style == "markdown" else ""
+    level = level_text(report.error_curve.interval_level)
+    return (
+        f"Recommended size: {emphasis}{size}{emphasis} members "
+        f"({level} interval {size_interval_text(found.interval, found.max_size)}); now {report.n_members}.\n"
+        f"{printable(found.reason)}"
+    )
+
+
+def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | None, run_id: str | None) -> None:
+    import mlflow
+
+    from ens_plugin.commands.store import use_store
+    from ens_plugin.tracking import log_report
+    from ens_plugin.tracking.connection import check_server, tracking_errors
+    from ens_plugin.tracking.models import logged_model_id
+
+    with only_results_on_stdout(), quiet_libraries():
+        uri = use_store(request.tracking_uri)
+        if experiment is not None:
+            check_server(uri)
+            with tracking_errors(uri):
+                mlflow.set_experiment(experiment)
+        logged = log_report(report, run_id=run_id, model_id=logged_model_id(request.model))
+    notice(f"Logged to run {logged} at {uri}.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the process.
+
+    Raises
+    ------
+    SystemExit
+        Always: 0 fine, 1 the answer is no, 2 could not tell.
+    """
+    try:
+        code = cli.main(args=arguments, prog_name="ens-plugin", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = COULD_NOT_TELL
+    except EnsPluginError as error:
+        notice(f"Error: {error}")
+        code = COULD_NOT_TELL
+    except (click.Abort, KeyboardInterrupt):
+        notice("Interrupted.")
+        code = INTERRUPTED
+    except Exception:
+        # Python would exit with 1, which here means "no"; a defect of ours must not pass for an answer.
+        traceback.print_exc()
+        notice("Error: this is a defect in ens-plugin; please report it with the lines above.")
+        code = COULD_NOT_TELL
+    sys.exit(code or 0)

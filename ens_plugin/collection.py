@@ -1,0 +1,188 @@
+"""From an adapter to tallies: the members' outputs, one block of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.growth_path import CHUNK, PathTally, merge_paths, tally_path
+from ens_plugin.core.subsets import Sample
+from ens_plugin.core.tally import (
+    AnyTally,
+    RowBlock,
+    concatenate,
+    tally_margins,
+    tally_support,
+    tally_values,
+)
+
+__all__ = ["Evidence", "Progress", "collect"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Progress = Callable[[Iterable[Any], int], Iterable[Any]]
+
+BLOCK_BYTES = 16_000_000
+SAMPLE_ROWS = 20_000
+SAMPLE_BYTES = 16_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Everything the estimates need, from one pass over the rows.
+
+    Attributes
+    ----------
+    tally : SupportTally, MarginTally or ValueTally
+        One entry per row.
+    sample : Sample
+        The members' outputs for a random subset of the rows.
+    path : PathTally or None
+        The growth path, if asked for.
+    weight : ndarray, shape (n_rows,)
+        Row weights.
+    """
+
+    tally: AnyTally
+    sample: Sample
+    path: PathTally | None
+    weight: FloatArray
+
+
+def collect(
+    adapter: EnsembleAdapter,
+    features: Any,
+    bags: Bags | None,
+    target: NDArray[Any],
+    weight: FloatArray,
+    *,
+    with_path: bool,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> Evidence:
+    """Ask every member about every row it never saw, and tally what they say.
+
+    Blocks are read in as many threads as joblib's context grants; the result does not depend on it.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows
+    bags : Bags or None
+        In-bag rows of each member; None for held-out rows, which no member saw.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : ndarray, shape (n_rows,)
+    with_path : bool
+        Whether to tally the growth path too.
+    rng : numpy Generator
+        Chooses the sampled rows.
+    progress : callable or None
+        ``progress(blocks, total)`` wraps the iterable of finished blocks.
+    """
+    n_rows = target.size
+    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    sampled = _sampled_rows(adapter, weight, n_labels, rng)
+    reader = _BlockReader(adapter, features, bags, target, weight, n_labels, sampled, with_path)
+    blocks = _row_blocks(n_rows, adapter.n_members * _bytes_said(adapter, n_labels), effective_n_jobs(None))
+    finished = Parallel(require="sharedmem", return_as="generator")(delayed(reader.read)(rows) for rows in blocks)
+    parts = list(finished if progress is None else progress(finished, len(blocks)))
+    return Evidence(
+        tally=concatenate([part.tally for part in parts]),
+        sample=_merge_samples([part.sample for part in parts]),
+        path=merge_paths([part.path for part in parts]) if with_path else None,
+        weight=weight,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockReader:
+    adapter: EnsembleAdapter
+    features: Any
+    bags: Bags | None
+    target: NDArray[Any]
+    weight: FloatArray
+    n_labels: int
+    sampled: IntArray
+    with_path: bool
+
+    def read(self, rows: slice) -> Evidence:
+        """Tally one block of rows."""
+        block = self._block(rows)
+        weight = self.weight[rows]
+        return Evidence(
+            tally=_tally(block, self.adapter),
+            sample=self._sample(block, rows),
+            path=tally_path(block, weight) if self.with_path else None,
+            weight=weight,
+        )
+
+    def _block(self, rows: slice) -> RowBlock:
+        features = self.features[rows]
+        if self.bags is None:
+            outputs = self.adapter.outputs(features, None)
+            seen = np.ones(outputs.shape[:2], dtype=bool)
+        else:
+            seen = ~self.bags.in_bag(rows)
+            outputs = self.adapter.outputs(features, seen)
+        if self.adapter.output_kind == "scores" and outputs.ndim == 2:
+            outputs = np.stack([-outputs / 2.0, outputs / 2.0], axis=2)
+        return RowBlock(outputs, seen, self.target[rows], self.n_labels)
+
+    def _sample(self, block: RowBlock, rows: slice) -> Sample:
+        first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
+        chosen = self.sampled[first:last]
+        here = chosen - rows.start
+        part = RowBlock(block.outputs[:, here], block.seen[:, here], block.target[here], block.n_labels)
+        return Sample(part, chosen, self.weight[chosen])
+
+
+def _tally(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
+    if adapter.task == "regression":
+        return tally_values(block)
+    if block.n_labels == 2 and adapter.output_kind != "scores":
+        return tally_support(block)
+    return tally_margins(block)
+
+
+def _bytes_said(adapter: EnsembleAdapter, n_labels: int) -> int:
+    """Bytes of what one member says about one row: a label code, or one float64 for each label."""
+    if adapter.output_kind == "labels":
+        return 1
+    return 8 * max(n_labels, 1)
+
+
+def _row_blocks(n_rows: int, bytes_per_row: int, n_jobs: int) -> list[slice]:
+    """Slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
+    rows = min(BLOCK_BYTES // bytes_per_row, -(-n_rows // n_jobs))
+    rows = max(-(-rows // CHUNK), 1) * CHUNK
+    return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+
+
+def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, n_labels: int, rng: np.random.Generator) -> IntArray:
+    weighted = np.flatnonzero(weight > 0)
+    bytes_per_row = adapter.n_members * _bytes_said(adapter, n_labels)
+    limit = min(SAMPLE_ROWS, max(SAMPLE_BYTES // bytes_per_row, CHUNK))
+    return np.sort(rng.permutation(weighted)[:limit])
+
+
+def _merge_samples(samples: list[Sample]) -> Sample:
+    blocks = [sample.block for sample in samples]
+    block = RowBlock(
+        np.concatenate([block.outputs for block in blocks], axis=1),
+        np.concatenate([block.seen for block in blocks], axis=1),
+        np.concatenate([block.target for block in blocks]),
+        blocks[0].n_labels,
+    )
+    return Sample(
+        block,
+        np.concatenate([sample.rows for sample in samples]),
+        np.concatenate([sample.weight for sample in samples]),
+    )

@@ -1,0 +1,1 @@
+"""What the commands of ``ens-plugin`` are made of."""

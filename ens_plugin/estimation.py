@@ -1,0 +1,456 @@
+"""From tallies to the parts of a report: one function for each kind of ensemble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error
+from ens_plugin.core.ensemble_size import smallest_odd_size
+from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
+from ens_plugin.core.extrapolation import subset_sizes
+from ens_plugin.core.growth_path import PathTally
+from ens_plugin.core.margins import fit_margins
+from ens_plugin.core.mixture import fit_mixture, fixed_mixture
+from ens_plugin.core.row_model import RowModel, model_agreement, row_slopes, row_variances
+from ens_plugin.core.squared_loss import SquaredLoss, fit_squared_loss
+from ens_plugin.core.subsets import Sample
+from ens_plugin.core.tally import (
+    MarginTally,
+    SupportTally,
+    ValueTally,
+    label_support,
+    member_margins,
+    strongest_rival,
+    wrong_support,
+)
+from ens_plugin.core.uncertainty import (
+    algorithmic_variance,
+    density_error_sd,
+    posterior_error_sd,
+    size_draws,
+    size_interval,
+    wilson_interval,
+)
+from ens_plugin.errors import InputError
+from ens_plugin.report import BiasVariance, ErrorCurve, SizeRecommendation
+
+__all__ = ["Estimates", "Settings", "estimate_classification", "estimate_regression"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+ANCHOR_ROWS = 5_000
+MAX_ANCHOR = 51
+CHECK_SIZES = (1, 3, 5, 9, 15, 25)
+CLOSE_MARGIN = 0.3
+MAX_VOTES_PER_MEMBER = 1000.0
+NO_VARIANCE = 1e-14
+PART_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The validated options of an analysis.
+
+    Attributes
+    ----------
+    estimator : str
+        As asked for, ``"auto"`` resolved.
+    data : {"oob", "holdout"}
+    confidence, tolerance, interval_level : float
+    max_size : int
+    sizes : ndarray of int
+        Sizes to tabulate.
+    random_state : int
+        Seed of all random numbers.
+    """
+
+    estimator: str
+    data: str
+    confidence: float
+    tolerance: float
+    interval_level: float
+    max_size: int
+    sizes: IntArray
+    random_state: int
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """The statistical parts of a report."""
+
+    error_curve: ErrorCurve
+    recommendation: SizeRecommendation
+    bias_variance: BiasVariance
+    algorithmic_sd: float
+
+
+# ---------------------------------------------------------------------------------------------
+# Classification
+
+
+def estimate_classification(
+    tally: SupportTally | MarginTally,
+    sample: Sample,
+    path: PathTally | None,
+    weight: FloatArray,
+    n_members: int,
+    settings: Settings,
+    *,
+    bounded: bool,
+) -> Estimates:
+    """Estimate curve, size, bias, variance and uncertainty of a classifier.
+
+    Parameters
+    ----------
+    tally : SupportTally or MarginTally
+        Rows that can be used only.
+    sample : Sample
+    path : PathTally or None
+    weight : ndarray, shape (n_rows,)
+    n_members : int
+    settings : Settings
+    bounded : bool
+        False for raw scores, whose margins have no bounds.
+    """
+    models = _row_models(tally, weight, bounded)
+    member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight))
+    anchor = _anchor(models, tally, member_error, sample, settings)
+    curve = _classification_curve(models, anchor, tally, path, weight, settings)
+    now, limit = _deconvolved(models, anchor, np.array([n_members, np.inf]))
+    bias_variance = BiasVariance(
+        member_error=member_error,
+        member_variance=_member_variance(models[0], tally, weight),
+        ensemble_error=float(now),
+        asymptotic_error=float(limit),
+        bias=float(limit),
+        loss="0-1 loss",
+    )
+    recommendation = _classification_size(models[0], n_members, settings)
+    sd = _classification_sd(models[0], tally, sample, weight, n_members)
+    return Estimates(curve, recommendation, bias_variance, sd)
+
+
+def _row_models(tally: SupportTally | MarginTally, weight: FloatArray, bounded: bool) -> list[RowModel]:
+    """One model for two labels; two for more, one with the noisy rival and one with crossed rivals."""
+    if isinstance(tally, SupportTally):
+        votes = _votes_per_member(tally)
+        if np.isinf(votes):
+            return [fixed_mixture(tally.wrong / tally.trials, weight)]
+        return [fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes)]
+    model = fit_margins(tally.mean, tally.sd, tally.trials, weight, bounded=bounded)
+    if np.array_equal(tally.mean, tally.cross_mean):
+        return [model]
+    return [model, fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight, bounded=bounded)]
+
+
+def _votes_per_member(tally: SupportTally) -> float:
+    """Effective votes in one member's probability: 1 for hard votes, infinite where all members agree."""
+    if _counts_hard_votes(tally):
+        return 1.0
+    parts = [_spreads(tally, slice(start, start + PART_ROWS)) for start in range(0, tally.trials.size, PART_ROWS)]
+    every_row, close_rows = np.sum(parts, axis=0)
+    if every_row[1] < NO_VARIANCE * tally.trials.sum():
+        return np.inf
+    binomial, observed = close_rows if close_rows[0] > 0 else every_row
+    return float(np.clip(binomial / max(observed, 1e-300), 1.0, MAX_VOTES_PER_MEMBER))
+
+
+def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
+    """Sums of n q(1 - q) and of n times the members' variance, over all rows and over close ones, shape (2, 2)."""
+    trials = tally.trials[rows]
+    share = tally.wrong[rows] / trials
+    variance = (tally.squares[rows] - trials * share**2) / (trials - 1.0)
+    close = np.abs(1.0 - 2.0 * share) < CLOSE_MARGIN
+    spreads = trials * np.stack([share * (1.0 - share), variance])
+    return np.stack([spreads.sum(axis=1), spreads[:, close].sum(axis=1)])
+
+
+def _counts_hard_votes(tally: SupportTally | MarginTally) -> bool:
+    return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
+
+
+def _anchor(
+    models: list[RowModel],
+    tally: SupportTally | MarginTally,
+    member_error: float,
+    sample: Sample,
+    settings: Settings,
+) -> Anchor | None:
+    """Subset averages to put the model right with, where its form is an approximation.
+
+    At size 1 the average over all members and rows is known, and replaces that over random ones.
+    """
+    limit = min(hypergeometric_limit(tally.trials), MAX_ANCHOR)
+    if limit < 1 or _counts_hard_votes(tally):
+        return None
+    rng = np.random.default_rng(settings.random_state)
+    anchor = anchor_models(models, sample.thin(ANCHOR_ROWS, rng), _odd_sizes(limit), rng)
+    anchor.differences[0] = member_error - mean_error(models, [1])[0]
+    return anchor
+
+
+def _odd_sizes(limit: int) -> IntArray:
+    """Log-spaced odd sizes up to `limit`: at even ones votes tie, and the curve would zigzag."""
+    sizes = subset_sizes(limit)
+    return np.asarray(np.unique(sizes - (sizes % 2 == 0)))
+
+
+def _deconvolved(models: list[RowModel], anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
+    error = mean_error(models, sizes)
+    return error if anchor is None else np.clip(error + anchor.at(sizes), 0.0, 1.0)
+
+
+def _classification_curve(
+    models: list[RowModel],
+    anchor: Anchor | None,
+    tally: SupportTally | MarginTally,
+    path: PathTally | None,
+    weight: FloatArray,
+    settings: Settings,
+) -> ErrorCurve:
+    sizes = np.append(settings.sizes.astype(np.float64), np.inf)
+    sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
+    sd = np.mean([sd_of(model, sizes) for model in models], axis=0)
+    if settings.estimator == "deconvolved":
+        error = _deconvolved(models, anchor, sizes)
+        check = _check(models, anchor, tally, weight)
+    else:
+        error, check = _compared_values(tally, path, weight, settings, sizes), None
+    n_rows = float(models[0].counts.sum())
+    lower, upper = wilson_interval(np.nan_to_num(error), sd, n_rows, settings.interval_level)
+    unknown = np.isnan(error)
+    lower[unknown] = upper[unknown] = np.nan
+    return ErrorCurve(
+        sizes=settings.sizes,
+        error=error[:-1],
+        lower=lower[:-1],
+        upper=upper[:-1],
+        asymptote=float(error[-1]),
+        asymptote_interval=(float(lower[-1]), float(upper[-1])),
+        asymptote_raw=float(error[-1]),
+        estimator=settings.estimator,
+        metric="0-1 error",
+        interval_level=settings.interval_level,
+        check=check,
+    )
+
+
+def _compared_values(
+    tally: SupportTally | MarginTally,
+    path: PathTally | None,
+    weight: FloatArray,
+    settings: Settings,
+    sizes: FloatArray,
+) -> FloatArray:
+    """Error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
+    if path is not None:
+        return np.append(_path_values(path, settings.sizes), np.nan)
+    if not _counts_hard_votes(tally):
+        raise InputError(
+            f"estimator={settings.estimator!r} counts hard votes for one of two labels, and this ensemble averages "
+            "probabilities or scores or has more labels; use estimator='auto'."
+        )
+    assert isinstance(tally, SupportTally)
+    if settings.estimator == "binomial":
+        return binomial_curve(tally.wrong, tally.trials, sizes, weight)
+    return np.append(hypergeometric_curve(tally.wrong, tally.trials, sizes[:-1], weight), np.nan)
+
+
+def _path_values(path: PathTally, sizes: IntArray) -> FloatArray:
+    curve = path.curve()
+    if sizes.max() > curve.size:
+        raise InputError(
+            f"size {sizes.max()} is above {curve.size}, the members there are: the path estimator cannot look ahead; "
+            "use estimator='auto'."
+        )
+    return curve[sizes - 1]
+
+
+def _check(
+    models: list[RowModel], anchor: Anchor | None, tally: SupportTally | MarginTally, weight: FloatArray
+) -> float | None:
+    """Largest difference between the model and the unbiased average over subsets of the members.
+
+    For an anchored model, which is put right where the two differ, the one at the largest subset.
+    """
+    if anchor is not None:
+        return float(abs(anchor.differences[-1]))
+    sizes = np.array([size for size in CHECK_SIZES if size <= hypergeometric_limit(tally.trials)])
+    if sizes.size == 0 or not isinstance(tally, SupportTally):
+        return None
+    unbiased = hypergeometric_curve(tally.wrong, tally.trials, sizes, weight)
+    return float(np.abs(mean_error(models, sizes) - unbiased).max())
+
+
+def _classification_size(model: RowModel, n_members: int, settings: Settings) -> SizeRecommendation:
+    def mean_agreement(size: float) -> float:
+        return float(model_agreement(model, [size])[0])
+
+    size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
+    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state)
+    agreement = mean_agreement(n_members)
+    sizes = settings.sizes
+    return SizeRecommendation(
+        size=size,
+        criterion="agreement",
+        confidence=settings.confidence,
+        tolerance=None,
+        agreement=agreement,
+        interval=size_interval(draws, settings.interval_level, settings.max_size),
+        reason=_agreement_reason(size, agreement, n_members, settings),
+        max_size=settings.max_size,
+        sizes=sizes,
+        values=model_agreement(model, sizes),
+    )
+
+
+def _agreement_reason(size: int | None, agreement: float, n_members: int, settings: Settings) -> str:
+    now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
+    wanted = f"{100 * settings.confidence:.6g} %"
+    if size is None:
+        return f"{now}; an agreement of {wanted} takes more than {settings.max_size} members."
+    if size <= n_members:
+        return f"{now}; {size} members are enough for an agreement of {wanted}."
+    return f"{now}; an agreement of {wanted} takes {size} members."
+
+
+def _member_variance(model: RowModel, tally: SupportTally | MarginTally, weight: FloatArray) -> float:
+    if isinstance(tally, MarginTally):
+        return float(np.average(tally.dissent / tally.trials, weights=weight))
+    return float(1.0 - model_agreement(model, [1])[0])
+
+
+def _classification_sd(
+    model: RowModel,
+    tally: SupportTally | MarginTally,
+    sample: Sample,
+    weight: FloatArray,
+    n_members: int,
+) -> float:
+    odd_size = n_members - (n_members + 1) % 2
+    slopes = row_slopes(model, odd_size, sample.rows)
+    own_variance = row_variances(model, odd_size, sample.rows)
+    block = sample.block
+    if isinstance(tally, SupportTally):
+        outputs = wrong_support(block)
+    else:
+        outputs = member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
+    return _algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
+
+
+def _algorithmic_sd(
+    outputs: NDArray[Any],
+    sample: Sample,
+    slopes: FloatArray,
+    own_variance: FloatArray,
+    weight: FloatArray,
+    n_members: int,
+) -> float:
+    relative = sample.weight / weight.mean()
+    variance = algorithmic_variance(
+        outputs, sample.block.seen, slopes * relative, own_variance * relative**2, n_members, weight.size
+    )
+    return float(np.sqrt(variance))
+
+
+# ---------------------------------------------------------------------------------------------
+# Regression
+
+
+def estimate_regression(
+    tally: ValueTally, sample: Sample, path: PathTally | None, weight: FloatArray, n_members: int, settings: Settings
+) -> Estimates:
+    """Estimate curve, size, bias, variance and uncertainty of a regressor under squared loss.
+
+    Parameters
+    ----------
+    tally : ValueTally
+        Rows with at least two members only.
+    sample : Sample
+    path : PathTally or None
+    weight : ndarray, shape (n_rows,)
+    n_members : int
+    settings : Settings
+    """
+    loss = fit_squared_loss(tally.mean, tally.variance, tally.trials, tally.target, weight)
+    slopes = 2.0 * (tally.mean - tally.target)[sample.rows]
+    own_variance = slopes**2 * tally.variance[sample.rows] / n_members
+    outputs = sample.block.outputs.astype(np.float64)
+    bias_variance = BiasVariance(
+        member_error=float(loss.error([1])[0]),
+        member_variance=loss.member_variance,
+        ensemble_error=float(loss.error([n_members])[0]),
+        asymptotic_error=loss.asymptote,
+        bias=loss.asymptote,
+        loss="squared loss",
+    )
+    return Estimates(
+        error_curve=_regression_curve(loss, path, settings),
+        recommendation=_regression_size(loss, n_members, settings),
+        bias_variance=bias_variance,
+        algorithmic_sd=_algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members),
+    )
+
+
+def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Settings) -> ErrorCurve:
+    sizes = np.append(settings.sizes.astype(np.float64), np.inf)
+    lower, upper = loss.interval(sizes, settings.interval_level)
+    error = loss.error(sizes)
+    if path is not None:
+        error = np.append(_path_values(path, settings.sizes), np.nan)
+        shift = error - loss.error(sizes)
+        lower, upper = np.maximum(lower + shift, 0.0), upper + shift
+    return ErrorCurve(
+        sizes=settings.sizes,
+        error=error[:-1],
+        lower=lower[:-1],
+        upper=upper[:-1],
+        asymptote=float(error[-1]),
+        asymptote_interval=(float(lower[-1]), float(upper[-1])),
+        asymptote_raw=loss.raw_asymptote if path is None else float("nan"),
+        estimator=settings.estimator,
+        metric="mean squared error",
+        interval_level=settings.interval_level,
+    )
+
+
+def _regression_size(loss: SquaredLoss, n_members: int, settings: Settings) -> SizeRecommendation:
+    size = loss.recommended_size(settings.tolerance, settings.max_size)
+    excess = _relative_excess(loss, settings.sizes)
+    now = float(_relative_excess(loss, np.array([n_members]))[0])
+    return SizeRecommendation(
+        size=size,
+        criterion="excess_error",
+        confidence=None,
+        tolerance=settings.tolerance,
+        agreement=None,
+        interval=loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level),
+        reason=_excess_reason(size, now, n_members, settings),
+        max_size=settings.max_size,
+        sizes=settings.sizes,
+        values=excess,
+    )
+
+
+def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
+    """Excess mean squared error relative to the infinite ensemble's; NaN where that is 0."""
+    if loss.asymptote <= 0:
+        return np.full(sizes.size, np.nan)
+    return np.asarray(loss.member_variance / sizes / loss.asymptote)
+
+
+def _excess_reason(size: int | None, now: float, n_members: int, settings: Settings) -> str:
+    if np.isnan(now):
+        return "The mean squared error of the infinite ensemble cannot be told from 0, so no relative excess exists."
+    state = f"With {n_members} members, the mean squared error is {100 * now:.2f} % above that of the infinite ensemble"
+    wanted = f"{100 * settings.tolerance:.6g} %"
+    if size is None:
+        return f"{state}; an excess of {wanted} takes more than {settings.max_size} members."
+    if size <= n_members:
+        return f"{state}; {size} members are enough for an excess of {wanted}."
+    return f"{state}; an excess of {wanted} takes {size} members."

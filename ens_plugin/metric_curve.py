@@ -1,0 +1,123 @@
+"""The curve of a user's own metric, by subset averages and extrapolation in 1/B."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.core.error_curve import hypergeometric_limit
+from ens_plugin.core.extrapolation import extrapolate, subset_sizes
+from ens_plugin.core.subsets import Sample, subset_statistics
+from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.estimation import Estimates, Settings
+from ens_plugin.report import ErrorCurve
+
+__all__ = ["with_metric_curve"]
+
+FloatArray = NDArray[np.float64]
+Metric = Callable[[NDArray[Any], NDArray[Any]], float]
+
+N_ORDERS = 30
+N_RESAMPLES = 200
+MIN_LIMIT = 3
+
+
+def with_metric_curve(
+    estimates: Estimates,
+    metric: Metric,
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    y: NDArray[Any],
+    settings: Settings,
+) -> Estimates:
+    """Replace the error curve by that of `metric`; size, bias and variance stay those of the task.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(y, mean_output) -> float``, lower is better.
+    sample : Sample
+        At most 20 000 rows; the metric is averaged over subsets of their members.
+    y : ndarray, shape (n_rows,)
+        The target as the user gave it.
+
+    Raises
+    ------
+    TooFewMembersError
+        If the rows have too few out-of-bag members for subsets of three.
+    InputError
+        If the metric fails or does not return a finite number.
+    """
+    limit = hypergeometric_limit(sample.block.seen.sum(axis=0))
+    if limit < MIN_LIMIT:
+        raise TooFewMembersError(
+            f"The rows have {limit} out-of-bag members or fewer: subsets of at least {MIN_LIMIT} are needed to see how "
+            "a metric depends on size. Train more members."
+        )
+    target = y.reshape(-1)[sample.rows]
+    rng = np.random.default_rng(settings.random_state)
+    sizes = subset_sizes(limit)
+
+    def value(mean: FloatArray) -> float:
+        enough = ~np.isnan(mean.reshape(mean.shape[0], -1)[:, 0])
+        return _call(metric, target[enough], adapter.link(mean[enough]))
+
+    averages = subset_statistics(sample.block, sizes, N_ORDERS, rng, value).mean(axis=0)
+    law = extrapolate(sizes, averages)
+    half = float(ndtri(0.5 + settings.interval_level / 2)) * _sampling_sd(metric, adapter, sample, target, rng)
+    error = law.at(settings.sizes)
+    asymptote = float(law.coefficients[0])
+    curve = ErrorCurve(
+        sizes=settings.sizes,
+        error=error,
+        lower=error - half,
+        upper=error + half,
+        asymptote=asymptote,
+        asymptote_interval=(asymptote - half, asymptote + half),
+        asymptote_raw=asymptote,
+        estimator="subset_average",
+        metric=getattr(metric, "__name__", type(metric).__name__),
+        interval_level=settings.interval_level,
+    )
+    return replace(estimates, error_curve=curve, algorithmic_sd=float("nan"))
+
+
+def _sampling_sd(
+    metric: Metric, adapter: EnsembleAdapter, sample: Sample, target: NDArray[Any], rng: np.random.Generator
+) -> float:
+    """Standard deviation of the metric over bootstrap samples of the rows, all members at once.
+
+    A sample that misses a label is drawn again: many metrics are not defined without it.
+    """
+    known = sample.block.seen.any(axis=0)
+    mean, target = adapter.link(sample.mean_outputs()[known]), target[known]
+    codes = sample.block.target[known] if sample.block.n_labels else np.zeros(target.size, dtype=np.int64)
+    n_present = np.unique(codes).size
+
+    def draw() -> NDArray[np.int64]:
+        while True:
+            rows = rng.integers(0, target.size, size=target.size)
+            if np.count_nonzero(np.bincount(codes[rows])) == n_present:
+                return rows
+
+    resamples = (draw() for _ in range(N_RESAMPLES))
+    return float(np.std([_call(metric, target[rows], mean[rows]) for rows in resamples], ddof=1))
+
+
+def _call(metric: Metric, target: NDArray[Any], mean: NDArray[Any]) -> float:
+    name = getattr(metric, "__name__", type(metric).__name__)
+    try:
+        value = float(metric(target, mean))
+    except Exception as error:  # a user's function may raise anything
+        raise InputError(
+            f"metric {name!r} failed on y of shape {target.shape} and mean output of shape {mean.shape}: {error}"
+        ) from error
+    if not np.isfinite(value):
+        raise InputError(f"metric {name!r} returned {value}; it must return a finite number, lower is better.")
+    return value

@@ -1,0 +1,123 @@
+"""Reaching an MLflow tracking store: quickly, and with errors of our own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ens_plugin.errors import TrackingError
+
+__all__ = ["EMBEDDED_STORE", "check_server", "tracking_errors"]
+
+EMBEDDED_STORE = "sqlite:///mlflow.db"
+RETRIES_VARIABLE = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+PROBE_TIMEOUT_S = 10
+PROBE_PATH = "/api/2.0/mlflow/experiments/search?max_results=1"
+
+
+def check_server(uri: str) -> None:
+    """Ask an HTTP tracking server for a sign of life before any real call.
+
+    MLflow's client retries a failing request for about four minutes.  This check makes at most
+    three attempts within seconds.  It is skipped for stores that are not HTTP servers, and where
+    the user has chosen a patience of their own with ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``.
+
+    Parameters
+    ----------
+    uri : str
+        Tracking URI, as ``mlflow.get_tracking_uri()`` returns it.
+
+    Raises
+    ------
+    TrackingError
+        If nothing answers at `uri`, or the answer is a server error (status 500 and above).
+
+    Examples
+    --------
+    >>> check_server("sqlite:///mlflow.db")
+    """
+    if not uri.startswith(("http://", "https://")) or RETRIES_VARIABLE in os.environ:
+        return
+    status = _probe(uri)
+    if status >= 500:
+        raise TrackingError(
+            f"The MLflow tracking server at {uri} answers with status {status}: it is running but cannot do its work. "
+            f"Look at its log, or log to another store: {_other_store()}."
+        )
+
+
+def _probe(uri: str) -> int:
+    """Status of one cheap request; 401 and 403 are signs of life, so no credentials are needed."""
+    import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3.util.retry import Retry
+
+    patience = Retry(
+        total=2, backoff_factor=0.5, status_forcelist=(500, 502, 503, 504), raise_on_status=False,
+        respect_retry_after_header=False,
+    )  # fmt: skip
+    with requests.Session() as session:
+        session.mount("http://", HTTPAdapter(max_retries=patience))
+        session.mount("https://", HTTPAdapter(max_retries=patience))
+        try:
+            return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
+        except requests.exceptions.SSLError:
+            # MLflow has TLS settings of its own, which decide; somebody is there.
+            return 200
+        except requests.exceptions.RequestException as error:
+            raise TrackingError(_unreachable(uri, error)) from error
+
+
+@contextmanager
+def tracking_errors(uri: str) -> Iterator[None]:
+    """Turn what MLflow and its transports raise inside the block into TrackingError.
+
+    Parameters
+    ----------
+    uri : str
+        Tracking URI, for the message.
+
+    Raises
+    ------
+    TrackingError
+        Instead of ``MlflowException``, ``requests`` errors and operating system errors.
+
+    Examples
+    --------
+    >>> with tracking_errors("http://127.0.0.1:5000"):  # doctest: +ELLIPSIS
+    ...     raise ConnectionResetError("connection reset")
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.TrackingError: ...
+    """
+    import requests
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except TrackingError:
+        raise
+    except requests.exceptions.RequestException as error:
+        raise TrackingError(_unreachable(uri, error)) from error
+    except (MlflowException, OSError) as error:
+        raise TrackingError(
+            f"The MLflow tracking store {uri} refused the call: {_first_line(error)}. "
+            f"Check the run, the experiment and your permissions there, or log to another store: {_other_store()}."
+        ) from error
+
+
+def _unreachable(uri: str, error: Exception) -> str:
+    return (
+        f"The MLflow tracking server at {uri} cannot be reached ({_first_line(error)}). Start it "
+        f"(`mlflow server`), correct MLFLOW_TRACKING_URI, or log to another store: {_other_store()}."
+    )
+
+
+def _other_store() -> str:
+    return f"`mlflow.set_tracking_uri({EMBEDDED_STORE!r})`, or on the command line `--tracking-uri {EMBEDDED_STORE}`"
+
+
+def _first_line(error: Exception) -> str:
+    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return line if len(line) <= 300 else line[:297] + "..."

@@ -1,0 +1,33 @@
+"""The picture at the top of the README: the error curve of a forest on the digits.
+
+Run with a path to write the picture to, ``python examples/digits_error_curve.py curve.png``.
+"""
+
+import sys
+
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+
+import ens_plugin
+from ens_plugin.plots import plot_error_curve
+
+
+def draw(path: str) -> ens_plugin.EnsembleReport:
+    """Train a forest, analyse it and write the picture of its error curve."""
+    X, y = load_digits(return_X_y=True)
+    forest = RandomForestClassifier(n_estimators=300, random_state=0, n_jobs=-1).fit(X, y)
+    report = ens_plugin.analyze(forest, X, y)
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    plot_error_curve(
+        report.error_curve,
+        n_members=report.n_members,
+        recommended_size=report.recommended_size,
+        ax=figure.add_subplot(),
+    )
+    figure.savefig(path, dpi=150)
+    return report
+
+
+if __name__ == "__main__":
+    print(draw(sys.argv[1] if len(sys.argv) > 1 else "error_curve.png").summary())

@@ -1,0 +1,86 @@
+"""Tracking stores for the tests: an embedded one, and a real server over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlflow
+import pytest
+import requests
+
+from tests.tracking.stores import tracking_to
+
+START_TIMEOUT_S = 120
+
+
+@pytest.fixture(scope="session")
+def embedded_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for all tests of a worker, because creating its tables takes seconds."""
+    directory = tmp_path_factory.mktemp("embedded")
+    uri = f"sqlite:///{directory}/mlflow.db"
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    client.create_experiment("tests", artifact_location=(directory / "artifacts").as_uri())
+    return uri
+
+
+@pytest.fixture
+def embedded(embedded_uri: str) -> Iterator[mlflow.MlflowClient]:
+    yield from _client(embedded_uri)
+
+
+@pytest.fixture(scope="session")
+def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory = tmp_path_factory.mktemp("server")
+    port = _unused_port()
+    uri = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
+               "--backend-store-uri", f"sqlite:///{directory}/mlflow.db",
+               "--artifacts-destination", str(directory / "artifacts")]  # fmt: skip
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    log = directory / "server.log"
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            command, cwd=directory, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            _wait_until_healthy(uri, server, log)
+            mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests")
+            yield uri
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+@pytest.fixture
+def served(server_uri: str) -> Iterator[mlflow.MlflowClient]:
+    yield from _client(server_uri)
+
+
+def _unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _client(uri: str) -> Iterator[mlflow.MlflowClient]:
+    with tracking_to(uri):
+        mlflow.set_experiment("tests")
+        yield mlflow.MlflowClient()
+
+
+def _wait_until_healthy(uri: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            if requests.get(f"{uri}/health", timeout=2).ok:
+                return
+        except requests.exceptions.RequestException:
+            time.sleep(0.3)
+    pytest.fail(f"mlflow server did not start:\n{log.read_text()[-3000:]}")

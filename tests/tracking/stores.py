@@ -1,0 +1,39 @@
+"""Pointing MLflow at a store for the length of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import mlflow
+import pytest
+
+__all__ = ["DOWN", "MLFLOW_WARNINGS", "linked_metrics", "tracking_to"]
+
+DOWN = "http://127.0.0.1:9"  # the discard port: nothing listens there
+MLFLOW_WARNINGS = pytest.mark.filterwarnings(r"ignore:::mlflow(\..*)?")
+
+
+@contextmanager
+def tracking_to(uri: str | None) -> Iterator[None]:
+    """Track to `uri`, or to MLflow's default for None; whatever was set before is set again."""
+    before = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None  # type: ignore[no-untyped-call]
+    _set(uri)
+    try:
+        yield
+    finally:
+        while mlflow.active_run() is not None:
+            mlflow.end_run()
+        _set(before)
+
+
+def _set(uri: str | None) -> None:
+    mlflow.set_tracking_uri(uri)  # type: ignore[arg-type]  # None is how MLflow forgets a URI
+
+
+def linked_metrics(client: mlflow.MlflowClient, model_id: str) -> dict[str, list[float]]:
+    """Values linked to a LoggedModel, by metric."""
+    linked: dict[str, list[float]] = {}
+    for metric in client.get_logged_model(model_id).metrics or []:
+        linked.setdefault(metric.key, []).append(metric.value)
+    return linked

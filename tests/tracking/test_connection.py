@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+import requests
+from mlflow.exceptions import MlflowException
+
+from ens_plugin.errors import TrackingError
+from ens_plugin.tracking.connection import check_server, tracking_errors
+from tests.tracking.stores import DOWN
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[int], tuple[str, list[str]]]]:
+    """Start a server that answers every request with one status; also returns the paths it was asked for."""
+    servers = []
+
+    def start(status: int) -> tuple[str, list[str]]:
+        paths: list[str] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                paths.append(self.path)
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}", paths
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_dead_server_is_named_with_what_to_do() -> None:
+    with pytest.raises(TrackingError, match=r"127\.0\.0\.1:9 cannot be reached.*sqlite:///mlflow\.db"):
+        check_server(DOWN)
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_broken_server_is_asked_three_times(status: int, answering: Callable[[int], tuple[str, list[str]]]) -> None:
+    uri, paths = answering(status)
+    with pytest.raises(TrackingError, match=f"answers with status {status}"):
+        check_server(uri)
+    assert len(paths) == 3
+
+
+@pytest.mark.parametrize("status", [200, 401, 404])
+def test_any_other_answer_is_a_sign_of_life(status: int, answering: Callable[[int], tuple[str, list[str]]]) -> None:
+    uri, paths = answering(status)
+    check_server(uri + "/")
+    assert paths == ["/api/2.0/mlflow/experiments/search?max_results=1"]
+
+
+@pytest.mark.parametrize("uri", ["sqlite:///none.db", "databricks", "file:///nowhere", "postgresql://nowhere/db"])
+def test_other_stores_are_not_asked(uri: str) -> None:
+    check_server(uri)
+
+
+def test_a_users_own_patience_replaces_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    check_server(DOWN)
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [MlflowException("no such run\nmore"), requests.ConnectionError("refused"), PermissionError("not allowed")],
+)
+def test_what_mlflow_raises_becomes_a_tracking_error(raised: Exception) -> None:
+    first_line = str(raised).splitlines()[0]
+    with pytest.raises(TrackingError, match=first_line) as caught, tracking_errors(DOWN):
+        raise raised
+    assert caught.value.__cause__ is raised
+    assert "more" not in str(caught.value)
+
+
+def test_defects_are_not_dressed_up_as_tracking_errors() -> None:
+    with pytest.raises(ZeroDivisionError), tracking_errors(DOWN):
+        raise ZeroDivisionError

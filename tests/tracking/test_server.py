@@ -1,0 +1,63 @@
+"""The same over HTTP, against a real ``mlflow server``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import mlflow
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+
+from ens_plugin.errors import TrackingError
+from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking import load_model, log_report
+from ens_plugin.tracking.curve_points import charted_sizes, scalar_points
+from tests.reports import classification_report
+from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
+
+pytestmark = [MLFLOW_WARNINGS, pytest.mark.server, pytest.mark.xdist_group("mlflow_server")]
+
+REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
+
+
+def test_curve_points_arrive_once_however_often_they_are_logged(served: mlflow.MlflowClient) -> None:
+    run_id = log_report(REPORT)
+    log_report(REPORT, run_id=run_id)
+    points = served.get_metric_history(run_id, "ens/error")
+    sizes = charted_sizes(REPORT).tolist()
+    assert sorted(point.step for point in points) == sizes
+    by_size = {point.step: point.value for point in points}
+    assert all(by_size[size] == pytest.approx(REPORT.error_curve.at(size), abs=1e-12) for size in sizes)
+    assert len(served.get_metric_history(run_id, "ens.error")) == 1
+    assert served.get_run(run_id).info.status == "FINISHED"
+
+
+def test_scalars_are_linked_to_the_logged_model_once(served: mlflow.MlflowClient) -> None:
+    X, y = load_iris(return_X_y=True)
+    with mlflow.start_run():
+        info = mlflow.sklearn.log_model(
+            RandomForestClassifier(5, random_state=0).fit(X, y),
+            name="forest",
+            serialization_format="cloudpickle",
+            pip_requirements=[],
+        )
+        for _ in range(2):
+            log_report(REPORT, model_id=info.model_id)
+    expected = {point.key: [point.value] for point in scalar_points(REPORT, "ens")}
+    assert linked_metrics(served, info.model_id) == expected
+    assert load_model(info.model_uri).n_estimators == 5
+
+
+def test_artifacts_are_listed_and_come_back(served: mlflow.MlflowClient, tmp_path: Path) -> None:
+    run_id = log_report(REPORT)
+    listed = {Path(item.path).name for item in served.list_artifacts(run_id, "ensemble")}
+    assert {"report.json", "report.html", "curve.csv", "error_curve.png"} <= listed
+    folder = Path(served.download_artifacts(run_id, "ensemble", str(tmp_path)))
+    assert EnsembleReport.from_json((folder / "report.json").read_text()).to_dict() == REPORT.to_dict()
+
+
+def test_what_the_server_refuses_is_a_tracking_error(served: mlflow.MlflowClient) -> None:
+    with pytest.raises(TrackingError, match="not found"):
+        log_report(REPORT, run_id="0" * 32)
