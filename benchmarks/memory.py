@@ -1,0 +1,120 @@
+"""Peak memory of an analysis above model and data, in a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier
+
+import ens_plugin
+from benchmarks.options import read_options
+from benchmarks.results import Claim, claims_table, publish, run_facts
+
+Array = NDArray[Any]
+
+N_ROWS, N_FEATURES, MAX_DEPTH = 1_000_000, 10, 6
+TREES = (100, 200)
+STATUS, REFERENCES = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+RESET_PEAK = "5"
+
+TRIED = (
+    "blocks and samples budgeted in bytes, posteriors of the sampled rows only, no copies of whole tallies (359 MB "
+    "before). What is left: four float64 columns of the tally (32 MB) and as much again while its blocks are joined, "
+    "the sample (16 MB, twice while joined), target and weights (16 MB), bags (25 MB, twice while stacked). Next: "
+    "blocks that write into one tally."
+)
+
+
+def resident_megabytes(field: str) -> float:
+    """Read VmRSS or VmHWM of this process (MB of 10^6 bytes)."""
+    found = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text())
+    assert found is not None
+    return int(found[1]) * 1024 / 1e6
+
+
+def measure(n_rows: int, n_trees: int, dtype: str, seed: int) -> float:
+    """Fit, analyse once and return the peak above what model, data and libraries took before (MB)."""
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((n_rows, N_FEATURES), dtype=np.float32).astype(dtype, copy=False)
+    y = (features[:, 0] + features[:, 1] + rng.standard_normal(n_rows) > 0).astype(np.int64)
+    _analyse(_fit(features[:1000], y[:1000], 10, seed), features[:1000], y[:1000])
+    forest = _fit(features, y, n_trees, seed)
+    gc.collect()
+    before = resident_megabytes("VmRSS")
+    REFERENCES.write_text(RESET_PEAK)
+    _analyse(forest, features, y)
+    return resident_megabytes("VmHWM") - before
+
+
+def _fit(features: Array, y: Array, n_trees: int, seed: int) -> ExtraTreesClassifier:
+    """Grow shallow trees on random splits: quick, and as large for the analysis as any."""
+    forest = ExtraTreesClassifier(
+        n_trees, max_depth=MAX_DEPTH, max_features=1, bootstrap=True, random_state=seed, n_jobs=1
+    )
+    return forest.fit(features, y)
+
+
+def _analyse(forest: ExtraTreesClassifier, features: Array, y: Array) -> None:
+    ens_plugin.analyze(forest, features, y, n_jobs=1)
+
+
+def measure_apart(n_rows: int, n_trees: int, dtype: str, seed: int) -> float:
+    """Call :func:`measure` in a new process, whose memory nothing else has touched."""
+    call = f"from benchmarks.memory import measure; print(measure({n_rows}, {n_trees}, {dtype!r}, {seed}))"
+    done = subprocess.run([sys.executable, "-c", call], check=True, capture_output=True, text=True)
+    return float(done.stdout)
+
+
+def main(arguments: list[str] | None = None) -> str:
+    """Run, write the section unless this is a smoke run, and return it."""
+    options = read_options("benchmarks.memory", __doc__, 1, arguments)
+    n_rows, trees = (20_000, (10, 20)) if options.smoke else (N_ROWS, TREES)
+    few, many = (
+        np.array([measure_apart(n_rows, n_trees, "float32", options.seed + r) for r in range(options.repetitions)])
+        for n_trees in trees
+    )
+    doubles = measure_apart(n_rows, trees[-1], "float64", options.seed)
+    bags = n_rows * (trees[1] - trees[0]) / 8 / 1e6
+    what = f"{n_rows} rows"
+    claims = [
+        Claim(
+            f"{what}, {trees[1]} trees: peak above model and data (MB)",
+            float(np.median(many)),
+            high=150,
+            digits=0,
+            tried=TRIED,
+        ),
+        Claim(
+            f"{what}: growth from {trees[0]} to {trees[1]} trees (MB; packed bags: {bags:g})",
+            float(np.median(many) - np.median(few)),
+            high=bags,
+            digits=1,
+            tried=TRIED,
+        ),
+        Claim(f"{what}, {trees[1]} trees, X in float64, converted by the analysis (MB)", doubles, digits=0),
+    ]
+    body = "\n\n".join(
+        [
+            "## Memory",
+            __doc__ or "",
+            f"Extremely randomised trees of depth {MAX_DEPTH} on bootstrap samples, {N_FEATURES} features in float32 "
+            "(what the trees read; other types are converted once, which adds that copy), one thread. Peak resident "
+            "memory of the process after fitting, minus resident memory before the analysis.",
+            run_facts(options.seed, options.repetitions),
+            claims_table(claims),
+        ]
+    )
+    if not options.smoke:
+        publish("benchmarks.memory", body)
+    return body
+
+
+if __name__ == "__main__":
+    print(main())

@@ -1,0 +1,111 @@
+"""RESULTS.md: one section per script, replaced as a whole when the script runs again."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+
+__all__ = ["RESULTS", "Claim", "claims_table", "publish", "run_facts", "table"]
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+PREFACE = "# Results\n\nWritten by the scripts in this directory; a run replaces its own section and no other.\n"
+PACKAGES = ("ens-plugin", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One measured number against its target.
+
+    Attributes
+    ----------
+    measure : str
+        What was measured, with its unit.
+    value : float
+    spread : float or None
+        Standard error of `value`; None where there is no such thing.
+    low, high : float
+        The target: `low` <= `value` <= `high`.
+    digits : int
+        Decimals shown; the verdict is on the number as measured.
+    tried : str
+        What was tried where the target is missed; shown only then.
+    """
+
+    measure: str
+    value: float
+    spread: float | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    digits: int = 2
+    tried: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether the value lies within the target."""
+        return self.low <= self.value <= self.high
+
+    def target(self) -> str:
+        """Return the target in words."""
+        if math.isinf(self.low):
+            return "none" if math.isinf(self.high) else f"at most {self.high:g}"
+        return f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
+
+    def measured(self) -> str:
+        """Return the value with its standard error."""
+        shown = f"{self.value:.{self.digits}f}"
+        return shown if self.spread is None else f"{shown} ± {self.spread:.{self.digits}f}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an aligned Markdown table: the first column to the left, the others to the right."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = [_cells(header, widths), f"| {' | '.join(rule)} |", *(_cells(row, widths) for row in rows)]
+    return "\n".join(lines)
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+    return f"| {' | '.join(cells)} |"
+
+
+def claims_table(claims: Sequence[Claim]) -> str:
+    """Return claims with target and verdict, and under them what was tried where a target is missed."""
+    rows = [[claim.measure, claim.measured(), claim.target(), _verdict(claim)] for claim in claims]
+    notes = [f"- Missed: {claim.measure}. Tried: {claim.tried or 'nothing yet.'}" for claim in claims if not claim.met]
+    text = table(["measure", "measured", "target", "verdict"], rows)
+    return f"{text}\n\n" + "\n".join(notes) if notes else text
+
+
+def _verdict(claim: Claim) -> str:
+    if claim.target() == "none":
+        return ""
+    return "met" if claim.met else "MISSED"
+
+
+def run_facts(seed: int, repetitions: int) -> str:
+    """Return when, with what and on what a section was measured."""
+    today = datetime.now(timezone.utc).date().isoformat()
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+    python = platform.python_version()
+    return f"{today}; seed {seed}; {repetitions} repetitions; Python {python}, {packages}; {machine}."
+
+
+def publish(script: str, body: str, path: Path = RESULTS) -> None:
+    """Replace the section of `script`, or append it; everything else in the file stays."""
+    begin, end = f"<!-- {script}: begin -->", f"<!-- {script}: end -->"
+    section = f"{begin}\n{body.strip()}\n{end}"
+    text = path.read_text(encoding="utf-8") if path.exists() else PREFACE
+    if begin in text:
+        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: section, text, count=1, flags=re.DOTALL)
+    else:
+        text = f"{text.rstrip()}\n\n{section}\n"
+    path.write_text(text, encoding="utf-8")
