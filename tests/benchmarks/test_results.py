@@ -1,0 +1,60 @@
+"""What the scripts write, and that they write nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from benchmarks.results import Claim, claims_table, publish, run_facts, table
+
+
+def test_a_run_replaces_its_own_section_only(tmp_path: Path) -> None:
+    path = tmp_path / "RESULTS.md"
+    publish("one", "first", path)
+    publish("two", "second", path)
+    before = path.read_text()
+    publish("one", r"first, again \1", path)
+    assert path.read_text() == before.replace("first", r"first, again \1")
+
+
+def test_a_hand_written_line_survives(tmp_path: Path) -> None:
+    path = tmp_path / "RESULTS.md"
+    publish("one", "first", path)
+    path.write_text(path.read_text() + "\nBy hand.\n")
+    publish("one", "again", path)
+    publish("two", "second", path)
+    assert "\nBy hand.\n" in path.read_text()
+    assert path.read_text().count("<!-- one: begin -->") == 1
+
+
+def test_missed_targets_stay_with_what_was_tried() -> None:
+    text = claims_table([Claim("bias", 0.3, 0.05, high=0.25, tried="more rows"), Claim("error", 0.1, high=0.25)])
+    bias, error = (line for line in text.splitlines() if line.startswith(("| bias", "| error")))
+    assert "0.30 ± 0.05" in bias
+    assert "MISSED" in bias
+    assert error.rstrip(" |").endswith("met")
+    assert "Missed: bias. Tried: more rows" in text
+
+
+def test_the_verdict_is_on_the_number_as_measured() -> None:
+    assert not Claim("bias", 0.2501, high=0.25).met
+    assert Claim("coverage", 95.0, low=93, high=98).met
+    assert not Claim("coverage", 98.1, low=93, high=98).met
+    assert not Claim("nothing", float("nan"), high=1.0).met
+
+
+def test_a_number_without_a_target_has_no_verdict() -> None:
+    assert claims_table([Claim("seconds", 3.0)]).splitlines()[-1].split("|")[-2].strip() == ""
+
+
+def test_tables_are_aligned() -> None:
+    lines = table(["name", "value"], [["a", "1.0"], ["a longer name", "12.5"]]).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert re.fullmatch(r"\| -+ \| -+: \|", lines[1])
+    assert lines[2].endswith("   1.0 |")
+
+
+def test_facts_name_seed_repetitions_versions_and_cores() -> None:
+    facts = run_facts(7, 30)
+    for word in ("seed 7", "30 repetitions", "scikit-learn", "numpy", "cores"):
+        assert word in facts

@@ -1,0 +1,30 @@
+"""Every script runs from end to end on tiny sizes and leaves RESULTS.md alone."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from benchmarks.results import RESULTS
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["accuracy", "intervals", "speed", pytest.param("memory", marks=needs_proc)])
+def test_smoke(script: str, tmp_path: Path) -> None:
+    before = RESULTS.read_bytes() if RESULTS.exists() else None
+    body = import_module(f"benchmarks.{script}").main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
+    assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
+    assert body.startswith("## ")
+    assert "| measure" in body
+    assert "nan" not in body
+
+
+def test_help_names_the_module(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        import_module("benchmarks.accuracy").main(["--help"])
+    assert stop.value.code == 0
+    assert "python -m benchmarks.accuracy" in capsys.readouterr().out
