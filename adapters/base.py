@@ -9,9 +9,9 @@ from itertools import chain
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.adapters.threads import in_threads
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
 
@@ -29,7 +29,7 @@ Aggregation = Literal["vote", "mean_proba", "mean_score", "mean"]
 OutputKind = Literal["labels", "probabilities", "scores", "values"]
 Provenance = Literal["recorded", "proved", "given"]
 
-DRAWN_TOGETHER = 16
+DRAWN_TOGETHER = 4
 
 
 class EnsembleAdapter(ABC):
@@ -186,9 +186,7 @@ def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> 
     """
     starts = range(0, n_members, DRAWN_TOGETHER)
     chunks = [range(start, min(start + DRAWN_TOGETHER, n_members)) for start in starts]
-    return Bags.stack(
-        Parallel(require="sharedmem")(delayed(Bags.from_indices)(map(draw, chunk), n_rows) for chunk in chunks)
-    )
+    return Bags.stack(list(in_threads(lambda chunk: Bags.from_indices(map(draw, chunk), n_rows), chunks)))
 
 
 def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:

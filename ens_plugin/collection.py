@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.threads import in_threads
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.growth_path import CHUNK, PathTally, merge_paths, tally_path
 from ens_plugin.core.subsets import Sample
@@ -92,7 +93,7 @@ def collect(
     sampled = _sampled_rows(adapter, weight, n_labels, rng)
     reader = _BlockReader(adapter, features, bags, target, weight, n_labels, sampled, with_path)
     blocks = _row_blocks(n_rows, adapter.n_members * _bytes_said(adapter, n_labels), effective_n_jobs(None))
-    finished = Parallel(require="sharedmem", return_as="generator")(delayed(reader.read)(rows) for rows in blocks)
+    finished = in_threads(reader.read, blocks)
     parts = list(finished if progress is None else progress(finished, len(blocks)))
     return Evidence(
         tally=concatenate([part.tally for part in parts]),
@@ -139,6 +140,8 @@ class _BlockReader:
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
         chosen = self.sampled[first:last]
+        if chosen.size == block.target.size:
+            return Sample(block, chosen, self.weight[chosen])
         here = chosen - rows.start
         part = RowBlock(block.outputs[:, here], block.seen[:, here], block.target[here], block.n_labels)
         return Sample(part, chosen, self.weight[chosen])

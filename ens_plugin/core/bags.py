@@ -40,7 +40,7 @@ class Bags:
         packed = []
         for rows in members:
             in_bag = np.zeros(n_rows, dtype=bool)
-            in_bag[np.asarray(rows)] = True
+            in_bag[np.asarray(rows, dtype=np.intp)] = True
             packed.append(np.packbits(in_bag))
         return cls(np.stack(packed), n_rows)
 

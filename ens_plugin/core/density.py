@@ -22,9 +22,10 @@ FloatArray = NDArray[np.float64]
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
 BETA_VARIANCE = 100.0
-ROUGHNESS_SCALES = (0.5, 2.0)
-MAX_LOG_STEP = 6.0
-MIN_GAIN = 1e-7
+ROUGHNESS_SCALE = 2.0
+MAX_LOG_STEP = 20.0
+# A Newton step that gains 1e-3 in log-likelihood leaves about 1e-6 to gain.
+MIN_GAIN = 1e-3
 MAX_ITERATIONS = 200
 
 
@@ -86,10 +87,9 @@ def fit_density(
     coefficients[:2] = beta_start
     centre = np.zeros_like(coefficients)
     centre[:2] = beta_mean
-    for scale in ROUGHNESS_SCALES:
-        precision = np.full(coefficients.size, 1.0 / scale**2)
-        precision[:2] = 1.0 / BETA_VARIANCE
-        coefficients = _maximize(likelihood, counts, coefficients, centre, precision)
+    precision = np.full(coefficients.size, 1.0 / ROUGHNESS_SCALE**2)
+    precision[:2] = 1.0 / BETA_VARIANCE
+    coefficients = _maximize(likelihood, counts, coefficients, centre, precision)
     weights = cell_weights(coefficients)
     _, hessian = _derivatives(likelihood, counts, weights)
     covariance = _positive_inverse(hessian + np.diag(precision))
@@ -149,7 +149,7 @@ def _maximize(
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:
-    """Inverse with eigenvalues taken in absolute value and floored at 1e-5 of the largest."""
+    """Inverse with eigenvalues taken in absolute value, and no lower than the smallest precision of the prior."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    values = np.maximum(np.abs(values), 1e-5 * np.abs(values).max())
+    values = np.maximum(np.abs(values), 1.0 / BETA_VARIANCE)
     return np.asarray((vectors / values) @ vectors.T)

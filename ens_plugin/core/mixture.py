@@ -245,9 +245,9 @@ def _cell_index(k: FloatArray, n: FloatArray) -> IntArray:
 
 
 def _binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
-    log_likelihood = np.outer(k, np.log(GRID)) + np.outer(n - k, np.log1p(-GRID))
+    log_likelihood = np.column_stack([k, n - k]) @ np.stack([np.log(GRID), np.log1p(-GRID)])
     log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(log_likelihood))
+    return np.asarray(np.exp(log_likelihood, out=log_likelihood))
 
 
 def _moment_beta(k: FloatArray, n: FloatArray, counts: FloatArray) -> tuple[float, float]:

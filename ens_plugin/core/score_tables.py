@@ -179,7 +179,7 @@ class ScoreTables:
 
 
 def build_score_tables() -> ScoreTables:
-    """Build the tables: some seconds of quadrature and FFT, the same to the bit every time.
+    """Build the tables: some seconds of quadrature and FFT.
 
     Returns
     -------

@@ -151,3 +151,14 @@ def test_no_information_leaves_the_prior_mean() -> None:
     flat = fit_density(np.ones((1, 400)), np.array([1000.0]), beta_mean=BETA_PRIOR, beta_start=(0.0, 0.0))
     np.testing.assert_allclose(flat.coefficients[:2], BETA_PRIOR, atol=1e-3)
     np.testing.assert_allclose(flat.coefficients[2:], 0.0, atol=1e-3)
+
+
+def test_a_million_rows_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Curvatures of a million rows and of the prior lie far apart: a floor relative to the largest takes 200 steps.
+    monkeypatch.setattr(density, "MAX_ITERATIONS", 15)
+    rng = np.random.default_rng(5)
+    likelihood, counts = counted(rng.binomial(37, rng.beta(0.5, 3.0, size=1_000_000)), 37)
+    few = fit_density(likelihood, counts, beta_mean=BETA_PRIOR, beta_start=(-0.5, 2.0))
+    monkeypatch.setattr(density, "MAX_ITERATIONS", 500)
+    many = fit_density(likelihood, counts, beta_mean=BETA_PRIOR, beta_start=(-0.5, 2.0))
+    np.testing.assert_allclose(few.weights, many.weights, rtol=0, atol=1e-12)
