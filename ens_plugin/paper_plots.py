@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.chart_style import BLUE, GREEN, INK, ORANGE, label_in_percent, new_axes
 from ens_plugin.core.borderline import limiting_disagreement, limiting_row_size_tail
 from ens_plugin.core.majority import majority_error
 from ens_plugin.core.plugin_bias import expected_plugin_error
@@ -20,7 +21,6 @@ from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 __all__ = [
     "plot_disagreement",
@@ -32,8 +32,7 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-# Okabe and Ito's palette, told apart by every common kind of colour vision.
-INK, LINES = "#222222", ("#0072B2", "#E69F00", "#007A5A", "#CC79A7", "#56B4E9", "#D55E00")
+LINES = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00")
 DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 3)), (0, (2, 2)), (0, (5, 1, 1, 1, 1, 1)))
 BINS_PER_DECADE = 4
 
@@ -68,7 +67,7 @@ def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax
     4
     """
     styles = _styles(len(n_votes), "n_votes")
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     p = np.linspace(0.0, 1.0, 401)
     for votes, (colour, dashes) in zip(n_votes, styles, strict=True):
         expected = expected_plugin_error(p, votes, [size])[0]
@@ -117,7 +116,7 @@ def plot_estimated_curves(
     """
     at = _as_finite_sizes(sizes)
     styles = _styles(len(estimates), "estimates")
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     ax.plot(at, _as_shares(test_error, "test_error", at.size), color=INK, linewidth=1.8, label="test rows")
     for (name, estimate), (colour, dashes) in zip(estimates.items(), styles, strict=True):
         curve = _as_shares(estimate, f"estimates[{name!r}]", at.size)
@@ -125,7 +124,7 @@ def plot_estimated_curves(
     ax.set_xscale("log")
     ax.set_xlabel("Ensemble size (members)")
     ax.set_ylabel("0-1 error (%)")
-    _label_in_percent(ax.yaxis)
+    label_in_percent(ax.yaxis)
     return _finished(ax)
 
 
@@ -163,7 +162,7 @@ def plot_row_sizes(
     """
     p = as_probability(probability, "probability")
     w = as_weight(weight, p.size)
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     own = row_size(p, confidence)
     settled = np.isfinite(own)
     largest = float(own[settled].max(initial=10.0))
@@ -175,7 +174,7 @@ def plot_row_sizes(
     note = f" ({100 * left_out:.3g} % never are)" if left_out else ""
     ax.set_xlabel(f"Votes that settle a row\nwith {100 * confidence:g} % confidence{note}", parse_math=False)
     ax.set_ylabel("Rows (%)")
-    _label_in_percent(ax.yaxis)
+    label_in_percent(ax.yaxis)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -220,7 +219,7 @@ def plot_row_size_tail(
     sizes = np.asarray(2.0 * np.unique(np.round(np.geomspace(0.5, 5e4, 120))) + 1.0, dtype=np.float64)
     tail = row_size_tail(probability, sizes, confidence, weight)
     law = limiting_row_size_tail(density, sizes, confidence)
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     _draw_law(ax, sizes, tail, law)
     ax.set_xlabel("Ensemble size (members)")
     ax.set_ylabel(f"Rows not settled with\n{100 * confidence:g} % confidence (%)", parse_math=False)
@@ -265,7 +264,7 @@ def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float,
     at = _as_finite_sizes(sizes)
     measured = _as_shares(disagreement, "disagreement", at.size)
     law = limiting_disagreement(density, at)
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     _draw_law(ax, at, measured, law)
     ax.set_xlabel("Ensemble size (members)")
     ax.set_ylabel("Disagreement with the\ninfinite ensemble (%)")
@@ -282,26 +281,13 @@ def _draw_law(ax: Axes, sizes: FloatArray, measured: FloatArray, law: FloatArray
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(10.0, subs=(1.0, 2.0, 5.0)))
-    _label_in_percent(ax.yaxis)
-
-
-def _new_axes() -> Axes:
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(layout="constrained")[1]
+    label_in_percent(ax.yaxis)
 
 
 def _finished(ax: Axes) -> Axes:
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize="small")
     return ax
-
-
-def _label_in_percent(axis: Axis) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:.6g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _styles(count: int, name: str) -> list[tuple[str, tuple[int, tuple[int, ...]]]]:

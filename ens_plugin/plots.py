@@ -14,18 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin._summary import can_answer, error_text, level_text, printable
+from ens_plugin.chart_style import BLUE, GREEN, GREY, INK, ORANGE, label_in_percent, new_axes
 from ens_plugin.errors import InputError
 from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 __all__ = ["plot_agreement", "plot_bias_variance", "plot_error_curve", "report_figures"]
 
-# Okabe and Ito's palette, told apart by every common kind of colour vision.
-BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#666666"
 _SHARES = ("0-1 error", "0-1 loss")
 FIRST_SHOWN = 5
 
@@ -73,7 +71,7 @@ def plot_error_curve(
     >>> ax.get_xlabel()
     'Ensemble size (members)'
     """
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     shown = _limit_sizes(ax, curve.sizes, n_members, recommended_size)
     drawn = [size for size in _dense_sizes(curve.sizes, shown) if can_answer(curve, size)]
     error = np.array([curve.at(size) for size in drawn])
@@ -90,7 +88,7 @@ def plot_error_curve(
     _mark_sizes(ax, n_members, recommended_size, value_at, curve.metric)
     ax.set_ylabel(f"{_axis_name(curve.metric)}\nshaded: {level_text(curve.interval_level)} interval", parse_math=False)
     if curve.metric in _SHARES:
-        _label_in_percent(ax.yaxis)
+        label_in_percent(ax.yaxis)
     return ax
 
 
@@ -131,7 +129,7 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
     >>> ax.get_xscale()
     'log'
     """
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     low, high = recommendation.interval
     beyond = recommendation.size or recommendation.max_size
     shown = _limit_sizes(ax, recommendation.sizes, n_members, max(beyond, high or beyond))
@@ -146,7 +144,7 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
         wanted = recommendation.tolerance
         ax.set_ylabel("Error above the\ninfinite ensemble's (%)")
         _scale_excess(ax, np.append(values, wanted or math.nan))
-    _label_in_percent(ax.yaxis)
+    label_in_percent(ax.yaxis)
     if wanted is not None:
         _draw_level(ax, wanted, f"wanted\n{level_text(wanted)}")
         _draw_size_interval(ax, wanted, low, high, shown[1])
@@ -186,7 +184,7 @@ def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
     >>> plot_bias_variance(report, ax=Figure().subplots()).get_xlabel()
     '0-1 loss (%)'
     """
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     parts = report.bias_variance
     bars = [
         ("one member", parts.member_error),
@@ -203,7 +201,7 @@ def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_xlabel(_axis_name(parts.loss), parse_math=False)
     if parts.loss in _SHARES:
-        _label_in_percent(ax.xaxis)
+        label_in_percent(ax.xaxis)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, fontsize="small", borderaxespad=0.2)
     return ax
@@ -250,12 +248,6 @@ def report_figures(report: EnsembleReport) -> dict[str, Figure]:
         plot_agreement(report.recommendation, n_members=report.n_members, ax=figures["agreement.png"].subplots())
         plot_bias_variance(report, ax=figures["bias_variance.png"].subplots())
     return figures
-
-
-def _new_axes() -> Axes:
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(layout="constrained")[1]
 
 
 def _limit_sizes(
@@ -317,13 +309,6 @@ def _scale_excess(ax: Axes, values: NDArray[np.float64]) -> None:
     drawable = values[np.isfinite(values) & (values > 0.0)]
     ax.set_yscale("log")
     ax.set_ylim(float(drawable.min()) / 1.5, float(drawable.max()) * 1.5)
-
-
-def _label_in_percent(axis: Axis) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:.6g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw_level(ax: Axes, value: float, text: str) -> None:
