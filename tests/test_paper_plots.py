@@ -77,7 +77,7 @@ def test_new_axes_are_made_when_none_are_given(draw: Callable[[], Axes]) -> None
     try:
         assert len(plt.get_fignums()) == len(before) + 1
     finally:
-        figure = ax.get_figure(root=True)
+        figure = ax.get_figure()
         assert figure is not None
         plt.close(figure)
 
