@@ -288,7 +288,7 @@ def _as_classes(classes: ArrayLike | None, outputs: NDArray[Any], aggregation: A
 
 def _labels_in(outputs: NDArray[Any]) -> NDArray[Any]:
     try:
-        return np.unique(outputs)
+        return np.asarray(np.unique(outputs))
     except TypeError as error:
         raise InputError(f"outputs mixes labels that cannot be compared ({error}); use labels of one type.") from error
 
@@ -321,7 +321,7 @@ def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any
             f"Only {len(known)} of {len(models)} models have classes_; pass fitted classifiers, or regressors, or "
             "all labels of the target as classes."
         )
-    return np.unique(np.concatenate(known))
+    return np.asarray(np.unique(np.concatenate(known)))
 
 
 def _checked(outputs: ArrayLike, shape: tuple[int, ...], member: int) -> NDArray[np.float64]:

@@ -298,7 +298,7 @@ def _limit_values(ax: Axes, values: NDArray[np.float64], ceiling: float = math.i
 def _dense_sizes(sizes: NDArray[np.int64], shown: tuple[float, float]) -> NDArray[np.float64]:
     """Return the tabulated sizes in view and enough between them for a smooth line."""
     between = np.geomspace(max(shown[0], float(sizes[0])), shown[1], 200)
-    return np.unique(np.concatenate([between, sizes[(sizes >= shown[0]) & (sizes <= shown[1])]]))
+    return np.asarray(np.unique(np.concatenate([between, sizes[(sizes >= shown[0]) & (sizes <= shown[1])]])))
 
 
 def _tabulated(recommendation: SizeRecommendation, size: float) -> float:

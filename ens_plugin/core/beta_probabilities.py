@@ -28,7 +28,7 @@ MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6
 EDGE = 1e-6
 CLOSE_MARGIN = 0.3
 NODE_MASS = 38.0
-OCTAVES: FloatArray = np.arange(-6.0, 11.0)
+OCTAVES: FloatArray = np.arange(-6, 11).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

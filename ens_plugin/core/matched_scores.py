@@ -115,7 +115,8 @@ def match_probabilities(
     if v.min() < 0:
         raise InputError("variance must not be negative.")
     m = np.clip(m, EDGE, 1.0 - EDGE)
-    low, high = np.zeros(m.size), np.full(m.size, MAX_MIXED_SPREAD)
+    low: FloatArray = np.zeros(m.size)
+    high: FloatArray = np.full(m.size, MAX_MIXED_SPREAD)
     score = logit(m)
     for _ in range(SPREAD_STEPS):
         spread = (low + high) / 2.0

@@ -116,7 +116,7 @@ def _below_half(masses: FloatArray, first: int, sizes: FloatArray) -> FloatArray
 def _tail(masses: FloatArray, first: int, length: int, sizes: FloatArray) -> FloatArray:
     circle = np.zeros(length)
     circle[(first + np.arange(masses.size)) % length] = masses
-    transform = rfft(circle)[1 : length // 2 : 2]
+    transform = np.asarray(rfft(circle), dtype=np.complex128)[1 : length // 2 : 2]
     weight = _cotangents(length)
     squared = transform.real**2 + transform.imag**2
     result = np.empty(sizes.size)

@@ -31,14 +31,14 @@ MAX_SPREAD = 64.0
 MAX_MIXED_SPREAD = 8.0
 MAX_LOG_SPREAD = 16.0
 # Means are measured in sqrt(1 + b), spreads as asinh(sqrt(b)): smooth in both for b from 0 on.
-SINGLE_MEANS: FloatArray = np.linspace(-12.0, 12.0, 241)
+SINGLE_MEANS: FloatArray = np.linspace(-12.0, 12.0, 241, dtype=np.float64)
 SINGLE_SPREADS: FloatArray = np.linspace(0.0, np.arcsinh(MAX_SPREAD), 65)
-LOG_MEANS: FloatArray = np.linspace(-12.0, 12.0, 97)
+LOG_MEANS: FloatArray = np.linspace(-12.0, 12.0, 97, dtype=np.float64)
 LOG_SPREADS: FloatArray = np.linspace(0.0, np.arcsinh(MAX_LOG_SPREAD), 38)
 MIXED_SPREADS: FloatArray = np.linspace(0.0, np.arcsinh(MAX_MIXED_SPREAD), 19)
 LOG_SIZES: FloatArray = np.linspace(0.0, 20.0 * np.log(2.0), 61)
 # Effects are even in the mean; the first node stands for the limit at 0.
-EFFECT_MEANS: FloatArray = np.linspace(0.0, 5.0, 11)
+EFFECT_MEANS: FloatArray = np.linspace(0.0, 5.0, 11, dtype=np.float64)
 NEAR_ZERO = 0.01
 FEW_SIZES = np.arange(3, 25)
 # Odd: an even number of members splits ties, which the wider spreads feel up to about 20 members.

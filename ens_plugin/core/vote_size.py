@@ -19,6 +19,7 @@ from ens_plugin.errors import InputError
 __all__ = ["deconvolved_size", "normal_row_size", "plugin_size", "row_size", "row_size_tail"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 LARGEST_SIZE = 10**9
 
@@ -61,9 +62,9 @@ def row_size(probability: ArrayLike, confidence: float = 0.99, max_size: int = L
 
 def _smallest_odd(minority: FloatArray, wanted: float, limit: int) -> FloatArray:
     """Bisection over k, size 2k + 1, of all points at once; the first bracket is found by doubling."""
-    enough = np.zeros(minority.size, dtype=np.int64)
+    enough: IntArray = np.zeros(minority.size, dtype=np.int64)
     settled = _settles(minority, enough, wanted)
-    too_few = np.full(minority.size, -1)
+    too_few: IntArray = np.full(minority.size, -1, dtype=np.int64)
     while not settled.all() and enough.max() < limit:
         too_few = np.where(settled, too_few, enough)
         enough = np.where(settled, enough, np.minimum(2 * enough + 1, limit))
