@@ -102,7 +102,7 @@ def _plain(value: Any) -> Any:
 
 def _read(hint: Any, value: Any, name: str) -> Any:
     origin = get_origin(hint)
-    reader = _READERS.get(hint if origin is None else origin, _read_dataclass)
+    reader = _READERS.get(hint if origin is None or hint in _SCALARS else origin, _read_dataclass)
     return reader(hint, value, name)
 
 
@@ -167,7 +167,7 @@ def _read_optional(hint: Any, value: Any, name: str) -> Any:
 
 
 def _read_array(hint: Any, value: Any, name: str) -> NDArray[Any]:
-    scalar = get_args(get_args(hint)[1])[0]
+    scalar = _SCALARS[hint]
     items = _read_list(value, name)
     read_item = _read_float if scalar is np.float64 else _read_int
     return np.array([read_item(None, item, f"{name}[{index}]") for index, item in enumerate(items)], dtype=scalar)
@@ -213,6 +213,8 @@ def _below(name: str, key: str) -> str:
     return key if name == "report" else f"{name}.{key}"
 
 
+# As whole hints: NumPy 2.5 made NDArray an alias of its own, which hides ndarray and dtype.
+_SCALARS: dict[Any, type[np.generic]] = {NDArray[np.float64]: np.float64, NDArray[np.int64]: np.int64}
 _READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
     float: _read_float,
     int: _read_int,
@@ -221,7 +223,7 @@ _READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
     Literal: _read_literal,
     types.UnionType: _read_optional,
     Union: _read_optional,
-    np.ndarray: _read_array,
+    **dict.fromkeys(_SCALARS, _read_array),
     tuple: _read_tuple,
     dict: _read_mapping,
 }
