@@ -159,6 +159,17 @@ class EnsembleAdapter(ABC):
             If these are not the training rows, in training order, as far as can be told.
         """
 
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Whether these prepared rows are known to be the training rows, in training order.
+
+        Asked about held-out rows, which no member may have seen.  False where the model cannot tell.
+        """
+        return False
+
+    def checks_training_rows(self) -> bool:
+        """Whether :meth:`bags` notices rows that are not the training rows in training order."""
+        return True
+
     def stored_oob_outputs(self) -> NDArray[Any] | None:
         """Mean out-of-bag outputs that the library stored at training, in training order, or None.
 

@@ -20,6 +20,7 @@ from ens_plugin.adapters.sklearn_data import (
     training_target,
 )
 from ens_plugin.adapters.sklearn_trees import (
+    are_recognised,
     check_growth,
     checked_members,
     growth_is_known,
@@ -110,10 +111,24 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         check_row_count(self.model, n_rows)
         target = training_target(y, self.classes, n_rows)
         if self._are_trees and growth_is_known(features):
-            for member in checked_members(self.n_members):
-                rows = self._member_rows(member, features)
-                check_growth(self.model.estimators_[member], rows, self._draw(member), target, member)
+            self._check_rows(features, target)
         return draw_bags(self._draw, self.n_members, n_rows)
+
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Tell whether three members, if they are trees, grew on these very rows."""
+        n_rows = features.shape[0]
+        if not self._are_trees or n_rows != self.model._n_samples or not growth_is_known(features):
+            return False
+        target = training_target(y, self.classes, n_rows)
+        # Seeds of the last members only, as after a warm start, redraw no member's rows.
+        if len(self.model._seeds) != self.n_members:
+            return False
+        trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
+        return are_recognised(trees, lambda: self._check_rows(features, target))
+
+    def checks_training_rows(self) -> bool:
+        """Tell whether trees or stored out-of-bag outputs give away other rows."""
+        return self._are_trees or self.stored_oob_outputs() is not None
 
     def distributions(self) -> tuple[str, ...]:
         """Name scikit-learn's distribution."""
@@ -127,6 +142,11 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         ndarray of shape (n_rows, n_labels), each row summing to 1, or (n_rows,), or None
         """
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
+
+    def _check_rows(self, features: Any, target: NDArray[Any] | None) -> None:
+        for member in checked_members(self.n_members):
+            rows = self._member_rows(member, features)
+            check_growth(self.model.estimators_[member], rows, self._draw(member), target, member)
 
     def _member_rows(self, member: int, features: Any) -> Any:
         columns = self._columns[member]

@@ -23,6 +23,7 @@ from ens_plugin.adapters.sklearn_data import (
     training_target,
 )
 from ens_plugin.adapters.sklearn_trees import (
+    are_recognised,
     check_growth,
     checked_members,
     growth_is_known,
@@ -100,6 +101,13 @@ class SklearnForestAdapter(EnsembleAdapter):
         check_row_count(self.model, features.shape[0])
         self._check_rows(features, y)
         return draw_bags(self._draw, self.n_members, features.shape[0])
+
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Tell whether three trees grew on these very rows."""
+        if features.shape[0] != self.model._n_samples or not growth_is_known(features):
+            return False
+        trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
+        return are_recognised(trees, lambda: self._check_rows(features, y))
 
     def distributions(self) -> tuple[str, ...]:
         """Name scikit-learn's distribution."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.labels import code_dtype
 from ens_plugin.errors import DataMismatchError
 
-__all__ = ["check_growth", "checked_members", "growth_is_known", "leaf_labels", "leaf_outputs", "leaves_are_pure"]
+__all__ = [
+    "are_recognised",
+    "check_growth",
+    "checked_members",
+    "growth_is_known",
+    "leaf_labels",
+    "leaf_outputs",
+    "leaves_are_pure",
+]
+
+# Counts of that many leaves more than trees agree by chance with a probability below 1e-6, from 30 rows on.
+LEAVES_THAT_TELL = 8
 
 
 def leaves_are_pure(trees: Iterable[Any], n_labels: int) -> bool:
@@ -54,6 +65,17 @@ def growth_is_known(features: Any) -> bool:
     """
     release = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
     return release >= (1, 8) or not np.isnan(features.sum(dtype=np.float64))
+
+
+def are_recognised(trees: list[Any], check: Callable[[], None]) -> bool:
+    """Tell whether `check`, that rows are the ones these trees grew on, passes, and not by chance."""
+    if sum(tree.tree_.n_leaves - 1 for tree in trees) < LEAVES_THAT_TELL:
+        return False
+    try:
+        check()
+    except DataMismatchError:
+        return False
+    return True
 
 
 def check_growth(

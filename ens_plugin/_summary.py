@@ -302,8 +302,8 @@ def markdown_summary(report: EnsembleReport) -> str:
 
 
 def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
-    """Return label, error and interval for one member, the current size and the infinite ensemble."""
-    curve, now = report.error_curve, report.n_members
+    """Return label, error and interval for one member, the current, the recommended and the infinite size."""
+    curve, now, recommended = report.error_curve, report.n_members, report.recommendation.size
     sizes: list[tuple[str, float]] = []
     if curve.sizes[0] == 1 and now > 1:
         sizes.append(("one member", 1))
@@ -312,6 +312,9 @@ def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
     else:
         last = int(curve.sizes[-1])
         sizes.append((f"{last} members (of {now}: the curve ends)", last))
+    if recommended not in (None, 1, now) and can_answer(curve, recommended):
+        sizes.append((f"{recommended} members (recommended)", recommended))
+        sizes.sort(key=lambda line: line[1])
     lines = [
         (label, error_text(curve.at(size), curve.metric), interval_text(curve.interval_at(size), curve.metric))
         for label, size in sizes

@@ -149,7 +149,11 @@ def run_analysis(
         parallel_config(backend="threading", n_jobs=n_threads(n_jobs)),
         threadpool_limits(limits=1, user_api="blas"),
     ):
-        bags = adapter.bags(rows, features, np.asarray(y)) if data == "oob" else None
+        if data == "oob":
+            bags = adapter.bags(rows, features, np.asarray(y))
+        else:
+            bags = None
+            _refuse_training_rows(adapter, features, y)
         evidence = collect(
             adapter,
             features,
@@ -217,6 +221,15 @@ def _prepared(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:
     if features.shape[0] != n_targets:
         raise InputError(f"X has {features.shape[0]} rows and y has {n_targets}; they must be the same rows.")
     return features
+
+
+def _refuse_training_rows(adapter: EnsembleAdapter, features: Any, y: ArrayLike) -> None:
+    if adapter.are_training_rows(features, np.asarray(y)):
+        raise DataMismatchError(
+            "These are the rows the model was trained on: its members know them, and the error would come out far too "
+            'low. Leave out data="holdout" to judge every row by the members that never saw it, or pass rows that '
+            "were not used for training."
+        )
 
 
 def _compare_with_stored(adapter: EnsembleAdapter, evidence: Evidence, data: str) -> None:
@@ -288,14 +301,21 @@ def _report(
         bias_variance=estimates.bias_variance,
         algorithmic_sd=estimates.algorithmic_sd,
         algorithmic_sd_is_bound=settings.data == "oob",
-        warnings=_cautions(estimates, evidence.weight[usable], dropped),
+        warnings=_cautions(adapter, estimates, evidence.weight[usable], dropped, settings),
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.distributions())},
     )
 
 
-def _cautions(estimates: Estimates, weight: NDArray[np.float64], dropped: int) -> tuple[str, ...]:
+def _cautions(
+    adapter: EnsembleAdapter, estimates: Estimates, weight: NDArray[np.float64], dropped: int, settings: Settings
+) -> tuple[str, ...]:
     cautions = []
+    if settings.data == "oob" and not adapter.checks_training_rows():
+        cautions.append(
+            "Nothing in this model tells whether these rows are its training rows in training order; were they not, "
+            "the error would come out far too low. Fit with oob_score=True to have it checked."
+        )
     relative = weight / weight.max()
     n_effective = float(relative.sum() ** 2 / (relative @ relative))
     if n_effective < 30:

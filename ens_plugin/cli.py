@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Literal, TypeVar
 
 import click
 
-from ens_plugin._summary import level_text, markdown_summary, printable, size_interval_text, size_text
+from ens_plugin._summary import WIDTH, level_text, markdown_summary, printable, size_interval_text, size_text
 from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries, write_text
 from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, answer
 from ens_plugin.errors import EnsPluginError
@@ -62,7 +63,7 @@ def cli() -> None:
     No validation data and no further training are needed: each member is asked about the training
     rows that it never saw.
 
-    Exit codes: 0 fine, 1 the answer is no, 2 could not tell.
+    Exit codes: 0 fine, 1 the answer is no (no size is large enough), 2 could not tell.
     """
 
 
@@ -92,7 +93,7 @@ def demo(tracking_uri: str | None) -> None:
         "\b\n"
         "Example:\n"
         "  ens-plugin analyze models:/churn@champion --data train.parquet --target churned\n"
-        "  ens-plugin analyze forest.joblib --data train.csv --target y --html report.html --log\n"
+        "  ens-plugin analyze forest.joblib --data train.csv --target y --html report.html\n"
     )
 )
 @analysis_arguments
@@ -135,14 +136,14 @@ def analyze(
     epilog=(
         "\b\n"
         "Example:\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target label --confidence 0.995\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target label --format json\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y --confidence 0.995\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y --format json\n"
     )
 )
 @analysis_arguments
 @format_option
 def recommend(request: AnalysisRequest, style: Format) -> None:
-    """Print how many members MODEL needs, and nothing else.
+    """Print how many members MODEL needs, and why.
 
     Takes MODEL and FILE as `ens-plugin analyze` does. Loading a model runs code stored in it: load
     only what you trust.
@@ -175,7 +176,7 @@ def _recommendation(report: EnsembleReport, style: Format) -> str:
     return (
         f"Recommended size: {emphasis}{size}{emphasis} members "
         f"({level} interval {size_interval_text(found.interval, found.max_size)}); now {report.n_members}.\n"
-        f"{printable(found.reason)}"
+        f"{textwrap.fill(printable(found.reason), WIDTH)}"
     )
 
 
@@ -197,6 +198,14 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
     notice(f"Logged to run {logged} at {uri}.")
 
 
+def _in_options(message: str) -> str:
+    """Say in options of the command line what a message says in arguments of `analyze`."""
+    for quote in ("'", '"'):
+        message = message.replace(f"Leave out data={quote}holdout{quote}", "Leave out --holdout")
+        message = message.replace(f"data={quote}holdout{quote}", "--holdout")
+    return message
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
@@ -216,7 +225,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         code = COULD_NOT_TELL
     except EnsPluginError as error:
-        notice(f"Error: {error}")
+        notice(f"Error: {_in_options(str(error))}")
+        code = COULD_NOT_TELL
+    except SystemExit:
+        # Of click's own only where the reader closed the pipe; its 1 would mean "no" here.
         code = COULD_NOT_TELL
     except (click.Abort, KeyboardInterrupt):
         notice("Interrupted.")

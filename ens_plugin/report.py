@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -213,7 +214,7 @@ class BiasVariance:
     loss: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EnsembleReport:
     """Everything :func:`ens_plugin.analyze` found out about one trained ensemble.
 
@@ -272,6 +273,20 @@ class EnsembleReport:
     warnings: tuple[str, ...] = ()
     created: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        found = self.metrics()
+        shown = [f"{name}={found[name]:.4g}" for name in ("error", "asymptotic_error") if name in found]
+        return (
+            f"EnsembleReport({self.model}, {', '.join([f'n_members={self.n_members}', *shown])}, "
+            f"recommended_size={self.recommended_size})"
+        )
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
 
     @property
     def recommended_size(self) -> int | None:

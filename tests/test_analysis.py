@@ -20,6 +20,9 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import ens_plugin
@@ -329,7 +332,7 @@ class TestEvenSize:
     def test_two_members_are_enough_to_run(self) -> None:
         X, y = CANCER
         votes = RandomForestClassifier(2, random_state=0).fit(X, y)
-        report = analyze(votes, X, y, data="holdout")
+        report = analyze(votes, X[::-1], y[::-1], data="holdout")
         assert report.n_members == 2
 
 
@@ -642,7 +645,35 @@ class TestBadInput:
     def test_no_bootstrap_asks_for_holdout_rows(self, model: Any) -> None:
         with pytest.raises(BagError, match="holdout"):
             analyze(model, *CANCER)
-        assert analyze(model, *CANCER, data="holdout").data == "holdout"
+        X, y = CANCER
+        assert analyze(model, X[::-1], y[::-1], data="holdout").data == "holdout"
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            fitted(),
+            fitted(bootstrap=False),
+            BaggingClassifier(n_estimators=10, max_features=0.5, random_state=0).fit(*CANCER),
+            make_pipeline(StandardScaler(), RandomForestClassifier(20, random_state=0)).fit(*CANCER),
+        ],
+    )
+    def test_training_rows_are_not_held_out(self, model: Any) -> None:
+        with pytest.raises(DataMismatchError, match="rows the model was trained on"):
+            analyze(model, *CANCER, data="holdout")
+
+    def test_too_few_leaves_recognise_nothing(self) -> None:
+        X, y = CANCER
+        stumps = RandomForestClassifier(10, max_depth=1, random_state=0).fit(X, y)
+        assert analyze(stumps, X, y, data="holdout").data == "holdout"
+
+    def test_rows_that_nothing_can_check_come_with_a_warning(self) -> None:
+        X, y = CANCER
+        neighbours = BaggingClassifier(KNeighborsClassifier(1), 20, random_state=0)
+        (warning,) = analyze(neighbours.fit(X, y), X, y).warnings
+        assert "training rows in training order" in warning
+        checked = BaggingClassifier(KNeighborsClassifier(1), 20, oob_score=True, random_state=0).fit(X, y)
+        assert analyze(checked, X, y).warnings == ()
+        assert analyze(neighbours, X[::2], y[::2], data="holdout").warnings == ()
 
     @pytest.mark.parametrize("data", ["oob", "holdout"])
     def test_columns_do_not_match(self, data: Any) -> None:

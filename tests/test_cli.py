@@ -128,8 +128,8 @@ def test_markdown_is_a_table(run: Run) -> None:
 
 def test_options_reach_the_analysis(run: Run) -> None:
     outcome = run(
-        "analyze", *CANCER, "--format", "json", "--confidence", "0.98", "--max-size", "5001", "--estimator", "binomial",
-        "--n-jobs", "2", "--holdout",
+        "analyze", "cancer.joblib", "--data", "cancer.parquet", "--target", "diagnosis", "--format", "json",
+        "--confidence", "0.98", "--max-size", "5001", "--estimator", "binomial", "--n-jobs", "2", "--holdout",
     )  # fmt: skip
     report = EnsembleReport.from_json(outcome.out)
     assert report.recommendation.confidence == 0.98
