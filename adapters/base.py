@@ -64,6 +64,9 @@ class EnsembleAdapter(ABC):
     bags_are : {"recorded", "proved", "given"}
         How the bags are known: the library stores them (or the seeds they are drawn from);
         recomputed and checked against the trained members' own counts; given by the user.
+    reads_rows_alone : bool
+        Whether an output never depends, to the bit, on the other rows it is asked for with.  True of
+        trees; not of matrix products, whose rounding follows their height.
 
     Raises
     ------
@@ -83,6 +86,7 @@ class EnsembleAdapter(ABC):
     aggregation: Aggregation
     output_kind: OutputKind
     bags_are: Provenance
+    reads_rows_alone: bool = False
 
     @classmethod
     @abstractmethod

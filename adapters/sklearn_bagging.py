@@ -73,7 +73,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         self.n_members = len(model.estimators_)
         self.bags_are = "recorded"
         self._columns = [_column_choice(columns, model.n_features_in_) for columns in model.estimators_features_]
-        self._are_trees = all(type(member) in _TREES for member in model.estimators_)
+        self._are_trees = self.reads_rows_alone = all(type(member) in _TREES for member in model.estimators_)
         if isinstance(model, BaggingClassifier):
             self.task, self.classes = "classification", model.classes_
             self._describe_classifier()
@@ -141,6 +141,9 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         -------
         ndarray of shape (n_rows, n_labels), each row summing to 1, or (n_rows,), or None
         """
+        # A refit without oob_score leaves those of the fit before.
+        if not self.model.oob_score:
+            return None
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
 
     def _check_rows(self, features: Any, target: NDArray[Any] | None) -> None:

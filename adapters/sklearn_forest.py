@@ -75,7 +75,7 @@ class SklearnForestAdapter(EnsembleAdapter):
             )
         self.model = model
         self.n_members = len(model.estimators_)
-        self.bags_are = "recorded"
+        self.bags_are, self.reads_rows_alone = "recorded", True
         if isinstance(model, _CLASSIFIERS):
             self.task, self.aggregation, self.classes = "classification", "mean_proba", model.classes_
             pure = leaves_are_pure(model.estimators_, len(model.classes_))
@@ -120,6 +120,9 @@ class SklearnForestAdapter(EnsembleAdapter):
         -------
         ndarray of shape (n_rows, n_labels) or (n_rows,), or None
         """
+        # A refit without oob_score leaves those of the fit before.
+        if not self.model.oob_score:
+            return None
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
 
     def _check_bootstrap(self) -> None:

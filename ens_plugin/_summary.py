@@ -10,6 +10,7 @@ import unicodedata
 from ens_plugin.report import EnsembleReport, ErrorCurve, SizeRecommendation
 
 __all__ = [
+    "WIDTH",
     "aggregation_words",
     "bag_words",
     "can_answer",
@@ -22,6 +23,8 @@ __all__ = [
     "markdown_summary",
     "members_text",
     "printable",
+    "recommended_interval_text",
+    "recommended_text",
     "size_interval_text",
     "size_text",
     "spread_text",
@@ -154,6 +157,20 @@ def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
     return f"{low} to {size_text(high, max_size)}"
 
 
+def recommended_text(recommendation: SizeRecommendation) -> str:
+    """Write the recommended size, or why there is none to write."""
+    if not recommendation.is_known:
+        return NOT_KNOWN
+    return size_text(recommendation.size, recommendation.max_size)
+
+
+def recommended_interval_text(recommendation: SizeRecommendation) -> str:
+    """Write the interval of the recommended size."""
+    if not recommendation.is_known:
+        return NOT_KNOWN
+    return size_interval_text(recommendation.interval, recommendation.max_size)
+
+
 def level_text(level: float) -> str:
     """Write the level of an interval.
 
@@ -222,6 +239,8 @@ def verdict(report: EnsembleReport) -> str:
     recommendation = report.recommendation
     now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
     members = f"{members_text(now)} {'is' if now == 1 else 'are'}"
+    if not recommendation.is_known:
+        return f"it cannot be told whether {members} enough."
     if size is None:
         return f"{members} too few, and even {recommendation.max_size} would be."
     if now < low:
@@ -326,6 +345,8 @@ def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
 
 def _size_sentence(report: EnsembleReport) -> str:
     recommendation = report.recommendation
+    if not recommendation.is_known:
+        return "Recommended size: cannot be told."
     size, most = recommendation.size, recommendation.max_size
     members = f"more than {most} members" if size is None else members_text(size)
     level = level_text(report.error_curve.interval_level)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.error_curve import hypergeometric_limit
-from ens_plugin.core.validation import as_sizes, as_weight
+from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.estimation import Settings
 
@@ -24,6 +24,7 @@ IntArray = NDArray[np.int64]
 CLASSIFICATION_ESTIMATORS = ("deconvolved", "hypergeometric", "binomial", "path")
 REGRESSION_ESTIMATORS = ("closed_form", "path")
 N_DEFAULT_SIZES = 220
+MIN_TOLERANCE = 1e-9
 
 
 def resolve_settings(
@@ -52,7 +53,7 @@ def resolve_settings(
         raise TooFewMembersError(
             "The ensemble has one member: how its error depends on size cannot be seen. Train at least 2, better 50."
         )
-    if data not in ("oob", "holdout"):
+    if not isinstance(data, str) or data not in ("oob", "holdout"):
         raise InputError(f"data must be 'oob' (the training rows) or 'holdout' (rows no member saw), got {data!r}.")
     for name, value in (("confidence", confidence), ("tolerance", tolerance), ("interval_level", interval_level)):
         if not isinstance(value, Real):
@@ -61,10 +62,10 @@ def resolve_settings(
         raise InputError(f"confidence must lie strictly between 0.5 and 1, got {confidence!r}.")
     if not 0.0 < interval_level < 1.0:
         raise InputError(f"interval_level must lie strictly between 0 and 1, got {interval_level!r}.")
-    if not 0.0 < tolerance < np.inf:
-        raise InputError(f"tolerance must be positive and finite, got {tolerance!r}.")
-    if not 1 <= max_size < np.inf or int(max_size) != max_size:
-        raise InputError(f"max_size must be a whole number of at least 1, got {max_size!r}.")
+    if not MIN_TOLERANCE <= tolerance < np.inf:
+        raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {tolerance!r}.")
+    if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
+        raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {str(max_size)[:40]!r}.")
     resolved = _resolve_estimator(estimator, adapter.task, metric)
     return Settings(
         estimator=resolved,
@@ -155,7 +156,9 @@ def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
         raise InputError("y is empty; pass the true labels or values of the rows.")
     missing = _count_missing(target)
     if missing:
-        raise InputError(f"y holds {missing} missing values (NaN or None); leave these rows out or fill them in.")
+        raise InputError(
+            f"y holds {missing} missing values (NaN, None or infinite); leave these rows out or fill them in."
+        )
     if adapter.classes is None:
         return _real_values(target)
     return _label_codes(target, adapter.classes)

@@ -16,7 +16,14 @@ from typing import Literal, TypeVar
 
 import click
 
-from ens_plugin._summary import WIDTH, level_text, markdown_summary, printable, size_interval_text, size_text
+from ens_plugin._summary import (
+    WIDTH,
+    level_text,
+    markdown_summary,
+    printable,
+    recommended_interval_text,
+    recommended_text,
+)
 from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries, write_text
 from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, answer
 from ens_plugin.errors import EnsPluginError
@@ -148,12 +155,12 @@ def recommend(request: AnalysisRequest, style: Format) -> None:
     Takes MODEL and FILE as `ens-plugin analyze` does. Loading a model runs code stored in it: load
     only what you trust.
 
-    Exits with 1 if no size up to --max-size is large enough.
+    Exits with 1 if no size up to --max-size is large enough, with 2 if that cannot be told.
     """
     report = answer(request)
     click.echo(_recommendation(report, style))
     if report.recommended_size is None:
-        click.get_current_context().exit(NO)
+        click.get_current_context().exit(NO if report.recommendation.is_known else COULD_NOT_TELL)
 
 
 def _formatted(report: EnsembleReport, style: Format) -> str:
@@ -170,12 +177,12 @@ def _recommendation(report: EnsembleReport, style: Format) -> str:
         content = report.to_dict()["recommendation"]
         brief = {name: value for name, value in content.items() if name not in ("sizes", "values")}
         return json.dumps({"n_members": report.n_members, **brief}, indent=1, allow_nan=False)
-    size = size_text(found.size, found.max_size)
+    size = recommended_text(found)
     emphasis = "**" if style == "markdown" else ""
     level = level_text(report.error_curve.interval_level)
     return (
         f"Recommended size: {emphasis}{size}{emphasis} members "
-        f"({level} interval {size_interval_text(found.interval, found.max_size)}); now {report.n_members}.\n"
+        f"({level} interval {recommended_interval_text(found)}); now {report.n_members}.\n"
         f"{textwrap.fill(printable(found.reason), WIDTH)}"
     )
 

@@ -31,6 +31,7 @@ IntArray = NDArray[np.int64]
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]
 
 BLOCK_BYTES = 16_000_000
+FIXED_ROWS = 4096
 SAMPLE_ROWS = 20_000
 SAMPLE_BYTES = 16_000_000
 
@@ -92,7 +93,7 @@ def collect(
     n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
     sampled = _sampled_rows(adapter, weight, n_labels, rng)
     reader = _BlockReader(adapter, features, bags, target, weight, n_labels, sampled, with_path)
-    blocks = _row_blocks(n_rows, adapter.n_members * _bytes_said(adapter, n_labels), effective_n_jobs(None))
+    blocks = _row_blocks(adapter, n_rows, n_labels)
     finished = in_threads(reader.read, blocks)
     parts = list(finished if progress is None else progress(finished, len(blocks)))
     return Evidence(
@@ -162,9 +163,11 @@ def _bytes_said(adapter: EnsembleAdapter, n_labels: int) -> int:
     return 8 * max(n_labels, 1)
 
 
-def _row_blocks(n_rows: int, bytes_per_row: int, n_jobs: int) -> list[slice]:
+def _row_blocks(adapter: EnsembleAdapter, n_rows: int, n_labels: int) -> list[slice]:
     """Slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
-    rows = min(BLOCK_BYTES // bytes_per_row, -(-n_rows // n_jobs))
+    # Where rounding follows the height of a block, the height must not follow the threads.
+    wanted = -(-n_rows // effective_n_jobs(None)) if adapter.reads_rows_alone else FIXED_ROWS
+    rows = min(BLOCK_BYTES // (adapter.n_members * _bytes_said(adapter, n_labels)), wanted)
     rows = max(-(-rows // CHUNK), 1) * CHUNK
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 

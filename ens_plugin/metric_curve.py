@@ -26,6 +26,7 @@ Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 N_ORDERS = 30
 N_RESAMPLES = 200
 MIN_LIMIT = 3
+MAX_TRIES = 20
 
 
 def with_metric_curve(
@@ -54,7 +55,8 @@ def with_metric_curve(
     InputError
         If the metric fails or does not return a finite number.
     """
-    limit = hypergeometric_limit(sample.block.seen.sum(axis=0))
+    trials = sample.block.seen.sum(axis=0)
+    limit = hypergeometric_limit(trials)
     if limit < MIN_LIMIT:
         raise TooFewMembersError(
             f"The rows have {limit} out-of-bag members or fewer: subsets of at least {MIN_LIMIT} are needed to see how "
@@ -63,13 +65,17 @@ def with_metric_curve(
     target = y.reshape(-1)[sample.rows]
     rng = np.random.default_rng(settings.random_state)
     sizes = subset_sizes(limit)
+    answering = np.flatnonzero(trials >= limit)
+    same_rows = sample.select(answering)
 
-    def value(mean: FloatArray) -> float:
-        enough = ~np.isnan(mean.reshape(mean.shape[0], -1)[:, 0])
-        return _call(metric, target[enough], adapter.link(mean[enough]))
+    def value(mean: FloatArray, rows: NDArray[np.intp] = answering) -> float:
+        return _call(metric, target[rows], adapter.link(mean))
 
-    averages = subset_statistics(sample.block, sizes, N_ORDERS, rng, value).mean(axis=0)
-    law = extrapolate(sizes, averages)
+    averages = subset_statistics(same_rows.block, sizes, N_ORDERS, rng, value).mean(axis=0)
+    # The rows that cannot answer every size move the level of the curve, not its shape.
+    known = np.flatnonzero(trials)
+    left_out = value(sample.mean_outputs()[known], known) - value(same_rows.mean_outputs())
+    law = extrapolate(sizes, averages + left_out)
     half = float(ndtri(0.5 + settings.interval_level / 2)) * _sampling_sd(metric, adapter, sample, target, rng)
     error = law.at(settings.sizes)
     asymptote = float(law.coefficients[0])
@@ -93,18 +99,21 @@ def _sampling_sd(
 ) -> float:
     """Standard deviation of the metric over bootstrap samples of the rows, all members at once.
 
-    A sample that misses a label is drawn again: many metrics are not defined without it.
+    A sample that misses a label is drawn again: many metrics are not defined without it.  Where that hardly
+    ever helps, each label's rows are drawn by themselves.
     """
     known = sample.block.seen.any(axis=0)
     mean, target = adapter.link(sample.mean_outputs()[known]), target[known]
     codes = sample.block.target[known] if sample.block.n_labels else np.zeros(target.size, dtype=np.int64)
-    n_present = np.unique(codes).size
+    by_label = [np.flatnonzero(codes == code) for code in np.unique(codes)]
+    n_present = len(by_label)
 
     def draw() -> NDArray[np.int64]:
-        while True:
+        for _ in range(MAX_TRIES):
             rows = rng.integers(0, target.size, size=target.size)
             if np.count_nonzero(np.bincount(codes[rows])) == n_present:
                 return rows
+        return np.concatenate([rng.choice(rows, size=rows.size) for rows in by_label])
 
     resamples = (draw() for _ in range(N_RESAMPLES))
     return float(np.std([_call(metric, target[rows], mean[rows]) for rows in resamples], ddof=1))

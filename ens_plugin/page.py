@@ -83,7 +83,7 @@ def write_page(report: EnsembleReport, path: str | Path) -> Path:
     Raises
     ------
     InputError
-        If the directory of `path` does not exist, or `path` is a directory.
+        If the directory of `path` does not exist, `path` is a directory, or it cannot be written.
 
     Examples
     --------
@@ -112,6 +112,8 @@ def _replace_file(target: Path, text: str) -> None:
         with temporary.open("x", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
         os.replace(temporary, target)
+    except OSError as error:
+        raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another.") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -136,8 +138,8 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "error_interval": _summary.interval_text(report.error_interval, curve.metric) if reached else "",
         "limit": _summary.error_text(curve.asymptote, curve.metric),
         "limit_interval": _summary.interval_text(curve.asymptote_interval, curve.metric) if limit_known else "",
-        "size": _summary.size_text(advice.size, advice.max_size),
-        "size_interval": _summary.size_interval_text(advice.interval, advice.max_size),
+        "size": _summary.recommended_text(advice),
+        "size_interval": _summary.recommended_interval_text(advice),
         "criterion": _summary.criterion_words(advice),
         "reason": _shown(advice.reason),
         "agreement": None if advice.agreement is None else _summary.error_text(advice.agreement, "0-1 error"),

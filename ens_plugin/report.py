@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from html import escape
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -56,8 +57,9 @@ class ErrorCurve:
     interval_level : float
         Level of all intervals, between 0 and 1.
     check : float or None
-        Largest absolute difference between `error` and the unbiased average over subsets of the
-        members, over the sizes where both exist; None where no such average exists.
+        Largest absolute difference between the fitted distribution's error and the unbiased average
+        over subsets of the members.  Where the curve is put right by such averages (soft votes, more
+        than two labels), the difference at the largest subset.  None where no such average exists.
     """
 
     sizes: IntArray
@@ -74,6 +76,9 @@ class ErrorCurve:
 
     def at(self, size: float) -> float:
         """Error at one size, interpolated linearly in 1/size between the tabulated sizes.
+
+        The default sizes are odd, besides the current one: with hard votes, an even size is in truth as good
+        as the odd one below it.  Tabulate it (`sizes` of :func:`ens_plugin.analyze`) where that matters.
 
         Parameters
         ----------
@@ -112,6 +117,8 @@ class ErrorCurve:
 
     def _interpolate(self, values: FloatArray, limit: float, size: float) -> float:
         first, last = int(self.sizes[0]), int(self.sizes[-1])
+        if not isinstance(size, Real):
+            raise InputError(f"size must be a number of members or math.inf, got {size!r}.")
         if not size >= first:
             raise InputError(
                 f"size={size} is below the smallest size of this curve, {first}; ask for a size of at least {first}."
@@ -145,7 +152,7 @@ class SizeRecommendation:
     Attributes
     ----------
     size : int or None
-        Smallest size that meets the criterion; None when that is above `max_size`.
+        Smallest size that meets the criterion; None when that is above `max_size`, or not `is_known`.
     criterion : {"agreement", "excess_error"}
         What `size` meets.  Classification: the mean probability that an ensemble of that size
         predicts the same label as the infinite ensemble is at least `confidence`.  Regression: the
@@ -179,6 +186,11 @@ class SizeRecommendation:
     max_size: int
     sizes: IntArray
     values: FloatArray
+
+    @property
+    def is_known(self) -> bool:
+        """False where no size can be told: the relative excess over an error that cannot be told from 0."""
+        return self.size is not None or not np.isnan(self.values).all()
 
 
 @dataclass(frozen=True)
@@ -314,7 +326,7 @@ class EnsembleReport:
             Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  Values that
             this report does not define (``"agreement"`` for regression, the asymptote of the path
             estimator) are left out.  ``"recommended_size"`` is `max_size` when the recommendation
-            lies above it, and ``"size_capped"`` is then 1.
+            lies above it, and ``"size_capped"`` is then 1; both are left out where it cannot be told.
         """
         lower, upper = self.error_interval
         recommended = self.recommendation.size
@@ -333,6 +345,8 @@ class EnsembleReport:
             "member_variance": self.bias_variance.member_variance,
             "bias": self.bias_variance.bias,
         }
+        if not self.recommendation.is_known:
+            values["recommended_size"] = values["size_capped"] = None
         return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}
 
     def to_dict(self) -> dict[str, Any]:
@@ -358,7 +372,7 @@ class EnsembleReport:
 
         try:
             content = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise InputError(
                 f"This is not JSON ({error}); pass the text of a report.json written by to_json()."
             ) from error

@@ -99,6 +99,10 @@ def seen_by(forest: Any, n_rows: int) -> NDArray[np.bool_]:
     return seen
 
 
+def zero_one(y: Array, mean: Array) -> float:
+    return float(np.mean(mean.argmax(axis=1) != y))
+
+
 class TestAgainstScikitLearn:
     @pytest.mark.parametrize("problem", [cancer, shallow, digits], ids=["two labels", "soft votes", "ten labels"])
     def test_path_ends_at_the_out_of_bag_error(self, problem: Any) -> None:
@@ -562,6 +566,40 @@ class TestDegenerate:
         assert report.recommended_size is None
         assert "more than" not in report.recommendation.reason
 
+        assert "recommended_size" not in report.metrics()
+        assert "cannot be told" in report.summary()
+        assert "too few" not in report.summary()
+
+    @pytest.mark.parametrize("n_labels", [2, 3])
+    @pytest.mark.parametrize("metric", [None, zero_one])
+    def test_members_that_agree_have_no_curve_even_where_hard_rows_have_fewer(self, n_labels: int, metric: Any) -> None:
+        rng = np.random.default_rng(0)
+        n_members, n_rows = 60, 2000
+        target, hard = rng.integers(0, 2, n_rows), np.arange(n_rows) < 0.09 * n_rows
+        said = np.where(hard, 1 - target, target)
+        outputs = np.full((n_rows, n_labels), 0.2)
+        outputs[:, 2:] = 0.0
+        outputs[np.arange(n_rows), said] = 0.8
+        in_bag = rng.random((n_members, n_rows)) >= np.where(hard, 0.12, 0.4)
+        ensemble = CustomEnsemble(np.repeat(outputs[None], n_members, axis=0), in_bag, aggregation="mean_proba")
+        answered = (~in_bag).sum(axis=0) >= 2
+        report = analyze(ensemble, None, target, metric=metric)
+        assert (~in_bag[:, hard]).sum(axis=0).min() < 5
+        np.testing.assert_allclose(report.error_curve.error, hard[answered].mean(), atol=0.003)
+        assert report.error_curve.asymptote == pytest.approx(hard[answered].mean(), abs=0.003)
+
+    def test_members_that_agree_have_no_luck(self) -> None:
+        probabilities = np.broadcast_to([0.8, 0.2], (20, 60, 2))
+        ensemble = CustomEnsemble(probabilities, None, aggregation="mean_proba", classes=[0, 1])
+        assert analyze(ensemble, None, np.arange(60) % 2, data="holdout").algorithmic_sd == 0.0
+
+    def test_a_metric_of_many_rare_labels_ends(self) -> None:
+        rng = np.random.default_rng(0)
+        target = np.append(np.zeros(300, dtype=int), np.arange(40))
+        outputs = rng.dirichlet(np.ones(40), size=(12, target.size))
+        ensemble = CustomEnsemble(outputs, None, aggregation="mean_proba")
+        assert np.isfinite(analyze(ensemble, None, target, metric=zero_one, data="holdout").error_curve.asymptote)
+
     def test_few_rows_warn_and_say_so_in_the_report(self) -> None:
         rng = np.random.default_rng(0)
         votes, target = rng.integers(0, 2, (30, 10)), np.arange(10) % 2
@@ -633,6 +671,14 @@ def fitted(**options: Any) -> RandomForestClassifier:
     return RandomForestClassifier(**{"n_estimators": 20, "random_state": 0, **options}).fit(X, y)
 
 
+class TestStoredOutputs:
+    def test_those_of_an_earlier_fit_are_not_believed(self) -> None:
+        X, y = CANCER
+        forest = RandomForestClassifier(40, oob_score=True, random_state=0).fit(X, y)
+        forest.set_params(oob_score=False, random_state=1).fit(X, y)
+        assert analyze(forest, X, y).error == analyze(fitted(n_estimators=40, random_state=1), X, y).error
+
+
 class TestBadInput:
     """Each is an error of ours, with a word on what to do."""
 
@@ -646,7 +692,7 @@ class TestBadInput:
         with pytest.raises(BagError, match="holdout"):
             analyze(model, *CANCER)
         X, y = CANCER
-        assert analyze(model, X[::-1], y[::-1], data="holdout").data == "holdout"
+        assert analyze(model, X[::2], y[::2], data="holdout").data == "holdout"
 
     @pytest.mark.parametrize(
         "model",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -320,3 +321,12 @@ def test_demo_prints_its_table_even_if_the_server_is_down(run: Run) -> None:
     assert outcome.code == 2
     assert "digits" in outcome.out
     assert "cannot be reached" in outcome.err
+
+
+def test_a_closed_pipe_is_no_answer(workshop: Path) -> None:
+    command = [sys.executable, "-c", "from ens_plugin.cli import main; main()", "recommend", *CANCER]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        done = subprocess.run(command, cwd=workshop, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 2, done.stderr

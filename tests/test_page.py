@@ -243,7 +243,7 @@ def test_a_failure_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch
         raise OSError("no space left")
 
     monkeypatch.setattr("ens_plugin.page.os.replace", refuse)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(InputError, match="no space left"):
         write_page(REPORTS["perfect"], target)
     assert os.listdir(tmp_path) == ["report.html"]
     assert target.read_text() == "old"

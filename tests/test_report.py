@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -354,8 +355,16 @@ def test_can_answer_knows_where_a_curve_ends() -> None:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_markdown_has_one_table_of_three_columns(name: str) -> None:
-    rows = [line for line in markdown_summary(REPORTS[name]).splitlines() if line.startswith("|")]
-    assert len(rows) == 5
+    report = REPORTS[name]
+    rows = [line for line in markdown_summary(report).splitlines() if line.startswith("|")]
+    labels = [row.split(" | ")[0].strip("| ") for row in rows[2:]]
+    recommended = f"{report.recommended_size} members (recommended)"
+    others = [label for label in labels if label != recommended]
+    assert others[0] == "one member"
+    assert str(report.n_members) in others[1]
+    assert others[2:] == ["infinitely many members"]
+    tells_more = report.recommended_size not in (None, 1, report.n_members)
+    assert (recommended in labels) == (tells_more and report.error_curve.reaches(report.recommended_size or 0))
     assert {row.count("|") for row in rows} == {4}
 
 
@@ -364,3 +373,12 @@ def test_markdown_of_hostile_text_has_no_markup() -> None:
     body = text.replace("**", "", 2)
     assert not set("<>`*_[]\\$~") & set(body)
     assert "&#60;script&#62;" in text
+
+
+def test_representations_are_short_or_the_summary() -> None:
+    report = REPORTS["classification"]
+    assert repr(report).startswith("EnsembleReport(")
+    assert len(repr(report)) < 160
+    assert str(report) == report.summary()
+    assert report._repr_html_() == f"<pre>{escape(report.summary())}</pre>"
+    assert "<script>" not in REPORTS["hostile"]._repr_html_()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ens_plugin._summary import error_text, interval_text, level_text, size_text
+from ens_plugin._summary import error_text, interval_text, level_text, recommended_text
 from ens_plugin.commands.console import only_results_on_stdout, progress_bar, quiet_libraries
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking import log_report
@@ -116,7 +116,7 @@ def _row(name: str, report: EnsembleReport) -> tuple[str, ...]:
         error_text(report.error, curve.metric),
         f"({interval_text(report.error_interval, curve.metric)})",
         error_text(curve.asymptote, curve.metric),
-        size_text(recommendation.size, recommendation.max_size),
+        recommended_text(recommendation),
         "-" if recommendation.agreement is None else f"{100 * recommendation.agreement:.1f} %",
     )
 

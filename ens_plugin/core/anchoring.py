@@ -27,7 +27,7 @@ N_ORDERS = 32
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    """Differences between subset averages and the model, on the same rows.
+    """Differences between subset averages and the model, at each size on the rows with enough members.
 
     Attributes
     ----------
@@ -65,5 +65,7 @@ def anchor_models(models: list[RowModel], sample: Sample, sizes: IntArray, rng: 
     rng : numpy Generator
     """
     by_model = [row_means(model, model.error_by_point(sizes), sample.rows) for model in models]
-    expected = np.average(np.mean(by_model, axis=0), axis=1, weights=sample.weight)
+    enough = sample.block.seen.sum(axis=0) >= sizes[:, None]
+    weight = np.where(enough, sample.weight, 0.0)
+    expected = np.sum(np.mean(by_model, axis=0) * weight, axis=1) / weight.sum(axis=1)
     return Anchor(sizes, subset_error(sample, sizes, N_ORDERS, rng) - expected)

@@ -30,6 +30,9 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
+# Beyond, the incomplete beta function is quicker than one step for every two members.
+LARGEST_STEPPED = 100_000
+
 
 def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
     r"""Probability that the majority of B members is wrong, by the recurrence over odd B.
@@ -64,8 +67,9 @@ def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
     p = as_probability(probability, "probability")
     wanted = as_sizes(sizes)
     result = np.empty((wanted.size, p.size))
-    result[np.isinf(wanted)] = np.where(p > 0.5, 1.0, np.where(p < 0.5, 0.0, 0.5))
-    finite = np.flatnonzero(np.isfinite(wanted))
+    large = wanted > LARGEST_STEPPED
+    result[large] = soft_majority_error(p, 2.0 * np.ceil(wanted[large] / 2.0) - 1.0)
+    finite = np.flatnonzero(~large)
     if finite.size:
         steps = (wanted[finite].astype(np.int64) - 1) // 2
         _, first, inverse = np.unique(steps, return_index=True, return_inverse=True)
@@ -90,8 +94,10 @@ def majority_curve(probability: ArrayLike, shares: ArrayLike, sizes: ArrayLike) 
     p = as_probability(probability, "probability")
     share = as_values(shares, "shares", p.size)
     wanted = as_sizes(sizes)
-    result = np.full(wanted.size, share @ np.where(p > 0.5, 1.0, np.where(p < 0.5, 0.0, 0.5)))
-    finite = np.isfinite(wanted)
+    result = np.empty(wanted.size)
+    large = wanted > LARGEST_STEPPED
+    result[large] = soft_majority_error(p, 2.0 * np.ceil(wanted[large] / 2.0) - 1.0) @ share
+    finite = ~large
     if finite.any():
         steps = (wanted[finite].astype(np.int64) - 1) // 2
         means = np.array([tail @ share for tail in islice(_tails(p), int(steps.max()) + 1)])

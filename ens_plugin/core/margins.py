@@ -113,6 +113,7 @@ def fit_margins(
     d = as_values(sd, "sd", m.size)
     n = as_values(trials, "trials", m.size)
     w = as_weight(weight, m.size)
+    w = w / w.max()
     w = w * w.sum() / (w @ w)
     unit = 1.0 if bounded else max(float(np.quantile(np.abs(m), SCORE_QUANTILE)), 1e-12)
     m, d = np.clip(m / unit, -1.0, 1.0), d / unit

@@ -92,6 +92,8 @@ class Mixture:
 
     def slope_by_point(self, size: float) -> FloatArray:
         """Derivative of the error with respect to the probability, shape (1, n_points)."""
+        if np.isinf(self.votes_per_member):
+            return np.zeros((1, self.support.size))
         return majority_slope(self.support, size * self.votes_per_member)[None]
 
     def error(self, sizes: ArrayLike) -> FloatArray:

@@ -7,9 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.errors import InputError
 
-__all__ = ["as_counts", "as_probability", "as_sizes", "as_values", "as_weight", "pair_index"]
+__all__ = ["MAX_SIZE", "as_counts", "as_probability", "as_sizes", "as_values", "as_weight", "pair_index"]
 
 FloatArray = NDArray[np.float64]
+
+MAX_SIZE = 1_000_000_000
 
 
 def as_values(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
@@ -62,11 +64,13 @@ def as_sizes(sizes: ArrayLike, name: str = "sizes") -> FloatArray:
     """Return ensemble sizes as floats, checked: whole numbers of at least 1, or infinity."""
     try:
         array = np.atleast_1d(np.asarray(sizes, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must hold whole numbers ({error}).") from error
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{name} must be a non-empty list of ensemble sizes, got shape {array.shape}.")
     finite = array[np.isfinite(array)]
+    if np.any(finite > MAX_SIZE):
+        raise InputError(f"{name} may go up to {MAX_SIZE}, or be infinity; got {finite.max():g}.")
     if np.isnan(array).any() or np.any(array < 1) or np.any(finite != np.floor(finite)):
         raise InputError(f"{name} must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
     return array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -169,7 +170,8 @@ def _active_run_id() -> str | None:
     import mlflow
 
     run = mlflow.active_run()
-    return None if run is None else str(run.info.run_id)
+    # start_run would resume the run that this names, and end it.
+    return (os.environ.get("MLFLOW_RUN_ID") or None) if run is None else str(run.info.run_id)
 
 
 def _created_ms(report: EnsembleReport) -> int | None:

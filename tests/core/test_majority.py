@@ -93,6 +93,15 @@ def test_votes_need_not_be_whole(votes: float) -> None:
         np.testing.assert_allclose(soft_majority_error([p], [votes])[0, 0], expected, rtol=1e-8, atol=1e-200)
 
 
+@pytest.mark.parametrize("size", [100_001, 100_002, 2_000_000, 1_000_000_000])
+def test_large_sizes_come_from_the_closed_form(size: int) -> None:
+    p = np.array([0.0, 0.3, 0.4999, 0.49999, 0.5, 0.500001, 1.0])
+    odd = (size + 1) // 2 * 2 - 1
+    expected = binom.sf(odd // 2, odd, p)
+    np.testing.assert_allclose(majority_error(p, [size])[0], expected, rtol=1e-8, atol=1e-12)
+    assert majority_curve(p, np.full(7, 1 / 7), [3, size])[1] == pytest.approx(expected.mean(), rel=1e-8)
+
+
 def test_whole_odd_votes_are_hard_votes() -> None:
     sizes = [1, 3, 9, 101, 1001]
     hard = majority_error(PROBABILITIES, sizes)

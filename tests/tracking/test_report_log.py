@@ -98,6 +98,18 @@ def test_a_named_run_is_used_rather_than_the_active_one_and_stays_ended(embedded
 
 
 @pytest.mark.usefixtures("swift")
+def test_the_run_that_the_environment_names_is_used_and_stays_open(
+    embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mlflow.start_run() as run:
+        pass
+    embedded.update_run(run.info.run_id, status="RUNNING")
+    monkeypatch.setenv("MLFLOW_RUN_ID", run.info.run_id)
+    assert log_report(REPORT) == run.info.run_id
+    assert embedded.get_run(run.info.run_id).info.status == "RUNNING"
+
+
+@pytest.mark.usefixtures("swift")
 def test_logging_again_changes_nothing(embedded: mlflow.MlflowClient) -> None:
     with mlflow.start_run() as run:
         model_id = mlflow.initialize_logged_model(name="forest").model_id
