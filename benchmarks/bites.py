@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from tqdm import tqdm
 from benchmarks.forests import random_numbers
 from benchmarks.problems import FORMULAS, load_real
 
-__all__ = ["SETTINGS", "Setting", "Truth", "bite_scores", "ground_truth", "single_loss"]
+__all__ = ["SETTINGS", "Setting", "Truth", "bite_scores", "ground_truth", "single_loss", "wrong_by_row"]
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
@@ -45,11 +46,12 @@ class Setting(NamedTuple):
         """Training rows and labels, test rows and labels."""
         rng = random_numbers(self.problem, seed, 0)
         if self.problem in FORMULAS:
-            features, y = FORMULAS[self.problem].sample(self.n_rows + self.n_test, rng)
-        else:
-            features, digits = load_real("digits", None, rng)
-            order = rng.permutation(digits.size)
-            features, y = features[order] / 16.0, digits[order].astype(np.int64) % 2
+            # Two samples, since a formula's rows may be in order: the spiral's run along its arm.
+            sample = FORMULAS[self.problem].sample
+            return *sample(self.n_rows, rng), *sample(self.n_test, rng)
+        features, digits = load_real("digits", None, rng)
+        order = rng.permutation(digits.size)
+        features, y = features[order] / 16.0, digits[order].astype(np.int64) % 2
         n = self.n_rows
         return features[:n], y[:n], features[n : n + self.n_test], y[n : n + self.n_test]
 
@@ -82,8 +84,9 @@ def scores_of(classifier: Any, features: Array) -> FloatArray:
 
 
 def bite_scores(setting: Setting, fraction: float, n_members: int, seed: int, cache: Path) -> tuple[Array, Array]:
-    """Scores of the true label of every member, shape (n_members, n_test) float32, and the seconds of none."""
-    name = f"bites-{setting.problem}-{setting.n_rows}-{setting.n_test}-{fraction}-{n_members}-{seed}"
+    """Scores of the true label of every member, shape (n_members, n_test) float32, and the test labels."""
+    learner = zlib.crc32(repr(setting.learner()).encode())
+    name = f"bites-{learner:08x}-{setting.problem}-{setting.n_rows}-{setting.n_test}-{fraction}-{n_members}-{seed}"
     path = cache / f"{name.replace('/', '-').replace(' ', '-')}-{sklearn.__version__}.npz"
     features, y, test, test_y = setting.sample(seed)
     if path.exists():
@@ -123,15 +126,29 @@ def single_loss(setting: Setting, seed: int) -> float:
 
 def ground_truth(scores: Array, size: float, aggregation: str, n_ensembles: int, rng: np.random.Generator) -> Truth:
     """Resample ensembles of one size, with replacement, from all members (2017 section 6.3)."""
+    odds = _ensemble_odds(scores, size, aggregation, n_ensembles, rng)
+    wrong = ((1.0 - np.sign(odds)) / 2.0).mean(axis=1)
+    right, other = -np.logaddexp(0.0, -odds).mean(axis=0), -np.logaddexp(0.0, odds).mean(axis=0)
+    log_z = np.logaddexp(right, other)
+    se = float(wrong.std(ddof=1) / np.sqrt(wrong.size)) if wrong.size > 1 else 0.0
+    return Truth(float(wrong.mean()), se, float(np.mean(log_z - right)), float(np.mean(-log_z)))
+
+
+def wrong_by_row(
+    scores: Array, size: float, aggregation: str, n_ensembles: int, rng: np.random.Generator
+) -> FloatArray:
+    """Share of resampled ensembles that are wrong on each test row, shape (n_test,)."""
+    odds = _ensemble_odds(scores, size, aggregation, n_ensembles, rng)
+    return np.asarray(((1.0 - np.sign(odds)) / 2.0).mean(axis=0))
+
+
+def _ensemble_odds(scores: Array, size: float, aggregation: str, n_ensembles: int, rng: np.random.Generator) -> Array:
     outputs = scores.astype(np.float64) if aggregation == "mean_score" else expit(scores.astype(np.float64))
     if np.isinf(size):
         mixed = outputs.mean(axis=0)[None]
     else:
         counts = rng.multinomial(int(size), np.full(outputs.shape[0], 1.0 / outputs.shape[0]), n_ensembles)
         mixed = (counts / size) @ outputs
-    odds = mixed if aggregation == "mean_score" else np.log(mixed) - np.log1p(-np.minimum(mixed, 1 - 1e-15))
-    wrong = ((1.0 - np.sign(odds)) / 2.0).mean(axis=1)
-    right, other = -np.logaddexp(0.0, -odds).mean(axis=0), -np.logaddexp(0.0, odds).mean(axis=0)
-    log_z = np.logaddexp(right, other)
-    se = float(wrong.std(ddof=1) / np.sqrt(wrong.size)) if wrong.size > 1 else 0.0
-    return Truth(float(wrong.mean()), se, float(np.mean(log_z - right)), float(np.mean(-log_z)))
+    if aggregation == "mean_score":
+        return np.asarray(mixed)
+    return np.asarray(np.log(mixed) - np.log1p(-np.minimum(mixed, 1 - 1e-15)))

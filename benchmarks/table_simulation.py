@@ -17,7 +17,17 @@ __all__ = ["CELLS", "CellError", "simulate_cells"]
 FloatArray = NDArray[np.float64]
 
 # Mean score, spread of one member's score, members; sizes with a table of their own and between the nodes.
-CELLS = ((0.3, 1.0, 3), (-0.4, 2.5, 4), (0.8, 4.0, 5), (1.5, 1.5, 10), (-0.2, 0.6, 12), (0.5, 3.0, 27), (0.15, 5.0, 38))
+CELLS = (
+    (0.3, 1.0, 3),
+    (-0.4, 2.5, 4),
+    (0.8, 4.0, 5),
+    (1.5, 1.5, 10),
+    (-0.2, 0.6, 12),
+    (0.5, 3.0, 27),
+    (0.15, 5.0, 38),
+    (0.4, 7.5, 60),
+    (0.05, 2.0, 200),
+)
 BLOCK = 50_000
 # Up to this many members the chance is taken given all but one, above given how they differ.
 FEW, NEWTON_STEPS = 5, 12

@@ -154,7 +154,8 @@ def design_bites(
     bite_fractions : array-like of float
         Rows of a bite as shares of the training rows, in (0, 1].
     n_probe : int, default=25
-        Members trained for each bite size, at least 5.
+        Members trained for each bite size, at least 5.  Recommended sizes of more than some 10 times this
+        number are extrapolations, and tend to be too small.
     loss : {"zero_one", "log", "squared"}
         With three or more labels: "zero_one" by margins or "log" by linearised scores.
     tolerance : float, default=0.01

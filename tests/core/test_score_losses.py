@@ -19,7 +19,9 @@ from ens_plugin.core.score_losses import (
     score_bias_variance,
     smallest_size_within,
 )
+from ens_plugin.core.score_means import log_mean_moments
 from ens_plugin.core.score_models import NormalScores
+from ens_plugin.core.score_tables import score_quadrature
 from ens_plugin.errors import InputError
 from tests.core.score_examples import tables
 
@@ -194,3 +196,25 @@ def test_other_bad_input() -> None:
         smallest_size_within(NORMAL, tables(), max_size=0)
     with pytest.raises(InputError, match="mean_score"):
         expected_loss(BETA, [3], tables(), aggregation="mean_score")
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.49, 0.51, 1.0, 4.0])
+@pytest.mark.parametrize("size", [1, 25, 800, 3000])
+@pytest.mark.parametrize("aggregation", ["mean_score", "mean_proba"])
+def test_a_small_variance_is_right_relative_to_itself(spread: float, size: int, aggregation: str) -> None:
+    mean = np.linspace(-3.0, 3.0, 13)
+    for a in mean:
+        row = NormalScores(np.array([a]), np.array([spread**2]), np.ones(1))
+        if aggregation == "mean_score":
+            nodes, weights = score_quadrature(spread / np.sqrt(size))
+            scores = a + spread / np.sqrt(size) * nodes
+            log_right, log_wrong = (-weights @ np.logaddexp(0.0, -sign * scores) for sign in (1.0, -1.0))
+        else:
+            nodes, weights = score_quadrature(spread)
+            log_right, log_wrong = (
+                float(log_mean_moments(expit(sign * a + spread * nodes), weights, [size])[0][0]) for sign in (1.0, -1.0)
+            )
+        found = score_bias_variance(row, [size], tables(), loss="log", aggregation=aggregation)
+        exact = -np.logaddexp(log_right, log_wrong)
+        assert found.variance[0] == pytest.approx(exact, rel=0.01, abs=1e-9)
+        assert found.bias[0] == pytest.approx(-log_right - exact, rel=1e-3, abs=1e-5)
