@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, get_args
 
 import numpy as np
@@ -160,19 +160,19 @@ class _EstimatorEnsemble(CustomEnsemble):
             return _FrameRows(X)
         if hasattr(X, "tocsr"):
             return X.tocsr()
-        return np.asarray(X)
+        return _as_array(X, "X")
 
     def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
         model, table = self.models[member], rows.frame if isinstance(rows, _FrameRows) else rows
         if self.classes is None:
-            return _checked(model.predict(table), (rows.shape[0],), member)
+            return _checked(_ask(model.predict, table, member), (rows.shape[0],), member)
         if self.aggregation == "vote":
-            labels = np.asarray(model.predict(table)).reshape(-1)
+            labels = np.asarray(_ask(model.predict, table, member)).reshape(-1)
             codes = label_codes(labels, self.classes, f"The prediction of model {member}")
             return codes.astype(code_dtype(len(self.classes)))
         own = label_codes(getattr(model, "classes_", self.classes), self.classes, f"classes_ of model {member}")
         probabilities = np.zeros((rows.shape[0], len(self.classes)))
-        probabilities[:, own] = _checked(model.predict_proba(table), (rows.shape[0], len(own)), member)
+        probabilities[:, own] = _checked(_ask(model.predict_proba, table, member), (rows.shape[0], len(own)), member)
         return probabilities
 
 
@@ -235,8 +235,28 @@ class CustomAdapter(EnsembleAdapter):
         return bags
 
 
+def _as_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} is not an array ({error}); give every row the same number of values.") from error
+    if array.ndim == 0:
+        raise InputError(f"{name} is a single value ({array!r:.60}); pass an array.")
+    return array
+
+
+def _ask(predict: Callable[[Any], Any], table: Any, member: int) -> Any:
+    try:
+        return predict(table)
+    except Exception as error:  # a user's model may raise anything
+        raise InputError(
+            f"model {member} failed on rows of X ({type(error).__name__}: {error}); pass fitted models, and X as they "
+            "take it."
+        ) from error
+
+
 def _as_outputs(outputs: ArrayLike, aggregation: Aggregation) -> NDArray[Any]:
-    array = np.asarray(outputs)
+    array = _as_array(outputs, "outputs")
     dimensions = {"vote": (2,), "mean": (2,), "mean_proba": (3,), "mean_score": (2, 3)}[aggregation]
     shape = "(n_members, n_rows" + (", n_labels)" if dimensions == (3,) else ")")
     if array.ndim not in dimensions:
@@ -294,7 +314,7 @@ def _labels_in(outputs: NDArray[Any]) -> NDArray[Any]:
 
 
 def _distinct(classes: ArrayLike) -> NDArray[Any]:
-    labels = np.asarray(classes)
+    labels = _as_array(classes, "classes")
     if labels.ndim != 1 or labels.size == 0 or len(set(labels.tolist())) != labels.size:
         raise InputError(f"classes must be a non-empty list of distinct labels, got {labels.tolist()!r}.")
     return labels
@@ -336,4 +356,4 @@ def _checked(outputs: ArrayLike, shape: tuple[int, ...], member: int) -> NDArray
 
 
 def _n_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    return int(X.shape[0]) if hasattr(X, "shape") else int(_as_array(X, "X").shape[0])

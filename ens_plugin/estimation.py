@@ -304,7 +304,7 @@ def _classification_size(model: RowModel, n_members: int, settings: Settings) ->
         interval=size_interval(draws, settings.interval_level, settings.max_size),
         reason=_agreement_reason(size, agreement, n_members, settings),
         max_size=settings.max_size,
-        sizes=sizes,
+        sizes=sizes.copy(),
         values=model_agreement(model, sizes),
     )
 
@@ -432,7 +432,7 @@ def _regression_size(loss: SquaredLoss, n_members: int, settings: Settings) -> S
         interval=loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level),
         reason=_excess_reason(size, now, n_members, settings),
         max_size=settings.max_size,
-        sizes=settings.sizes,
+        sizes=settings.sizes.copy(),
         values=excess,
     )
 

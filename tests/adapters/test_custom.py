@@ -172,3 +172,20 @@ def test_model_with_several_outputs_is_refused() -> None:
     adapter = CustomAdapter(CustomEnsemble.from_estimators([Half()], [[0]]))
     with pytest.raises(InputError, match="must have one output"):
         adapter.outputs(adapter.prepare(FRAME), None)
+
+
+def test_what_is_not_an_array_is_named() -> None:
+    with pytest.raises(InputError, match="outputs is not an array"):
+        CustomEnsemble([[1.0, 2.0], [1.0]], None, aggregation="mean")
+    with pytest.raises(InputError, match="outputs is a single value"):
+        CustomEnsemble(5.0, None, aggregation="mean")
+    adapter = CustomAdapter(CustomEnsemble(VALUES, None, aggregation="mean"))
+    with pytest.raises(InputError, match="X is a single value"):
+        adapter.prepare(5)
+
+
+@pytest.mark.parametrize("model", [Ridge(), Ridge().fit(XR[:, :2], YR)])
+def test_a_model_that_fails_is_named(model: Any) -> None:
+    adapter = CustomAdapter(CustomEnsemble.from_estimators([model, model], None))
+    with pytest.raises(InputError, match="model 0 failed on rows of X"):
+        adapter.outputs(adapter.prepare(XR), None)

@@ -1,0 +1,31 @@
+"""What the README shows is what comes out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.digits_error_curve import draw
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
+FIRST_SCRIPT = next(code for language, code in BLOCKS if language == "python")
+
+
+def test_values_beside_the_lines_of_the_first_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(FIRST_SCRIPT.replace("report.error_curve.plot()\n", ""), names)
+    shown = re.findall(r"^(report\S*)  # (\d+|\(.*\))$", FIRST_SCRIPT, flags=re.MULTILINE)
+    assert len(shown) == 2
+    for expression, value in shown:
+        assert eval(expression, names) == eval(value)
+
+
+def test_summary_at_the_top_is_that_of_its_example(tmp_path: Path) -> None:
+    summary = draw(str(tmp_path / "curve.png")).summary()
+    (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
+    assert summary.startswith(printed.rstrip("\n"))
