@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,11 @@ class PreparedRows:
     def __getitem__(self, rows: Any) -> PreparedRows:
         table = self.table.iloc[rows] if hasattr(self.table, "iloc") else self.table[rows]
         return PreparedRows(table, None if self.leaves is None else self.leaves[:, rows])
+
+    def blocks(self, n_rows: int) -> Iterator[PreparedRows]:
+        """Yield all rows in order, `n_rows` at a time."""
+        for start in range(0, self.shape[0], n_rows):
+            yield self[start : start + n_rows]
 
 
 def prepare_table(booster: Any, X: Any) -> Any:

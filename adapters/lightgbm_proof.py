@@ -85,25 +85,30 @@ def prove_bags(
     drawn_for = np.arange(n_members) // sampling.frequency
     n_rounds = int(drawn_for[-1]) + 1
     attempts = sampling.limits()
-    fitting = []
-    for limits in attempts:
-        by_row = np.where(positive, limits[1], limits[0]) if positive is not None else limits[0]
-        rounds = draw_rounds(sampling.seed, by_row, n_rounds, n_rows)
-        bags = Bags(rounds.bits[drawn_for], n_rows)
-        fitting.append((_trees_of_other_size(grown, bags), bags))
-    fewest = min(wrong.size for wrong, _ in fitting)
-    if fewest:
-        wrong = next(wrong for wrong, _ in fitting if wrong.size == fewest)
-        raise _other_sizes(grown, wrong, n_rows, sampling)
     failures = []
-    for bags in (bags for wrong, bags in fitting if wrong.size == 0):
-        found, reached = _count(grown, bags, leaf_blocks())
-        failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
-        if not failed:
-            _check_chance(grown, reached, drawn_for, len(attempts))
+    for limits in attempts:
+        by_row = limits[0] if positive is None else np.where(positive, limits[1], limits[0])
+        bags = Bags(draw_rounds(sampling.seed, by_row, n_rounds, n_rows).bits[drawn_for], n_rows)
+        failure = _failure(grown, bags, sampling, leaf_blocks, drawn_for, len(attempts))
+        if failure is None:
             return bags
-        failures.append((failed, found))
-    raise _other_leaves(grown, *min(failures, key=lambda failure: len(failure[0])))
+        failures.append(failure)
+    raise min(failures, key=lambda failure: failure[0])[1]
+
+
+def _failure(
+    grown: _Grown, bags: Bags, sampling: Sampling, leaf_blocks: LeafBlocks, drawn_for: IntArray, n_tried: int
+) -> tuple[int, BagError | DataMismatchError] | None:
+    """How far the trees are from fitting the bags, and the error that says so; None where all fit."""
+    other_size = _trees_of_other_size(grown, bags)
+    if other_size.size:
+        return grown.trees.size + other_size.size, _other_sizes(grown, other_size, bags.n_rows, sampling)
+    found, reached = _count(grown, bags, leaf_blocks())
+    failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
+    if failed:
+        return len(failed), _other_leaves(grown, failed, found)
+    _check_chance(grown, reached, drawn_for, n_tried)
+    return None
 
 
 def log_chance(counts: IntArray, reached: IntArray) -> float:

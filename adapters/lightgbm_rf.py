@@ -28,7 +28,9 @@ __all__ = ["LightGBMForestAdapter"]
 
 # Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
 KEPT_BYTES = 64_000_000
-BLOCK_BYTES = 16_000_000
+# Leaves that LightGBM gives at once, as int32: few enough to stay in the cache.
+WALKED_BYTES = 2_000_000
+COUNTED_BYTES = 8_000_000
 COMPARED_ROWS = 16
 AGREEMENT = 1e-5
 
@@ -163,23 +165,26 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
     def _leaves(self, table: Any, **options: Any) -> NDArray[Any]:
         """Leaf of every tree that each row reaches, shape (n_trees, n_rows)."""
-        leaves = self._predict(table, pred_leaf=True, **options).reshape(table.shape[0], -1)
-        return np.ascontiguousarray(leaves.astype(self._leaf_dtype).T)
+        rows_at_once = max(WALKED_BYTES // (4 * len(self._text.trees)), 1)
+        parts = []
+        for part in PreparedRows(table).blocks(rows_at_once):
+            leaves = self._predict(part.table, pred_leaf=True, **options).reshape(part.shape[0], -1)
+            parts.append(leaves.astype(self._leaf_dtype).T)
+        return np.concatenate(parts, axis=1)
 
     def _keep_leaves(self, features: PreparedRows) -> None:
-        shape = len(self._text.trees), features.shape[0]
-        if features.leaves is None and not self._is_linear and np.prod(shape) * self._leaf_dtype.itemsize <= KEPT_BYTES:
-            leaves = np.empty(shape, dtype=self._leaf_dtype)
-            for rows, block in self._leaf_blocks(features):
-                leaves[:, rows] = block
-            features.leaves = leaves
+        n_bytes = len(self._text.trees) * features.shape[0] * self._leaf_dtype.itemsize
+        if features.leaves is None and not self._is_linear and n_bytes <= KEPT_BYTES:
+            features.leaves = self._leaves(features.table)
 
     def _leaf_blocks(self, features: PreparedRows) -> Iterator[tuple[slice, NDArray[Any]]]:
-        n_rows = max(BLOCK_BYTES // (4 * len(self._text.trees)) // 8, 1) * 8
-        for start in range(0, features.shape[0], n_rows):
-            rows = slice(start, min(start + n_rows, features.shape[0]))
-            block = features[rows]
+        # Bags are unpacked by whole bytes.
+        rows_at_once = max(COUNTED_BYTES // len(self._text.trees) // 8, 1) * 8
+        start = 0
+        for block in features.blocks(rows_at_once):
+            rows = slice(start, start + block.shape[0])
             yield rows, self._leaves(block.table) if block.leaves is None else block.leaves
+            start = rows.stop
 
     def _check_target(self, features: PreparedRows, bags: Bags, target: NDArray[Any]) -> None:
         n_trees = self._text.trees_per_iteration

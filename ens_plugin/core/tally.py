@@ -192,15 +192,21 @@ def tally_score_signs(block: RowBlock) -> MarginTally:
         With outputs of shape (n_members, n_rows): positive scores choose the second label.
     """
     trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
-    mean, sd = _mean_sd(block.outputs, block.seen, trials)
-    mean = np.where(block.target == 1, mean, -mean)
     total = sum_over_members(block.outputs, block.seen)
-    wrong, dissent = np.zeros(trials.size), np.zeros(trials.size)
+    mean = total / np.maximum(trials, 1.0)
+    squares, wrong, dissent = np.zeros((3, trials.size))
+    is_second = block.target == 1
     for score, mask in zip(block.outputs, block.seen, strict=True):
+        deviation = score - mean
+        deviation *= mask
+        deviation *= deviation
+        squares += deviation
         chosen = score > 0.0
-        wrong += (chosen != block.target) & mask
-        dissent += (chosen != (total - score > 0.0)) & mask
-    return MarginTally(trials, mean, sd, mean, sd, wrong, dissent)
+        wrong += (chosen ^ is_second) & mask
+        dissent += (chosen ^ (total - score > 0.0)) & mask
+    sd = np.sqrt(squares / np.maximum(trials - 1.0, 1.0))
+    margin = np.where(is_second, mean, -mean)
+    return MarginTally(trials, margin, sd, margin, sd, wrong, dissent)
 
 
 def both_scores(scores: FloatArray) -> FloatArray:
