@@ -13,7 +13,7 @@ number of masks tried, bounds the chance of a false match.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from ens_plugin.adapters.labels import shortened
-from ens_plugin.adapters.lightgbm_bags import Sampling, bag_sizes, draw_rounds
+from ens_plugin.adapters.lightgbm_bags import Sampling, draw_rounds
 from ens_plugin.adapters.lightgbm_text import ModelText
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError
@@ -33,7 +33,7 @@ IntArray = NDArray[np.int64]
 LeafBlocks = Callable[[], Iterable[tuple[slice, NDArray[Any]]]]
 
 MAX_CHANCE = 1e-9
-FEW_MISPLACED = 0.01
+NEARLY = 0.3
 CLEAR_START = 5
 _HOLDOUT = 'for rows the model never saw pass data="holdout".'
 
@@ -46,14 +46,14 @@ class _Grown:
     ----------
     trees : ndarray of int, shape (n_checked,)
         Positions of these trees in the model.
-    members : ndarray of int, shape (n_checked,)
-        The iteration that each was grown in.
+    rounds : ndarray of int, shape (n_checked,)
+        The bag that each was grown on.
     counts : list of ndarray of int
         Rows in each leaf.
     """
 
     trees: IntArray
-    members: IntArray
+    rounds: IntArray
     counts: list[IntArray]
 
 
@@ -80,35 +80,21 @@ def prove_bags(
     DataMismatchError
         If these are not the training rows.
     """
-    grown = _grown_trees(model)
     n_members = len(model.trees) // model.trees_per_iteration
-    drawn_for = np.arange(n_members) // sampling.frequency
-    n_rounds = int(drawn_for[-1]) + 1
+    round_of = np.arange(n_members) // sampling.frequency
+    grown = _grown_trees(model, round_of)
     attempts = sampling.limits()
     failures = []
     for limits in attempts:
         by_row = limits[0] if positive is None else np.where(positive, limits[1], limits[0])
-        bags = Bags(draw_rounds(sampling.seed, by_row, n_rounds, n_rows).bits[drawn_for], n_rows)
-        failure = _failure(grown, bags, sampling, leaf_blocks, drawn_for, len(attempts))
-        if failure is None:
-            return bags
-        failures.append(failure)
-    raise min(failures, key=lambda failure: failure[0])[1]
-
-
-def _failure(
-    grown: _Grown, bags: Bags, sampling: Sampling, leaf_blocks: LeafBlocks, drawn_for: IntArray, n_tried: int
-) -> tuple[int, BagError | DataMismatchError] | None:
-    """How far the trees are from fitting the bags, and the error that says so; None where all fit."""
-    other_size = _trees_of_other_size(grown, bags)
-    if other_size.size:
-        return grown.trees.size + other_size.size, _other_sizes(grown, other_size, bags.n_rows, sampling)
-    found, reached = _count(grown, bags, leaf_blocks())
-    failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
-    if failed:
-        return len(failed), _other_leaves(grown, failed, found)
-    _check_chance(grown, reached, drawn_for, n_tried)
-    return None
+        rounds = draw_rounds(sampling.seed, by_row, int(round_of[-1]) + 1, n_rows)
+        found, reached = _count(grown, rounds, leaf_blocks())
+        failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
+        if not failed:
+            _check_chance(grown, reached, len(attempts))
+            return Bags(rounds.bits[round_of], n_rows)
+        failures.append(_Failure(grown, failed, found, reached, n_rows))
+    raise _explained(min(failures, key=lambda failure: len(failure.failed)), sampling)
 
 
 def log_chance(counts: IntArray, reached: IntArray) -> float:
@@ -133,7 +119,7 @@ def _log_choose(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
-def _grown_trees(model: ModelText) -> _Grown:
+def _grown_trees(model: ModelText, round_of: IntArray) -> _Grown:
     trees = np.array([index for index, tree in enumerate(model.trees) if tree.n_leaves > 1], dtype=np.int64)
     if trees.size == 0:
         raise BagError(
@@ -141,34 +127,28 @@ def _grown_trees(model: ModelText) -> _Grown:
             'rows or a smaller min_child_samples, or pass data="holdout" with rows the model never saw.'
         )
     counts = [model.trees[index].integers("leaf_count") for index in trees]
-    return _Grown(trees, trees // model.trees_per_iteration, counts)
-
-
-def _trees_of_other_size(grown: _Grown, bags: Bags) -> IntArray:
-    counted = np.array([counts.sum() for counts in grown.counts])
-    return np.flatnonzero(counted != bag_sizes(bags)[grown.members])
+    return _Grown(trees, round_of[trees // model.trees_per_iteration], counts)
 
 
 def _count(
-    grown: _Grown, bags: Bags, blocks: Iterable[tuple[slice, NDArray[Any]]]
+    grown: _Grown, rounds: Bags, blocks: Iterable[tuple[slice, NDArray[Any]]]
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Rows of the bag, and all rows, in each leaf of each tree."""
     both = [np.zeros(2 * counts.size, dtype=np.int64) for counts in grown.counts]
     for rows, leaves in blocks:
-        in_bag = bags.in_bag(rows)
-        for total, tree, member in zip(both, grown.trees, grown.members, strict=True):
+        in_bag = rounds.in_bag(rows)
+        for total, tree, index in zip(both, grown.trees, grown.rounds, strict=True):
             code = leaves[tree].astype(np.intp)
             code *= 2
-            code += in_bag[member]
+            code += in_bag[index]
             total += np.bincount(code, minlength=total.size)
     return [total[1::2] for total in both], [total[::2] + total[1::2] for total in both]
 
 
-def _check_chance(grown: _Grown, reached: list[IntArray], drawn_for: IntArray, n_tried: int) -> None:
-    strongest = np.zeros(int(drawn_for[-1]) + 1)
-    for member, counts, everywhere in zip(grown.members, grown.counts, reached, strict=True):
-        bag = drawn_for[member]
-        strongest[bag] = min(strongest[bag], log_chance(counts, everywhere))
+def _check_chance(grown: _Grown, reached: list[IntArray], n_tried: int) -> None:
+    strongest = np.zeros(int(grown.rounds[-1]) + 1)
+    for index, counts, everywhere in zip(grown.rounds, grown.counts, reached, strict=True):
+        strongest[index] = min(strongest[index], log_chance(counts, everywhere))
     chance = n_tried * np.exp(strongest.sum())
     if chance > MAX_CHANCE:
         raise BagError(
@@ -178,42 +158,80 @@ def _check_chance(grown: _Grown, reached: list[IntArray], drawn_for: IntArray, n
         )
 
 
-def _named(trees: Iterator[Any] | NDArray[Any]) -> str:
-    return shortened([int(tree) for tree in trees])
+@dataclass(frozen=True, eq=False)
+class _Failure:
+    """Trees that do not fit, by position among those grown, and what was counted instead."""
+
+    grown: _Grown
+    failed: list[int]
+    found: list[IntArray]
+    reached: list[IntArray]
+    n_rows: int
+
+    @property
+    def trees(self) -> str:
+        return shortened([int(self.grown.trees[index]) for index in self.failed])
+
+    @property
+    def has_other_sizes(self) -> bool:
+        return any(self.found[index].sum() != self.grown.counts[index].sum() for index in self.failed)
+
+    @property
+    def misplaced(self) -> int:
+        """Rows of the bags, counted over trees, that come into another leaf than at training."""
+        return sum(int(np.abs(self.found[index] - self.grown.counts[index]).sum()) for index in self.failed) // 2
+
+    @property
+    def misplaced_by_chance(self) -> float:
+        """The same for masks that have nothing to do with the bags."""
+        share = [counts.sum() / rows.sum() for counts, rows in zip(self.grown.counts, self.reached, strict=True)]
+        sd = [np.sqrt(rows * part * (1 - part)).sum() for rows, part in zip(self.reached, share, strict=True)]
+        return float(np.sum(sd) / np.sqrt(np.pi))
 
 
-def _other_sizes(grown: _Grown, wrong: IntArray, n_rows: int, sampling: Sampling) -> BagError | DataMismatchError:
-    found = f"{wrong.size} of the {grown.trees.size} trees that have a split (trees {_named(grown.trees[wrong])})"
-    if wrong[0] >= CLEAR_START:
-        return BagError(
-            f"The first {wrong[0]} trees were grown on the bags that the model's seed gives for these rows, but "
-            f"{found} on bags of other sizes: a callback changed bagging_fraction, or trees were removed, added or "
-            're-ordered (rollback_one_iter, shuffle_models). Pass data="holdout" with rows the model never saw, or '
-            "train anew in one go."
-        )
+def _explained(failure: _Failure, sampling: Sampling) -> BagError | DataMismatchError:
+    fitting_rounds = failure.grown.rounds[failure.failed[0]]
+    if fitting_rounds >= CLEAR_START:
+        return _other_schedule(failure)
+    if failure.has_other_sizes:
+        return _other_sizes(failure, sampling)
+    return _other_leaves(failure)
+
+
+def _other_schedule(failure: _Failure) -> BagError:
+    first = failure.grown.trees[failure.failed[0]]
+    return BagError(
+        f"The first {first} trees were grown on the bags that the model's seed gives for these rows, but "
+        f"{len(failure.failed)} of the others (trees {failure.trees}) were not: a callback changed bagging_fraction, "
+        "or trees were removed, added or re-ordered (rollback_one_iter, shuffle_models). Pass "
+        'data="holdout" with rows the model never saw, or train anew in one go.'
+    )
+
+
+def _other_sizes(failure: _Failure, sampling: Sampling) -> DataMismatchError:
     target = ", or this is not the target the model was trained on" if sampling.is_balanced else ""
     return DataMismatchError(
         f"These are not the rows the model was trained on{target}: the bags that its seed {sampling.seed} and fraction "
-        f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)} give for {n_rows} rows have other sizes "
-        f"than {found} counted at training. Pass the exact training rows, as many and in training order; {_HOLDOUT} If "
-        "they are the training rows, trees were re-ordered or cut out (shuffle_models, start_iteration) or a callback "
-        "changed bagging_fraction: train anew in one go."
+        f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)} give for {failure.n_rows} rows have other "
+        f"sizes or fill other leaves than {len(failure.failed)} of the {failure.grown.trees.size} trees that have a "
+        f"split (trees {failure.trees}) counted at training. Pass the exact training rows, as many and in training "
+        f"order; {_HOLDOUT} If they are the training rows, trees were re-ordered or cut out (shuffle_models, "
+        "start_iteration) or a callback changed bagging_fraction: train anew in one go."
     )
 
 
-def _other_leaves(grown: _Grown, failed: list[int], found: list[IntArray]) -> DataMismatchError:
-    rows = sum(int(counts.sum()) for counts in grown.counts)
-    misplaced = sum(int(np.abs(found[index] - grown.counts[index]).sum()) // 2 for index in failed)
+def _other_leaves(failure: _Failure) -> DataMismatchError:
+    n_rows = sum(int(counts.sum()) for counts in failure.grown.counts)
     where = (
-        f"{misplaced} of {rows} in-bag rows, counted over trees, come into another leaf than at training (trees "
-        f"{_named(grown.trees[failed])})"
+        f"{failure.misplaced} of {n_rows} in-bag rows, counted over trees, come into another leaf than at training "
+        f"(trees {failure.trees})"
     )
-    if misplaced < FEW_MISPLACED * rows:
+    if failure.misplaced < NEARLY * failure.misplaced_by_chance:
         return DataMismatchError(
             f"Nearly, but not all, rows are the rows the model was trained on: {where}. Either a few rows of X were "
             "changed, or LightGBM itself routes some rows otherwise than in training, because it bundled columns that "
             "exclude each other only in the rows it looked at (enable_bundle) or trained on a GPU. Pass the exact "
-            f"training rows, or refit with enable_bundle=False on the CPU; {_HOLDOUT}"
+            f"training rows, or train anew with enable_bundle=False on the CPU; {_HOLDOUT}"
         )
     return DataMismatchError(
         f"These are not the rows the model was trained on: {where}. X must hold the exact training rows in training "

@@ -77,7 +77,8 @@ def check_leaf_target(
     tree = model.trees[tree_index]
     if objective.name not in ("regression", "binary", "multiclass", "multiclassova") or objective.square_root:
         return
-    if not _is_telling(model, objective, tree):
+    is_quantized = (model.parameters or {}).get("use_quantized_grad", "0") != "0"
+    if is_quantized or not _is_telling(model, objective, tree):
         return
     value = tree.floats("leaf_value")
     slack = SPREAD * np.ptp(value) + PRINTED * np.abs(value).max()

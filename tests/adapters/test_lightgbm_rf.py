@@ -155,14 +155,14 @@ def test_mean_that_is_not_the_prediction_is_refused() -> None:
 def test_another_seed_is_refused(offset: int) -> None:
     booster = trained()
     other = edited(booster, r"^\[bagging_seed: (\d+)\]$", f"[bagging_seed: {stated_seed(booster) + offset}]")
-    with pytest.raises(DataMismatchError, match="other sizes than"):
+    with pytest.raises(DataMismatchError, match="other sizes or"):
         ens_plugin.in_bag(other, XR)
 
 
 @pytest.mark.parametrize("fraction", ["0.59", "0.61", "0.6004"])
 def test_another_fraction_is_refused(fraction: str) -> None:
     other = edited(trained(n_estimators=200), r"^\[bagging_fraction: .*\]$", f"[bagging_fraction: {fraction}]")
-    with pytest.raises((DataMismatchError, BagError), match="other sizes"):
+    with pytest.raises((DataMismatchError, BagError), match=r"not the rows|The first \d+ trees"):
         ens_plugin.in_bag(other, XR)
 
 
