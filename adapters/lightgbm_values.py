@@ -35,7 +35,10 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
     BagError
         If inner nodes do not hold the means of their leaves.
     """
-    telling = [index for index, tree in enumerate(model.trees) if _is_telling(model, objective, tree)]
+    # A tree of two leaves has no inner node but the root.
+    telling = [
+        index for index, tree in enumerate(model.trees) if tree.n_leaves > 2 and _is_telling(model, objective, tree)
+    ]
     replaced = [index for index in telling if _differs_from_inner_values(model.trees[index])]
     if replaced:
         raise BagError(
@@ -47,8 +50,8 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
     if not telling and any(tree.n_leaves > 1 for tree in model.trees):
         warnings.warn(
             "Whether Booster.refit replaced the leaf values of this model cannot be told from its trees (its objective "
-            "or its regularisation moves them). If it was refit, out-of-bag figures are wrong: the rows of the refit "
-            "are not known. Without refit, all is well.",
+            "or its regularisation moves them, or no tree has three leaves). If it was refit, out-of-bag figures are "
+            "wrong: the rows of the refit are not known. Without refit, all is well.",
             EnsPluginWarning,
             stacklevel=2,
         )
@@ -77,8 +80,7 @@ def check_leaf_target(
     tree = model.trees[tree_index]
     if objective.name not in ("regression", "binary", "multiclass", "multiclassova") or objective.square_root:
         return
-    is_quantized = (model.parameters or {}).get("use_quantized_grad", "0") != "0"
-    if is_quantized or not _is_telling(model, objective, tree):
+    if not _is_telling(model, objective, tree):
         return
     value = tree.floats("leaf_value")
     slack = SPREAD * np.ptp(value) + PRINTED * np.abs(value).max()
@@ -106,7 +108,7 @@ def _is_telling(model: ModelText, objective: Objective, tree: TreeText) -> bool:
         and objective.name not in _RENEWED
         and all(float(parameters.get(name, "0")) == 0 for name in _REGULARISERS)
         and not parameters.get("monotone_constraints")
-        and parameters.get("quant_train_renew_leaf", "0") == "0"
+        and parameters.get("use_quantized_grad", "0") == "0"
     )
 
 
@@ -118,8 +120,9 @@ def _differs_from_inner_values(tree: TreeText) -> bool:
     for node in reversed(range(inner.size)):
         for child in children[node]:
             below[node] += below[child] if child >= 0 else (weight[~child], weight[~child] * value[~child])
-    gap = np.abs(below[:, 1] / below[:, 0] - inner)
-    return bool(np.any(gap > SPREAD * np.ptp(value) + PRINTED * np.abs(inner)))
+    # LightGBM 4.0 does not store the mean of the bag at the root.
+    gap = np.abs(below[1:, 1] / below[1:, 0] - inner[1:])
+    return bool(np.any(gap > SPREAD * np.ptp(value) + PRINTED * np.abs(inner[1:])))
 
 
 def _is_weighted(tree: TreeText) -> bool:

@@ -128,6 +128,7 @@ def test_members_are_those_up_to_the_best_iteration() -> None:
     assert adapter.bags(X2, adapter.prepare(X2), Y2).n_members == 10
 
 
+@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 def test_forest_with_trees_of_one_leaf_counts_them() -> None:
     rng = np.random.default_rng(0)
     X = np.where(rng.random((400, 1)) < 0.02, 1.0, 0.0)
@@ -191,6 +192,7 @@ def test_one_changed_target_is_refused() -> None:
         ens_plugin.analyze(regressor(), XR, y)
 
 
+@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 def test_too_little_evidence_is_no_proof() -> None:
     X = np.arange(30.0)[:, None]
     model = regressor(X, X[:, 0], n_estimators=1, num_leaves=2)
