@@ -159,3 +159,19 @@ def test_no_wrong_seed_is_accepted_in_small_forests() -> None:
         other = text.replace(f"[bagging_seed: {seed}]", f"[bagging_seed: {seed + offset}]")
         with pytest.raises(DataMismatchError):
             ens_plugin.in_bag(lightgbm.Booster(model_str=other), X, y)
+
+
+def test_columns_bundled_by_mistake_are_named_as_a_cause() -> None:
+    rng = np.random.default_rng(0)
+    rows, column = np.arange(60_000), rng.integers(0, 30, 60_000)
+    X = np.zeros((60_000, 30))
+    X[rows, column] = rng.integers(1, 4, rows.size)
+    both = rows[rng.random(rows.size) < 0.01]
+    X[both, (column[both] + 7) % 30] = 1.0
+    y = X[:, :10].sum(axis=1) - X[:, 10:20].sum(axis=1) + rng.normal(size=rows.size)
+    options = {**PLAIN, "bin_construct_sample_cnt": 200}
+    bundled = lightgbm.train(options, lightgbm.Dataset(X, y), 5)
+    with pytest.raises(DataMismatchError, match="enable_bundle=False"):
+        ens_plugin.in_bag(bundled, X)
+    apart = lightgbm.train({**options, "enable_bundle": False}, lightgbm.Dataset(X, y), 5)
+    np.testing.assert_array_equal(ens_plugin.in_bag(apart, X)[:2], drawn_bags(60_000, stated_seed(apart), 16384, 2))

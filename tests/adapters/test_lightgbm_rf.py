@@ -167,6 +167,17 @@ def test_another_fraction_is_refused(fraction: str) -> None:
         ens_plugin.in_bag(other, XR)
 
 
+@pytest.mark.parametrize("tree", [0, 12, 24])
+def test_one_row_in_another_leaf_of_one_tree_is_refused(tree: int) -> None:
+    before, *trees = trained().model_to_string().split("\nTree=")
+    counts = re.findall(r"^leaf_count=(\d+) (\d+)", trees[tree], re.MULTILINE)[0]
+    moved = f"leaf_count={int(counts[0]) + 1} {int(counts[1]) - 1}"
+    trees[tree] = re.sub(r"^leaf_count=\d+ \d+", moved, trees[tree], flags=re.MULTILINE)
+    text = re.sub(r"^tree_sizes=.*\n", "", "\nTree=".join([before, *trees]), flags=re.MULTILINE)
+    with pytest.raises((DataMismatchError, BagError), match=rf"\(trees {tree}\)"):
+        ens_plugin.in_bag(lightgbm.Booster(model_str=text), XR)
+
+
 def test_fraction_lost_to_rounding_is_found() -> None:
     # 20000 / 32768 is printed as 0.610352, which would give 20001.
     X = np.random.default_rng(0).normal(size=(30_000, 2))
@@ -190,6 +201,11 @@ def test_one_changed_target_is_refused() -> None:
     y[17] += 100.0
     with pytest.raises(DataMismatchError, match="not the target"):
         ens_plugin.analyze(regressor(), XR, y)
+
+
+def test_flipped_labels_are_refused() -> None:
+    with pytest.raises(DataMismatchError, match="not the target"):
+        ens_plugin.in_bag(fitted(), X2, 1 - Y2)
 
 
 @pytest.mark.filterwarnings("ignore:Whether Booster.refit")
