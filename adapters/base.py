@@ -215,6 +215,7 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("ens_plugin", "ens_plugin.adapters.custom", "CustomAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn_forest", "SklearnForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn_bagging", "SklearnBaggingAdapter"),
+    ("lightgbm", "ens_plugin.adapters.lightgbm_rf", "LightGBMForestAdapter"),
 )
 _registered: list[type[EnsembleAdapter]] = []
 
@@ -260,7 +261,8 @@ def find_adapter(model: object) -> EnsembleAdapter:
             return cls(model)
     raise UnsupportedModelError(
         f"No adapter accepts a {type(model).__module__}.{type(model).__name__}. Supported are scikit-learn's "
-        "RandomForest*, ExtraTrees* and Bagging* (also inside a Pipeline or a search). For any other ensemble pass "
+        "RandomForest*, ExtraTrees* and Bagging* and LightGBM in rf mode (also inside a Pipeline or a search). For any "
+        "other ensemble pass "
         "ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with ens_plugin.register_adapter."
     )
 

@@ -52,8 +52,8 @@ def analyze(
     Parameters
     ----------
     model : fitted ensemble
-        A scikit-learn forest or bagging ensemble, also inside a Pipeline or a search, or a
-        :class:`ens_plugin.CustomEnsemble`, or anything a registered adapter accepts.
+        A scikit-learn forest or bagging ensemble or a LightGBM forest in ``rf`` mode, also inside a
+        Pipeline or a search, or a :class:`ens_plugin.CustomEnsemble`, or anything a registered adapter accepts.
     X : array-like of shape (n_rows, n_features)
         With ``data="oob"``, exactly the training rows in training order; with ``data="holdout"``,
         rows that no member saw.  None for a CustomEnsemble of arrays.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import (
     AnyTally,
     RowBlock,
+    both_scores,
     concatenate,
     tally_margins,
+    tally_score_signs,
     tally_support,
     tally_values,
 )
@@ -122,7 +124,7 @@ class _BlockReader:
         return Evidence(
             tally=_tally(block, self.adapter),
             sample=self._sample(block, rows),
-            path=tally_path(block, weight) if self.with_path else None,
+            path=tally_path(self._both(block), weight) if self.with_path else None,
             weight=weight,
         )
 
@@ -134,26 +136,36 @@ class _BlockReader:
         else:
             seen = ~self.bags.in_bag(rows)
             outputs = self.adapter.outputs(features, seen)
-        if self.adapter.output_kind == "scores" and outputs.ndim == 2:
-            outputs = np.stack([-outputs / 2.0, outputs / 2.0], axis=2)
         return RowBlock(outputs, seen, self.target[rows], self.n_labels)
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
         chosen = self.sampled[first:last]
         if chosen.size == block.target.size:
-            return Sample(block, chosen, self.weight[chosen])
+            return Sample(self._both(block), chosen, self.weight[chosen])
         here = chosen - rows.start
         part = RowBlock(block.outputs[:, here], block.seen[:, here], block.target[here], block.n_labels)
-        return Sample(part, chosen, self.weight[chosen])
+        return Sample(self._both(part), chosen, self.weight[chosen])
+
+    def _both(self, block: RowBlock) -> RowBlock:
+        """Give the scores of two labels, which an adapter may state as one, a label axis."""
+        if not _has_one_score(self.adapter, block):
+            return block
+        return replace(block, outputs=both_scores(block.outputs))
 
 
 def _tally(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
     if adapter.task == "regression":
         return tally_values(block)
+    if _has_one_score(adapter, block):
+        return tally_score_signs(block)
     if block.n_labels == 2 and adapter.output_kind != "scores":
         return tally_support(block)
     return tally_margins(block)
+
+
+def _has_one_score(adapter: EnsembleAdapter, block: RowBlock) -> bool:
+    return adapter.output_kind == "scores" and block.outputs.ndim == 2
 
 
 def _bytes_said(adapter: EnsembleAdapter, n_labels: int) -> int:

@@ -19,6 +19,7 @@ __all__ = [
     "RowBlock",
     "SupportTally",
     "ValueTally",
+    "both_scores",
     "concatenate",
     "label_support",
     "member_labels",
@@ -27,6 +28,7 @@ __all__ = [
     "strongest_rival",
     "sum_over_members",
     "tally_margins",
+    "tally_score_signs",
     "tally_support",
     "tally_values",
     "wrong_support",
@@ -179,6 +181,37 @@ def tally_margins(block: RowBlock) -> MarginTally:
     cross_mean, cross_sd = _mean_sd(_cross_margins(block), block.seen, trials)
     wrong = np.count_nonzero((labels != block.target) & block.seen, axis=0).astype(np.float64)
     return MarginTally(trials, mean, sd, cross_mean, cross_sd, wrong, _dissent(block, labels))
+
+
+def tally_score_signs(block: RowBlock) -> MarginTally:
+    """Tally one block of two labels by the raw score of the second; as :func:`tally_margins`, but faster.
+
+    Parameters
+    ----------
+    block : RowBlock
+        With outputs of shape (n_members, n_rows): positive scores choose the second label.
+    """
+    trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
+    total = sum_over_members(block.outputs, block.seen)
+    mean = total / np.maximum(trials, 1.0)
+    squares, wrong, dissent = np.zeros((3, trials.size))
+    is_second = block.target == 1
+    for score, mask in zip(block.outputs, block.seen, strict=True):
+        deviation = score - mean
+        deviation *= mask
+        deviation *= deviation
+        squares += deviation
+        chosen = score > 0.0
+        wrong += (chosen ^ is_second) & mask
+        dissent += (chosen ^ (total - score > 0.0)) & mask
+    sd = np.sqrt(squares / np.maximum(trials - 1.0, 1.0))
+    margin = np.where(is_second, mean, -mean)
+    return MarginTally(trials, margin, sd, margin, sd, wrong, dissent)
+
+
+def both_scores(scores: FloatArray) -> FloatArray:
+    """Scores of both labels, half of the second's and its negative, from that of the second alone."""
+    return np.stack([-scores / 2.0, scores / 2.0], axis=-1)
 
 
 def tally_values(block: RowBlock) -> ValueTally:

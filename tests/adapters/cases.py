@@ -28,6 +28,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from ens_plugin.adapters.custom import CustomEnsemble
 from tests.adapters.harness import Array, Case
+from tests.adapters.lightgbm_cases import lightgbm_forests
 
 RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 # Before 1.8, trees may count rows with NaN in another leaf than apply finds, so nothing can be proved from them.
@@ -76,7 +77,13 @@ def forests() -> list[Case]:
         case("forest zero weights", forest(**FOREST), X2, Y2, SOME_ZERO),
         case("forest max_leaf_nodes", forest(max_leaf_nodes=8, **FOREST), X3, Y3),
         case("forest entropy", forest(criterion="entropy", min_samples_leaf=5, **FOREST), X3, Y3),
-        case("forest monotonic", forest(max_depth=4, **FOREST).set_params(monotonic_cst=[1, 0, 0, 0, 0, 0]), X2, Y2),
+        case(
+            "forest monotonic",
+            forest(max_depth=4, **FOREST).set_params(monotonic_cst=[1, 0, 0, 0, 0, 0]),
+            X2,
+            Y2,
+            knows_target=False,
+        ),
         case("forest NaN", forest(**FOREST), WITH_NAN, Y2, **NAN_OPTIONS),
         case("forest sparse", forest(**FOREST), SPARSE, Y3),
         case("forest DataFrame", forest(**FOREST), FRAME, NAMES[Y2]),
@@ -193,4 +200,4 @@ def custom() -> list[Case]:
     ]
 
 
-CASES = [*forests(), *baggings(), *wrapped(), *custom()]
+CASES = [*forests(), *baggings(), *wrapped(), *custom(), *lightgbm_forests()]

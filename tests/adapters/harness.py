@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.wrappers import unwrap
+from ens_plugin.core.tally import both_scores
 
 Array = NDArray[Any]
 
@@ -41,7 +42,9 @@ class Case:
     predict : mean output over all members, from the model and X
     tolerance : 0 where the members give a row the same output whatever rows come with it; BLAS does
         not, so linear members may differ in the last bits
-    knows_rows : whether the adapter can tell other rows, or another target, from the training rows
+    knows_rows : whether the adapter can tell other rows from the training rows
+    knows_target : whether it can tell another target from that of training; by default as for rows
+    needs_target : whether the bags depend on the target
     has_columns : whether the adapter looks at the columns
     """
 
@@ -53,7 +56,13 @@ class Case:
     predict: Callable[[Any, Any], Array] = own_prediction
     tolerance: float = 0.0
     knows_rows: bool = True
+    knows_target: bool | None = None
+    needs_target: bool = False
     has_columns: bool = True
+
+    @property
+    def tells_target(self) -> bool:
+        return self.knows_rows if self.knows_target is None else self.knows_target
 
     @cached_property
     def model(self) -> Any:
@@ -86,6 +95,8 @@ def mean_output(case: Case, counted: Array) -> Array:
     """Mean output over the `counted` members of each row, summed in member order as libraries do."""
     adapter, _, features = case.road
     outputs = adapter.outputs(features, counted)
+    if adapter.output_kind == "scores" and outputs.ndim == 2:
+        outputs = both_scores(outputs)
     if adapter.output_kind == "labels":
         assert adapter.classes is not None
         outputs = np.eye(len(adapter.classes))[outputs]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.tally import (
     AnyTally,
     RowBlock,
+    both_scores,
     concatenate,
     label_support,
     member_margins,
@@ -19,6 +20,7 @@ from ens_plugin.core.tally import (
     strongest_rival,
     sum_over_members,
     tally_margins,
+    tally_score_signs,
     tally_support,
     tally_values,
     wrong_support,
@@ -214,3 +216,15 @@ def test_sums_run_in_member_order() -> None:
         for row in range(3):
             expected[row] += values[member, row] if seen[member, row] else 0.0
     np.testing.assert_array_equal(sum_over_members(values, seen), expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_of_one_label_give_the_margins_of_both(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    # Multiples of a quarter: exact zeros and ties among them.
+    scores = rng.integers(-4, 5, (11, 40)) / 4.0
+    block = RowBlock(scores, rng.random((11, 40)) < 0.6, rng.integers(0, 2, 40), 2)
+    fast = tally_score_signs(block)
+    slow = tally_margins(RowBlock(both_scores(scores), block.seen, block.target, 2))
+    for field in fields(slow):
+        np.testing.assert_array_equal(getattr(fast, field.name), getattr(slow, field.name), err_msg=field.name)

@@ -1,0 +1,251 @@
+"""LightGBM's random forests: boosting in ``rf`` mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from lightgbm import Booster, LGBMClassifier, LGBMModel
+from lightgbm.basic import LightGBMError
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.lightgbm_bags import Sampling, read_sampling
+from ens_plugin.adapters.lightgbm_data import PreparedRows, prepare_table
+from ens_plugin.adapters.lightgbm_objective import Objective, read_objective
+from ens_plugin.adapters.lightgbm_proof import prove_bags
+from ens_plugin.adapters.lightgbm_text import ModelText, parse_model
+from ens_plugin.adapters.lightgbm_values import check_leaf_target, check_not_refit
+from ens_plugin.adapters.sklearn_data import training_target
+from ens_plugin.adapters.sklearn_trees import checked_members
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.tally import both_scores
+from ens_plugin.errors import BagError, InputError, NotFittedError, UnsupportedModelError
+
+__all__ = ["LightGBMForestAdapter"]
+
+# Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
+KEPT_BYTES = 64_000_000
+# Leaves that LightGBM gives at once, as int32: few enough to stay in the cache.
+WALKED_BYTES = 2_000_000
+COUNTED_BYTES = 8_000_000
+COMPARED_ROWS = 16
+AGREEMENT = 1e-5
+
+
+class LightGBMForestAdapter(EnsembleAdapter):
+    """LightGBM in ``rf`` mode: Booster, LGBMClassifier and LGBMRegressor.
+
+    A member is one iteration: a tree, or one tree for each label.  Members are averaged by their raw
+    scores, as LightGBM does it.  Bags are drawn again from the seed in the model, and used only when
+    they fit the leaf counts of every tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lightgbm import LGBMRegressor
+    >>> X = np.arange(200.0)[:, None]
+    >>> model = LGBMRegressor(
+    ...     boosting_type="rf", n_estimators=5, subsample=0.5, subsample_freq=1, random_state=0, verbose=-1
+    ... ).fit(X, X[:, 0])
+    >>> adapter = LightGBMForestAdapter(model)
+    >>> features = adapter.prepare(X)
+    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, None).in_bag().shape
+    ((5, 200), (5, 200))
+    """
+
+    library: ClassVar[str] = "lightgbm"
+    supported_versions: ClassVar[str] = ">=4.0,<4.8"
+
+    _text: ModelText
+    _objective: Objective
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is LightGBM's."""
+        return isinstance(model, (Booster, LGBMModel))
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._booster = _fitted_booster(model)
+        # Without num_iteration, the text holds the iterations that predict uses: those up to the best one.
+        self._text = parse_model(self._booster.model_to_string())
+        _check_mode(self._text)
+        self._objective = read_objective(self._text.header.get("objective"))
+        self.n_members = len(self._text.trees) // self._text.trees_per_iteration
+        self.bags_are = "proved"
+        self.classes = _labels(model, self._objective)
+        if self.classes is None:
+            self.task, self.aggregation, self.output_kind = "regression", "mean", "values"
+        else:
+            self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
+        self._values = [tree.floats("leaf_value") for tree in self._text.trees]
+        self._is_linear = any(tree.has_linear_leaves for tree in self._text.trees)
+        self.reads_rows_alone = not self._is_linear
+        self._leaf_dtype = np.min_scalar_type(max(value.size for value in self._values) - 1)
+
+    def prepare(self, X: Any) -> PreparedRows:
+        """Return X as an array, CSR matrix or DataFrame, after comparing some means with ``predict``."""
+        rows = PreparedRows(prepare_table(self._booster, X))
+        if self._objective.is_covered and rows.shape[0]:
+            self._compare_with_predict(rows)
+        return rows
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[np.float64]:
+        """Raw scores of shape (n_rows,) or (n_rows, n_labels), or values, of one iteration."""
+        return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
+
+    def outputs(self, features: Any, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+        """Raw scores or values of all iterations, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+        self._check_covered()
+        if self._is_linear:
+            return super().outputs(features, wanted)
+        leaves = self._leaves(features.table) if features.leaves is None else features.leaves
+        n_trees = self._text.trees_per_iteration
+        outputs = np.empty((self.n_members, features.shape[0], n_trees))
+        for index, (value, reached) in enumerate(zip(self._values, leaves, strict=True)):
+            outputs[index // n_trees, :, index % n_trees] = value.take(reached)
+        return outputs[:, :, 0] if n_trees == 1 else outputs
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the rows each iteration's trees were grown on, proved by the leaf counts of all trees."""
+        sampling = read_sampling(self._text.parameters)
+        check_not_refit(self._text, self._objective)
+        n_rows = features.shape[0]
+        target = training_target(y, self.classes, n_rows)
+        positive = _positive_rows(sampling, target)
+        self._keep_leaves(features)
+        bags = prove_bags(self._text, sampling, n_rows, positive, lambda: self._leaf_blocks(features))
+        if target is not None:
+            self._check_target(features, bags, target)
+        return bags
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name LightGBM's distribution."""
+        return ("lightgbm",)
+
+    def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn mean raw scores of shape (n_rows, n_labels) into probabilities, as ``predict`` does."""
+        return self._objective.link(mean_output)
+
+    def _check_covered(self) -> None:
+        if not self._objective.is_covered:
+            name = self._objective.name + (" with reg_sqrt" if self._objective.square_root else "")
+            raise UnsupportedModelError(
+                f"The objective of this forest is {name}: its prediction is no mean of its trees' values but a "
+                "function of one, or no prediction of y, and the error curve holds for means of values and for labels. "
+                "Train with a regression objective without link, or with binary or multiclass; ens_plugin.in_bag works "
+                "for this model as it is."
+            )
+
+    def _compare_with_predict(self, rows: PreparedRows) -> None:
+        chosen = np.unique(np.linspace(0, rows.shape[0] - 1, COMPARED_ROWS).astype(np.intp))
+        some = rows[chosen]
+        outputs = self.outputs(some, None)
+        if self._objective.name == "binary":
+            outputs = both_scores(outputs)
+        ours = self.link(outputs.mean(axis=0))
+        ours = ours[:, 1] if self._objective.name == "binary" else ours
+        own = np.asarray(self._predict(some.table))
+        scale = float(np.abs(own).max())
+        worst = float(np.abs(ours - own).max())
+        if worst > AGREEMENT * scale:
+            raise UnsupportedModelError(
+                f"The mean over all members differs by {worst:.3g} from what LightGBM {_release()} predicts itself "
+                f"(values up to {scale:.3g}), so what the members say is not known. Please report this with the "
+                "model's parameters; ens_plugin.CustomEnsemble takes outputs that you compute."
+            )
+
+    def _predict(self, table: Any, **options: Any) -> Any:
+        try:
+            return self._booster.predict(table, num_threads=effective_n_jobs(None), **options)
+        except (LightGBMError, ValueError, TypeError) as error:
+            raise InputError(f"X cannot be used: LightGBM refuses it ({error}).") from error
+
+    def _leaves(self, table: Any, **options: Any) -> NDArray[Any]:
+        """Leaf of every tree that each row reaches, shape (n_trees, n_rows)."""
+        rows_at_once = max(WALKED_BYTES // (4 * len(self._text.trees)), 1)
+        parts = []
+        for part in PreparedRows(table).blocks(rows_at_once):
+            leaves = self._predict(part.table, pred_leaf=True, **options).reshape(part.shape[0], -1)
+            parts.append(leaves.astype(self._leaf_dtype).T)
+        return np.concatenate(parts, axis=1)
+
+    def _keep_leaves(self, features: PreparedRows) -> None:
+        n_bytes = len(self._text.trees) * features.shape[0] * self._leaf_dtype.itemsize
+        if features.leaves is None and not self._is_linear and n_bytes <= KEPT_BYTES:
+            features.leaves = self._leaves(features.table)
+
+    def _leaf_blocks(self, features: PreparedRows) -> Iterator[tuple[slice, NDArray[Any]]]:
+        # Bags are unpacked by whole bytes.
+        rows_at_once = max(COUNTED_BYTES // len(self._text.trees) // 8, 1) * 8
+        start = 0
+        for block in features.blocks(rows_at_once):
+            rows = slice(start, start + block.shape[0])
+            yield rows, self._leaves(block.table) if block.leaves is None else block.leaves
+            start = rows.stop
+
+    def _check_target(self, features: PreparedRows, bags: Bags, target: NDArray[Any]) -> None:
+        n_trees = self._text.trees_per_iteration
+        for member in checked_members(self.n_members):
+            in_bag = bags.member(member)
+            first = member * n_trees
+            if features.leaves is not None:
+                leaves = features.leaves[first : first + n_trees]
+            else:
+                leaves = self._leaves(features.table, start_iteration=member, num_iteration=1)
+            for label in range(n_trees):
+                wanted = target == label if n_trees > 1 else target
+                # LightGBM keeps the target as float32.
+                values = wanted[in_bag].astype(np.float32).astype(np.float64)
+                check_leaf_target(self._text, self._objective, first + label, leaves[label][in_bag], values)
+
+
+def _fitted_booster(model: Any) -> Any:
+    if isinstance(model, Booster):
+        return model
+    if not model.__sklearn_is_fitted__():
+        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
+    return model.booster_
+
+
+def _check_mode(text: ModelText) -> None:
+    if not text.averages:
+        raise UnsupportedModelError(
+            "This LightGBM model sums its trees: each corrects those before it, so they are no ensemble of members. "
+            "ens_plugin covers random forests: train with boosting_type='rf', bagging_freq=1 and "
+            "bagging_fraction=0.632."
+        )
+    if not text.trees:
+        raise NotFittedError("This LightGBM model has no trees; train it first.")
+
+
+def _labels(model: Any, objective: Objective) -> NDArray[Any] | None:
+    if not isinstance(model, LGBMClassifier):
+        return np.arange(objective.n_labels) if objective.n_labels else None
+    if len(model.classes_) != objective.n_labels:
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} was trained on {len(model.classes_)} labels with objective "
+            f"{objective.name}, which does not score each label; use objective='binary' or 'multiclass' and at least "
+            "two labels."
+        )
+    return np.asarray(model.classes_)
+
+
+def _positive_rows(sampling: Sampling, target: NDArray[Any] | None) -> NDArray[np.bool_] | None:
+    if not sampling.is_balanced:
+        return None
+    if target is None:
+        raise BagError(
+            "This forest drew positive and negative rows with fractions of their own (pos_bagging_fraction, "
+            "neg_bagging_fraction), so its bags depend on y; pass y."
+        )
+    return np.asarray(target > 0)
+
+
+def _release() -> str:
+    from lightgbm import __version__
+
+    return str(__version__)

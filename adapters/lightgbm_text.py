@@ -1,0 +1,108 @@
+"""The text LightGBM writes of a model: its parameters, and what it says about each tree."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ModelText", "TreeText", "parse_model"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeText:
+    """One tree, its lines not yet parsed.
+
+    Attributes
+    ----------
+    lines : dict of str
+        ``key=value`` lines of the tree.
+    """
+
+    lines: dict[str, str]
+
+    @property
+    def n_leaves(self) -> int:
+        """Leaves; a tree of one leaf has no split."""
+        return int(self.lines["num_leaves"])
+
+    @property
+    def has_linear_leaves(self) -> bool:
+        """Whether a leaf's output depends on the row (``linear_tree``)."""
+        return self.lines.get("is_linear", "0") != "0"
+
+    @property
+    def has_categorical_splits(self) -> bool:
+        """Whether some split asks for a category."""
+        return self.lines.get("num_cat", "0") != "0"
+
+    def floats(self, key: str) -> FloatArray:
+        """Numbers of a line, shape (n_leaves,) or (n_leaves - 1,)."""
+        return np.array(self.lines[key].split(), dtype=np.float64)
+
+    def integers(self, key: str) -> IntArray:
+        """Whole numbers of a line, shape (n_leaves,) or (n_leaves - 1,)."""
+        return np.array(self.lines[key].split(), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelText:
+    """A model taken apart.
+
+    Attributes
+    ----------
+    header : dict of str
+        ``key=value`` lines above the first tree.
+    averages : bool
+        Whether predictions are means over trees, as in ``rf`` mode, not sums.
+    parameters : dict of str, or None
+        Training parameters; None where the model was saved without.
+    trees : list of TreeText
+    """
+
+    header: dict[str, str]
+    averages: bool
+    parameters: dict[str, str] | None
+    trees: list[TreeText]
+
+    @property
+    def trees_per_iteration(self) -> int:
+        """Trees that were grown on the same bag: one, or one for each label."""
+        return int(self.header.get("num_tree_per_iteration", "1"))
+
+
+def parse_model(text: str) -> ModelText:
+    r"""Take the text of ``Booster.model_to_string`` apart.
+
+    Examples
+    --------
+    >>> model = parse_model("tree\nobjective=binary\naverage_output\n\nTree=0\nnum_leaves=1\nleaf_value=0.5\n")
+    >>> model.averages, model.trees[0].floats("leaf_value").tolist()
+    (True, [0.5])
+    """
+    forest, _, rest = text.partition("\nend of trees")
+    header, *trees = forest.split("\nTree=")
+    return ModelText(
+        header=_key_values(header),
+        averages="\naverage_output" in header,
+        parameters=_parameters(rest),
+        trees=[TreeText(_key_values(tree)) for tree in trees],
+    )
+
+
+def _key_values(text: str) -> dict[str, str]:
+    lines: list[Any] = [line.split("=", 1) for line in text.split("\n") if "=" in line]
+    return dict(lines)
+
+
+def _parameters(text: str) -> dict[str, str] | None:
+    _, found, section = text.partition("\nparameters:")
+    if not found:
+        return None
+    return dict(re.findall(r"^\[(\w+): ?(.*)\]$", section.partition("\nend of parameters")[0], re.MULTILINE))
