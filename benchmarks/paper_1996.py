@@ -112,11 +112,20 @@ def estimates_of_a_target(
     }
 
 
+def answering(
+    outputs: FloatArray, out_of_bag: NDArray[np.bool_], target: FloatArray
+) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+    """Leave out rows with fewer than two out-of-bag members: about one in a hundred million."""
+    enough = out_of_bag.sum(axis=0) >= 2
+    return outputs[:, enough], out_of_bag[:, enough], target[enough]
+
+
 def compare_chunk(sample: Sample, rng: np.random.Generator) -> Comparisons:
     """Compare the estimates that need no training with the test error."""
     outputs, out_of_bag, test_outputs = bag(sample, N_MEMBERS, rng)
     actual = (test_outputs.mean(axis=1) - sample.test_y) ** 2
-    found = [estimates_of_a_target(*given) for given in zip(outputs, out_of_bag, sample.y, test_outputs, strict=True)]
+    given = (answering(*of) for of in zip(outputs, out_of_bag, sample.y, strict=True))
+    found = [estimates_of_a_target(*of, points) for of, points in zip(given, test_outputs, strict=True)]
     return {name: Comparison(np.array([of[name] for of in found]), actual) for name in found[0]}
 
 
@@ -151,7 +160,7 @@ def run_law(law: WidthLaw, n_targets: int, seed: tuple[int, ...]) -> Comparisons
 
 def _at_more_rows(sample: Sample, rng: np.random.Generator) -> Comparison:
     outputs, out_of_bag, test_outputs = bag(sample, N_MEMBERS, rng)
-    given = zip(outputs, out_of_bag, sample.y, strict=True)
+    given = (answering(*of) for of in zip(outputs, out_of_bag, sample.y, strict=True))
     estimated = np.array([[simple_estimate(e2(h, seen, y), v2(h, seen))] for h, seen, y in given])
     actual = ((test_outputs.mean(axis=1) - sample.test_y) ** 2).mean(axis=1, keepdims=True)
     return Comparison(estimated, actual)
