@@ -131,7 +131,7 @@ def _first_guess(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: 
     samplers = [sampler.with_subsample(value) for value in (shares[:1] if known else shares)]
     tried = len(likely) * len(shares)
     for pairs in (False, True):
-        found = _search(forest, probes[0], samplers, pairs=pairs, seeds=not known)
+        found = _search(forest, probes[0], samplers, pairs=pairs, seeds=not (known and pairs))
         tried += found.tried
         if found.seed is not None and found.sampler is not None:
             draws = _following(likely, found, pairs, probes)

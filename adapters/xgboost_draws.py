@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.xgboost_model import Forest, Tree
+from ens_plugin.adapters.xgboost_model import Forest, Settings, Tree
 
 __all__ = ["Draws", "RowSampler", "first_outputs", "generator_outputs", "likely_draws"]
 
@@ -123,10 +123,14 @@ def likely_draws(forest: Forest, n_rows: int) -> list[Draws]:
 
 
 def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:
-    """Outputs are taken tree after tree: rows first, then (since 3.3) columns; before 3.3 one for columns once."""
+    """Outputs are taken tree after tree: rows first, then (since 3.3) columns; before 3.3 one for columns once.
+
+    `approx` draws rows, its columns by tree ahead of them, and those by level once for all parallel trees of a group.
+    """
     n_trees = len(forest.trees)
-    pairs = method == "grow_colmaker"
-    columns = _column_draws(forest) if recent else np.full(n_trees, int(pairs))
+    pairs, shared = method == "grow_colmaker", method == "grow_histmaker"
+    by_tree = int(recent and forest.settings.bytree < 1)
+    columns = _column_draws(forest, once=shared) if recent else np.full(n_trees, int(pairs))
     position = np.zeros(n_trees, dtype=np.int64)
     at = 0 if recent or pairs else 1
     for member in range(n_trees):
@@ -134,12 +138,13 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:
         new_group = member == 0 or new_round or forest.group[member] != forest.group[member - 1]
         if new_round and forest.settings.seed_per_iteration:
             at = 0
-        if method == "grow_histmaker" and not new_group:
+        if shared and not new_group:
             position[member] = position[member - 1]
         else:
+            at += by_tree if shared else 0
             position[member] = at
             at += 2 * n_rows if pairs else 1
-        at += columns[member]
+        at += columns[member] + (0 if shared else by_tree)
     return Draws(pairs, _round_seeds(forest), position)
 
 
@@ -152,24 +157,41 @@ def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
     return seeds.astype(np.uint32)
 
 
-def _column_draws(forest: Forest) -> IntArray:
-    """Outputs that each tree takes for its columns after its rows (release 3.3 and later), shape (n_trees,)."""
+def _column_draws(forest: Forest, *, once: bool) -> IntArray:
+    """Outputs that each tree takes for its columns, by level and by node, shape (n_trees,)."""
     settings = forest.settings
-    by_tree, by_level, by_node = (share < 1 for share in (settings.bytree, settings.bylevel, settings.bynode))
-    draws = np.full(len(forest.trees), int(by_tree))
-    if not (by_level or by_node):
-        return draws
+    by_level, by_node = np.zeros((2, len(forest.trees)), dtype=np.int64)
+    if settings.bylevel == 1 and settings.bynode == 1:
+        return by_level
     for member, tree in enumerate(forest.trees):
         depth = _depths(tree)
-        if by_level:
-            deepest = int(depth.max())
-            draws[member] += min(deepest + 1, settings.max_depth) if settings.max_depth else deepest + 1
-        if by_node:
-            splits = ~tree.is_leaf
-            if settings.max_depth:
-                splits = splits & (depth + 1 < settings.max_depth)
-            draws[member] += 1 + 2 * int(np.count_nonzero(splits))
-    return draws
+        if settings.bylevel < 1:
+            levels = int(depth.max()) + 1
+            by_level[member] = min(levels, settings.max_depth) if settings.max_depth else levels
+        if settings.bynode < 1:
+            by_node[member] = 1 + 2 * int(np.count_nonzero(_evaluated_splits(tree, depth, settings)))
+    if once:
+        _, first, update = np.unique(
+            forest.round * forest.n_groups + forest.group, return_index=True, return_inverse=True
+        )
+        most = np.zeros(first.size, dtype=np.int64)
+        np.maximum.at(most, update, by_level)
+        by_level[:] = 0
+        by_level[first] = most
+    return by_level + by_node
+
+
+def _evaluated_splits(tree: Tree, depth: IntArray, settings: Settings) -> NDArray[np.bool_]:
+    """Splits whose children were looked at as candidates for further splits."""
+    splits = ~tree.is_leaf
+    full = settings.max_leaves and np.count_nonzero(tree.is_leaf) == settings.max_leaves
+    if full and settings.by_loss:
+        splits[np.argmax(tree.left)] = False
+    elif full and splits.any():
+        splits &= depth < depth[splits].max()
+    if settings.max_depth:
+        splits &= depth + 1 < settings.max_depth
+    return splits
 
 
 def _depths(tree: Tree) -> IntArray:

@@ -56,7 +56,10 @@ class Settings:
     sampling_method, updater, device, process_type : str
     bytree, bylevel, bynode : float
         Shares of the columns drawn.
-    max_depth : int
+    max_depth, max_leaves : int
+        0 for no limit.
+    by_loss : bool
+        Whether trees grew one leaf at a time, not level by level.
     release : tuple of int
         Version of the library that last saved the booster.
     eta, penalty : float
@@ -76,6 +79,8 @@ class Settings:
     bylevel: float
     bynode: float
     max_depth: int
+    max_leaves: int
+    by_loss: bool
     release: tuple[int, ...]
     eta: float
     penalty: float
@@ -268,6 +273,8 @@ def _settings(configuration: dict[str, Any]) -> Settings:
         bylevel=float(tree["colsample_bylevel"]),
         bynode=float(tree["colsample_bynode"]),
         max_depth=int(tree["max_depth"]),
+        max_leaves=int(tree["max_leaves"]),
+        by_loss=tree["grow_policy"] == "lossguide",
         release=tuple(configuration["version"]),
         eta=float(tree["eta"]),
         penalty=float(tree["lambda"]),

@@ -1,4 +1,4 @@
-"""Do these bags and these rows give the sums that XGBoost's trees keep?
+"""Whether bags and rows give the sums that XGBoost's trees keep.
 
 Every leaf keeps the summed second derivative of its in-bag rows.  A mask is right if it gives that sum
 in every leaf of every tree.  A wrong one, coin tosses independent of the right one, passes with a
