@@ -168,6 +168,7 @@ def _shifted(draws: Draws, member: int, found: Found) -> Draws:
     """The draws from `member` on moved to another generator and position; further rounds' own seeds go too."""
     seed, position = draws.seed.copy(), draws.position.copy()
     own = slice(member, None)
+    assert found.seed is not None
     if draws.seed[member] != found.seed:
         seed[own] = found.seed
     position[own] += found.position - position[member]

@@ -9,6 +9,7 @@ bag if :math:`(a + 2^{32} b) / 2^{64}` is.  Weights, labels and thread counts pl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ class RowSampler:
 
 def generator_outputs(seed: int, start: int, count: int) -> WordArray:
     """Outputs start, ..., start + count - 1 of mt19937 with a 32-bit seed."""
-    bits = np.random.MT19937()
+    bits: Any = np.random.MT19937()
     bits.state = np.random.RandomState(seed).get_state(legacy=False)
     if start:
         bits.random_raw(start, output=False)

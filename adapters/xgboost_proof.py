@@ -113,8 +113,8 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
             earlier = np.flatnonzero((forest.round >= known_round) & (forest.round < forest.round[member])).tolist()
             for start in range(0, len(earlier), 16):
                 part = earlier[start : start + 16]
-                for tree, reached in zip(part, _leaves(forest, rows, part), strict=True):
-                    margin[:, forest.group[tree]] += forest.trees[tree].values[reached]
+                for before, reached in zip(part, _leaves(forest, rows, part), strict=True):
+                    margin[:, forest.group[before]] += forest.trees[before].values[reached]
             known_round = int(forest.round[member])
         tree = forest.trees[member]
         hessian = hessians.at(slice(0, n_rows), margin)[:, forest.group[member]]
@@ -200,7 +200,7 @@ def _leaves(forest: Forest, rows: Rows, chosen: list[int]) -> list[NDArray[np.in
     return list(np.ascontiguousarray(np.concatenate(read).T))
 
 
-def _agree(sums: FloatArray, covers: FloatArray, tolerance: FloatArray | float) -> NDArray[np.bool_]:
+def _agree(sums: NDArray[Any], covers: FloatArray, tolerance: FloatArray | float) -> NDArray[np.bool_]:
     return np.asarray(np.abs(sums - covers) <= tolerance * np.maximum(sums, covers))
 
 
@@ -208,4 +208,4 @@ def _log_chances(sizes: IntArray, subsample: float) -> FloatArray:
     """Logarithm of the largest binomial probability for each number of rows."""
     found, position = np.unique(sizes, return_inverse=True)
     mode = np.floor((found + 1) * subsample)
-    return np.asarray(binom.logpmf(np.minimum(mode, found), found, subsample)[position])
+    return np.asarray(binom.logpmf(np.minimum(mode, found), found, subsample))[position]

@@ -95,7 +95,8 @@ def _table(X: Any) -> Any:
     if hasattr(X, "iloc"):
         return X.to_frame() if getattr(X, "ndim", 2) == 1 else X
     if issparse(X):
-        return X.tocsr()
+        sparse: Any = X
+        return sparse.tocsr()
     if isinstance(X, xgboost.DMatrix):
         return X.get_data()
     array = np.asarray(X)

@@ -32,7 +32,7 @@ def decode(document: bytes | bytearray) -> Any:
     >>> decode(encode({"name": "gbtree", "trees": [{"id": 3}]}))
     {'name': 'gbtree', 'trees': [{'id': 3}]}
     """
-    value, _ = _value(memoryview(document), 0)
+    value, _ = _value(bytes(document), 0)
     return value
 
 
@@ -43,62 +43,62 @@ def encode(value: Any) -> bytearray:
     return bytearray(b"".join(parts))
 
 
-def _value(view: memoryview, at: int) -> tuple[Any, int]:
-    marker = bytes(view[at : at + 1])
+def _value(data: bytes, at: int) -> tuple[Any, int]:
+    marker = data[at : at + 1]
     if marker == b"{":
-        return _object(view, at + 1)
+        return _object(data, at + 1)
     if marker == b"[":
-        return _array(view, at + 1)
+        return _array(data, at + 1)
     if marker == b"S":
-        return _text(view, at + 1)
+        return _text(data, at + 1)
     if marker in _CONSTANTS:
         return _CONSTANTS[marker], at + 1
-    return _number(view, at)
+    return _number(data, at)
 
 
-def _number(view: memoryview, at: int) -> tuple[Any, int]:
-    marker = bytes(view[at : at + 1])
+def _number(data: bytes, at: int) -> tuple[Any, int]:
+    marker = data[at : at + 1]
     if marker not in _NUMBERS:
         raise ValueError(f"unknown marker {marker!r} at byte {at} of the model document")
     dtype = np.dtype(_NUMBERS[marker])
     stop = at + 1 + dtype.itemsize
-    return np.frombuffer(view[at + 1 : stop], dtype)[0].item(), stop
+    return np.frombuffer(data, dtype, 1, at + 1)[0].item(), stop
 
 
-def _text(view: memoryview, at: int) -> tuple[str, int]:
-    length, at = _number(view, at)
-    return bytes(view[at : at + length]).decode(), at + length
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    length, at = _number(data, at)
+    return data[at : at + length].decode(), at + length
 
 
-def _object(view: memoryview, at: int) -> tuple[dict[str, Any], int]:
+def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     found: dict[str, Any] = {}
-    while view[at : at + 1] != b"}":
-        key, at = _text(view, at)
-        found[key], at = _value(view, at)
+    while data[at : at + 1] != b"}":
+        key, at = _text(data, at)
+        found[key], at = _value(data, at)
     return found, at + 1
 
 
-def _array(view: memoryview, at: int) -> tuple[Any, int]:
-    if view[at : at + 1] == b"$":
-        return _typed_array(view, at + 1)
+def _array(data: bytes, at: int) -> tuple[Any, int]:
+    if data[at : at + 1] == b"$":
+        return _typed_array(data, at + 1)
     items: list[Any] = []
-    if view[at : at + 1] == b"#":
-        length, at = _number(view, at + 1)
+    if data[at : at + 1] == b"#":
+        length, at = _number(data, at + 1)
         for _ in range(length):
-            item, at = _value(view, at)
+            item, at = _value(data, at)
             items.append(item)
         return items, at
-    while view[at : at + 1] != b"]":
-        item, at = _value(view, at)
+    while data[at : at + 1] != b"]":
+        item, at = _value(data, at)
         items.append(item)
     return items, at + 1
 
 
-def _typed_array(view: memoryview, at: int) -> tuple[NDArray[Any], int]:
-    dtype = np.dtype(_NUMBERS[bytes(view[at : at + 1])])
-    length, start = _number(view, at + 2)
+def _typed_array(data: bytes, at: int) -> tuple[NDArray[Any], int]:
+    dtype = np.dtype(_NUMBERS[data[at : at + 1]])
+    length, start = _number(data, at + 2)
     stop = start + length * dtype.itemsize
-    return np.frombuffer(view[start:stop], dtype).astype(dtype.newbyteorder("=")), stop
+    return np.frombuffer(data, dtype, length, start).astype(dtype.newbyteorder("=")), stop
 
 
 def _append(parts: list[bytes], value: Any) -> None:

@@ -126,13 +126,7 @@ class _BlockReader:
         )
 
     def _block(self, rows: slice) -> RowBlock:
-        features = self.features[rows]
-        if self.bags is None:
-            outputs = self.adapter.outputs(features, None)
-            seen = np.ones(outputs.shape[:2], dtype=bool)
-        else:
-            seen = ~self.bags.in_bag(rows)
-            outputs = self.adapter.outputs(features, seen)
+        outputs, seen = self.adapter.block(self.features[rows], self.bags, rows)
         if self.adapter.output_kind == "scores" and outputs.ndim == 2:
             outputs = np.stack([-outputs / 2.0, outputs / 2.0], axis=2)
         return RowBlock(outputs, seen, self.target[rows], self.n_labels)
