@@ -15,6 +15,7 @@ from ens_plugin.adapters.xgboost_proof import Proof, TreeEvidence, prove, tree_e
 from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_found, too_weak
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_search import N_SEEDS, UNSEEDED, WINDOW, Found, find_in_generators, find_in_seeds
+from ens_plugin.adapters.xgboost_target import check_target
 from ens_plugin.core.bags import Bags
 
 __all__ = ["proved_bags"]
@@ -49,7 +50,7 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     BagError
         If the booster was trained without sampling, or in a way that cannot be proved.
     DataMismatchError
-        If these are not the training rows in training order.
+        If these are not the training rows in training order, or not their target.
     """
     check_settings(forest.settings)
     hessians = Hessians.of(forest, rows, y)
@@ -72,6 +73,8 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     chance = _chance_of_false_match(guess, proof)
     if chance > CHANCE:
         raise too_weak(chance, CHANCE, len(forest.trees))
+    if y is not None:
+        check_target(forest, rows, hessians, bags, y)
     return bags
 
 
