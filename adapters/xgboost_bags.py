@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,17 @@ from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_proof import Proof, TreeEvidence, prove, tree_evidence
 from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_found, too_weak
 from ens_plugin.adapters.xgboost_rows import Rows
-from ens_plugin.adapters.xgboost_search import N_SEEDS, UNSEEDED, WINDOW, Found, find_in_generators, find_in_seeds
+from ens_plugin.adapters.xgboost_search import (
+    N_LIKELY_SEEDS,
+    N_PAIRED_SEEDS,
+    N_SEEDS,
+    NEAR,
+    UNSEEDED,
+    WINDOW,
+    Found,
+    find_in_generators,
+    find_in_seeds,
+)
 from ens_plugin.adapters.xgboost_target import check_target
 from ens_plugin.core.bags import Bags
 
@@ -23,7 +35,8 @@ __all__ = ["proved_bags"]
 FloatArray = NDArray[np.float64]
 
 CHANCE = 1e-9
-PROBES = 3
+PROBE_CELLS = 200_000
+MAX_PROOFS = 6
 TREES_AT_ONCE = 8
 SPREADS = 5.0
 MAX_SHARES = 40
@@ -57,12 +70,8 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     share = _sampled_share(forest, hessians)
     if share.is_whole:
         raise no_sampling()
-    probes = tree_evidence(forest, rows, hessians, list(range(min(PROBES, len(forest.trees)))))
-    guess = _first_guess(forest, rows, probes, share)
-    if guess is None:
-        raise not_found(forest, share.mean, np.arange(len(probes)), share.fits(forest.settings.subsample), N_SEEDS)
-    bags = _pack(guess)
-    proof = prove(forest, rows, hessians, bags, guess.sampler.subsample)
+    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
+    guess, bags, proof = _best_guess(forest, rows, hessians, probes, share)
     if not proof.passed.all():
         guess = _repaired(forest, rows, hessians, guess, share, int(np.argmin(proof.passed)))
         bags = _pack(guess)
@@ -117,54 +126,86 @@ def _sampled_share(forest: Forest, hessians: Hessians) -> _Share:
     return _Share(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
 
 
-def _first_guess(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: _Share) -> _Guess | None:
+def _n_probes(rows: Rows) -> int:
+    """First trees to test guesses on: the fewer the rows, the more trees it takes to tell two shares apart."""
+    return int(np.clip(PROBE_CELLS // rows.shape[0], 3, 50))
+
+
+def _best_guess(
+    forest: Forest, rows: Rows, hessians: Hessians, probes: list[TreeEvidence], share: _Share
+) -> tuple[_Guess, Bags, Proof]:
+    """The first guess that all trees confirm, or of a few the one that most do.
+
+    Bags of one draw with two shares contain one another, so that both pass only if they are the same.
+    """
+    best: tuple[_Guess, Bags, Proof] | None = None
+    for guess in islice(_guesses(forest, rows, probes, share), MAX_PROOFS):
+        bags = _pack(guess)
+        proof = prove(forest, rows, hessians, bags, guess.sampler.subsample)
+        if best is None or proof.passed.sum() > best[2].passed.sum():
+            best = guess, bags, proof
+        if proof.passed.all():
+            break
+    if best is None:
+        raise not_found(forest, share.mean, np.array([0]), share.fits(forest.settings.subsample), N_SEEDS)
+    return best
+
+
+def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: _Share) -> Iterator[_Guess]:
     """Draws that the first trees confirm: the likely ones, else those found in other generators."""
-    n_rows, n_trees = rows.shape[0], len(forest.trees)
-    likely = likely_draws(forest, n_rows)
-    sampler = RowSampler(n_rows, 0.5)
-    stretch = np.zeros(n_trees, dtype=np.int64)
+    likely = likely_draws(forest, rows.shape[0])
+    stretch = np.zeros(len(forest.trees), dtype=np.int64)
     shares = share.candidates(forest.settings.subsample)
-    for tried, subsample in enumerate(shares):
-        sampler = sampler.with_subsample(subsample)
+    sampler = RowSampler(rows.shape[0], 0.5)
+    samplers = [sampler.with_subsample(value) for value in shares]
+    tried, found_any = 0, False
+    for own in samplers:
+        tried += len(likely)
         for draws in likely:
-            if all(probe.accepts(_mask(draws, sampler, tree)) for tree, probe in enumerate(probes)):
-                return _Guess(draws, sampler, stretch, {0: len(likely) * (tried + 1)})
+            if _confirmed(draws, own, probes) == len(probes):
+                found_any = True
+                yield _Guess(draws, own, stretch, {0: tried})
+    if found_any or not samplers:
+        return
     # A booster whose share is still known still knows its seed: only the position is to be found.
     known = share.fits(forest.settings.subsample)
-    samplers = [sampler.with_subsample(value) for value in (shares[:1] if known else shares)]
-    tried = len(likely) * len(shares)
+    n_seeds = {False: N_LIKELY_SEEDS if known else N_SEEDS, True: 0 if known else N_PAIRED_SEEDS}
     for pairs in (False, True):
-        found = _search(forest, probes[0], samplers, pairs=pairs, seeds=not (known and pairs))
+        found = _search(forest, probes[0], samplers[:1] if known else samplers, pairs=pairs, n_seeds=n_seeds[pairs])
         tried += found.tried
-        if found.seed is not None and found.sampler is not None:
-            draws = _following(likely, found, pairs, probes)
-            return _Guess(draws, found.sampler, stretch, {0: tried})
-    return None
+        if found.seed is None:
+            continue
+        shifted = [_shifted(draws, 0, found) for draws in likely if draws.pairs == pairs]
+        tried += len(shifted) * len(samplers)
+        ranked = sorted(
+            ((_confirmed(draws, own, probes), at, draws, own) for at, draws in enumerate(shifted) for own in samplers),
+            key=lambda entry: -entry[0],
+        )
+        yield from (_Guess(draws, own, stretch, {0: tried}) for _, _, draws, own in ranked)
 
 
-def _search(forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, pairs: bool, seeds: bool) -> Found:
+def _confirmed(draws: Draws, sampler: RowSampler, probes: list[TreeEvidence]) -> int:
+    """Number of the first trees that confirm the draws, up to the first that does not."""
+    for tree, probe in enumerate(probes):
+        if not probe.accepts(_mask(draws, sampler, tree)):
+            return tree
+    return len(probes)
+
+
+def _search(forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, pairs: bool, n_seeds: int) -> Found:
     """One tree's draw: in the booster's generators, in those any thread starts from, then in small seeds'."""
     if not samplers:
         return Found(None, 0, None, 0)
     generators = list(dict.fromkeys([*_own_seeds(forest), 0, UNSEEDED]))
     found = find_in_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
-    if found.seed is not None or not seeds:
+    if found.seed is not None or n_seeds == 0:
         return found
-    more = find_in_seeds(evidence, samplers, pairs=pairs)
+    more = find_in_seeds(evidence, samplers, n_seeds, pairs=pairs)
     return replace(more, tried=found.tried + more.tried)
 
 
 def _own_seeds(forest: Forest) -> list[int]:
     return [int(seed) for seed in dict.fromkeys(likely_draws(forest, 1)[0].seed.tolist())][:64]
-
-
-def _following(likely: list[Draws], found: Found, pairs: bool, probes: list[TreeEvidence]) -> Draws:
-    """Of the ways to go on from a tree's position, the one that most of the next trees confirm."""
-    shifted = [_shifted(draws, 0, found) for draws in likely if draws.pairs == pairs]
-    assert found.sampler is not None
-    sampler = found.sampler
-    confirmed = [sum(p.accepts(_mask(d, sampler, tree)) for tree, p in enumerate(probes)) for d in shifted]
-    return shifted[int(np.argmax(confirmed))]
 
 
 def _shifted(draws: Draws, member: int, found: Found) -> Draws:
@@ -198,13 +239,15 @@ def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: _Guess, sha
 
 
 def _near(forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int) -> Found:
-    """A tree's draw in the generator of the tree before, else in the others."""
-    window = int(draws.position[member]) + WINDOW
-    found = find_in_generators(evidence, [sampler], [int(draws.seed[member])], window, pairs=draws.pairs)
-    if found.seed is not None:
-        return found
-    more = _search(forest, evidence, [sampler], pairs=draws.pairs, seeds=False)
-    return replace(more, tried=found.tried + more.tried)
+    """A tree's draw close to where it was expected, else further in that generator, else in the others."""
+    at, own, tried = int(draws.position[member]), [int(draws.seed[member])], 0
+    for start, window in ((at, NEAR), (0, at + WINDOW)):
+        found = find_in_generators(evidence, [sampler], own, window, pairs=draws.pairs, start=start)
+        tried += found.tried
+        if found.seed is not None:
+            return replace(found, tried=tried)
+    more = _search(forest, evidence, [sampler], pairs=draws.pairs, n_seeds=0 if draws.pairs else N_LIKELY_SEEDS)
+    return replace(more, tried=tried + more.tried)
 
 
 def _mask(draws: Draws, sampler: RowSampler, tree: int) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ bag if :math:`(a + 2^{32} b) / 2^{64}` is.  Weights, labels and thread counts pl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class RowSampler:
 
 def generator_outputs(seed: int, start: int, count: int) -> WordArray:
     """Outputs start, ..., start + count - 1 of mt19937 with a 32-bit seed."""
-    bits: Any = np.random.MT19937()
+    bits: Any = np.random.MT19937(0)
     bits.state = np.random.RandomState(seed).get_state(legacy=False)
     if start:
         bits.random_raw(start, output=False)
@@ -119,8 +119,22 @@ def likely_draws(forest: Forest, n_rows: int) -> list[Draws]:
     method = next((name for name in _METHODS if name in settings.updater), "grow_quantile_histmaker")
     recent = settings.release >= RECENT
     methods = [method, *(name for name in _METHODS if name != method)]
-    eras = [recent, not recent]
-    return [_draws(forest, n_rows, name, era) for name in methods for era in eras]
+    forests = _with_likely_columns(forest)
+    found = []
+    for name in methods:
+        for era in (recent, not recent):
+            found += [_draws(known, n_rows, name, era) for known in (forests if era else forests[:1])]
+    return found
+
+
+def _with_likely_columns(forest: Forest) -> list[Forest]:
+    """The forest as it says it is; where its settings look lost, also with columns drawn in each of three ways."""
+    settings = forest.settings
+    if settings.subsample < 1:
+        return [forest]
+    deepest = max(int(_depths(tree).max()) for tree in forest.trees)
+    ways: tuple[dict[str, Any], ...] = ({"bytree": 0.5}, {"bylevel": 0.5}, {"bynode": 0.5})
+    return [forest, *(replace(forest, settings=replace(settings, max_depth=deepest, **way)) for way in ways)]
 
 
 def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:

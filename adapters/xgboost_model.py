@@ -140,6 +140,7 @@ def read_forest(booster: Any) -> Forest:
     UnsupportedModelError
         If it is not made of ordinary trees.
     """
+    _check_trained(booster)
     configuration = json.loads(booster.save_config())
     kind = configuration["learner"]["learner_train_param"]["booster"]
     if kind != "gbtree":
@@ -150,8 +151,6 @@ def read_forest(booster: Any) -> Forest:
     document = decode(booster.save_raw("ubj"))
     learner = document["learner"]
     model = learner["gradient_booster"]["model"]
-    if not model["trees"]:
-        raise NotFittedError("This booster holds no trees; train it first.")
     trees = [_tree(tree) for tree in model["trees"]]
     group = np.asarray(model["tree_info"], dtype=np.int64)
     parameters = learner["learner_model_param"]
@@ -219,6 +218,15 @@ def _reader(forest: Forest, chosen: Sequence[int] | None, leaf_values: Any) -> A
     reader = xgboost.Booster({"nthread": 1})
     reader.load_model(encode({**forest.document, "learner": changed}))
     return reader
+
+
+def _check_trained(booster: Any) -> None:
+    try:
+        n_rounds = booster.num_boosted_rounds()
+    except xgboost.core.XGBoostError as error:  # never given any rows, so without a number of columns
+        raise NotFittedError("This booster holds no trees; train it first.") from error
+    if n_rounds == 0:
+        raise NotFittedError("This booster holds no trees; train it first.")
 
 
 def _tree(tree: dict[str, Any]) -> Tree:

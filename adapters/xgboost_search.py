@@ -11,12 +11,25 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost_draws import RowSampler, WordArray, first_outputs, generator_outputs
 from ens_plugin.adapters.xgboost_proof import TreeEvidence
 
-__all__ = ["N_PAIRED_SEEDS", "N_SEEDS", "UNSEEDED", "WINDOW", "Found", "find_in_generators", "find_in_seeds"]
+__all__ = [
+    "NEAR",
+    "N_LIKELY_SEEDS",
+    "N_PAIRED_SEEDS",
+    "N_SEEDS",
+    "UNSEEDED",
+    "WINDOW",
+    "Found",
+    "find_in_generators",
+    "find_in_seeds",
+]
 
 BoolArray = NDArray[np.bool_]
 
 WINDOW = 4096
+NEAR = 64
 N_SEEDS = 100_000
+# Where the booster still knows its seed, another one is only likely from training continued with it.
+N_LIKELY_SEEDS = 1_000
 N_PAIRED_SEEDS = 1_000
 # What mt19937 starts from where nobody seeds it: a thread other than the one that configured the booster.
 UNSEEDED = 5489
@@ -47,30 +60,36 @@ class Found:
 
 
 def find_in_generators(
-    evidence: TreeEvidence, samplers: Sequence[RowSampler], seeds: Sequence[int], window: int, *, pairs: bool
+    evidence: TreeEvidence,
+    samplers: Sequence[RowSampler],
+    seeds: Sequence[int],
+    window: int,
+    *,
+    pairs: bool,
+    start: int = 0,
 ) -> Found:
-    """Look among the first outputs of some generators."""
+    """Look among `window` outputs of some generators, from `start` on."""
     tried = 0
     for seed in seeds:
         if pairs:
-            outputs = generator_outputs(seed, 0, window + 2 * samplers[0].n_rows)
+            outputs = generator_outputs(seed, start, window + 2 * samplers[0].n_rows)
             position, sampler, count = _find_pairs(evidence, samplers, outputs, window)
         else:
-            position, sampler, count = _find_word(evidence, samplers, generator_outputs(seed, 0, window))
+            position, sampler, count = _find_word(evidence, samplers, generator_outputs(seed, start, window))
         tried += count
         if position is not None:
-            return Found(seed, position, sampler, tried)
+            return Found(seed, start + position, sampler, tried)
     return Found(None, 0, None, tried)
 
 
-def find_in_seeds(evidence: TreeEvidence, samplers: Sequence[RowSampler], *, pairs: bool) -> Found:
+def find_in_seeds(evidence: TreeEvidence, samplers: Sequence[RowSampler], n_seeds: int, *, pairs: bool) -> Found:
     """Look at the first draw of every small seed."""
     if pairs:
-        n_seeds = min(N_PAIRED_SEEDS, OUTPUTS_IN_ALL // (2 * samplers[0].n_rows))
+        n_seeds = min(n_seeds, OUTPUTS_IN_ALL // (2 * samplers[0].n_rows))
         return find_in_generators(evidence, samplers, range(n_seeds), 1, pairs=True)
     tried = 0
     for position in (1, 0):
-        seed, sampler, count = _find_word(evidence, samplers, first_outputs(np.arange(N_SEEDS), position))
+        seed, sampler, count = _find_word(evidence, samplers, first_outputs(np.arange(n_seeds), position))
         tried += count
         if seed is not None:
             return Found(seed, position, sampler, tried)
