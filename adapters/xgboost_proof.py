@@ -96,8 +96,8 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
     agree = _agree(sums, nodes.covers, hessians.tolerance()[nodes.tree]) | ~nodes.is_leaf
     log_chance = _log_chances(sizes, subsample)
     return Proof(
-        passed=np.logical_and.reduceat(agree, nodes.first),
-        log_chance=np.add.reduceat(log_chance, nodes.first),
+        passed=np.logical_and.reduceat(agree, nodes.edges[:-1]),
+        log_chance=np.add.reduceat(log_chance, nodes.edges[:-1]),
     )
 
 
@@ -125,9 +125,9 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """All nodes of all trees in one row: tree t's start at first[t]."""
+    """All nodes of all trees in one row: tree t's are edges[t], ..., edges[t + 1] - 1."""
 
-    first: IntArray
+    edges: IntArray
     tree: IntArray
     is_leaf: NDArray[np.bool_]
     covers: FloatArray
@@ -139,7 +139,7 @@ class _Nodes:
         is_leaf = np.concatenate([tree.is_leaf for tree in forest.trees])
         covers = np.where(is_leaf, np.concatenate([tree.covers for tree in forest.trees]), 0.0).astype(np.float64)
         return cls(
-            first=np.concatenate([[0], np.cumsum(counts)[:-1]]),
+            edges=np.concatenate([[0], np.cumsum(counts)]),
             tree=np.repeat(np.arange(len(counts)), counts),
             is_leaf=is_leaf,
             covers=covers,
@@ -157,7 +157,7 @@ def _count(
         block = slice(start, min(start + step, span.stop))
         said = reader.predict(rows[block].matrix())
         reached = said.reshape(block.stop - start, -1).T.astype(np.int64)
-        reached += nodes.first[:, None]
+        reached += nodes.edges[:-1, None]
         _count_block(forest, nodes, reached, bags.in_bag(block), hessians, block, (sums, sizes))
     return sums, sizes
 
@@ -176,20 +176,36 @@ def _count_block(
     for number in range(forest.n_rounds):
         trees = np.flatnonzero(forest.round == number)
         span = slice(int(trees[0]), int(trees[-1]) + 1)
+        own = slice(int(nodes.edges[span.start]), int(nodes.edges[span.stop]))
         hessian = np.asarray(hessians.at(block, margin), dtype=np.float64)
-        by_tree = hessian.T[forest.group[span]]
-        seen, visible = in_bag[span], by_tree > hidden[span, None] * nodes.covers[reached[span]]
-        _add_counts(totals[0], nodes.first[span.start], reached[span][seen], by_tree[seen])
-        _add_counts(totals[1], nodes.first[span.start], reached[span][visible], None)
+        least = hidden[nodes.tree[own]] * nodes.covers[own]
+        local = reached[span] - own.start
+        if bool((hessian == hessian[0]).all()):
+            by_node = hessian[0][forest.group[nodes.tree[own]]]
+            sums, sizes = _count_alike(local, in_bag[span], by_node, least)
+        else:
+            sums, sizes = _count_each(local, in_bag[span], hessian.T[forest.group[span]], least)
+        totals[0][own] += sums
+        totals[1][own] += sizes
         if hessians.depend_on_margin and number + 1 < forest.n_rounds:
             for tree in trees:
                 margin[:, forest.group[tree]] += nodes.values[reached[tree]]
 
 
-def _add_counts(total: NDArray[Any], first: int, reached: IntArray, weights: FloatArray | None) -> None:
-    """Add to the nodes from `first` on; the trees of a round are contiguous, and so are their nodes."""
-    part = np.bincount(reached - first, weights=weights)
-    total[first : first + part.size] += part
+def _count_alike(
+    reached: IntArray, in_bag: NDArray[np.bool_], hessian: FloatArray, least: FloatArray
+) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Sums and visible rows by node where all rows have the same derivative, that of the node's group: mere counts."""
+    sums = np.asarray(np.bincount(reached[in_bag], minlength=hessian.size) * hessian, dtype=np.float64)
+    return sums, np.where(hessian > least, np.bincount(reached.ravel(), minlength=hessian.size), 0)
+
+
+def _count_each(
+    reached: IntArray, in_bag: NDArray[np.bool_], hessian: FloatArray, least: FloatArray
+) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Sums by node, and rows whose derivative the tolerance of the node's sum cannot hide."""
+    sums = np.asarray(np.bincount(reached[in_bag], weights=hessian[in_bag], minlength=least.size), dtype=np.float64)
+    return sums, np.bincount(reached[hessian > least[reached]], minlength=least.size)
 
 
 def _leaves(forest: Forest, rows: Rows, chosen: list[int]) -> list[NDArray[np.int32]]:

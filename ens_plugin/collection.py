@@ -21,6 +21,7 @@ from ens_plugin.core.tally import (
     concatenate,
     tally_margins,
     tally_support,
+    tally_two_scores,
     tally_values,
 )
 
@@ -121,29 +122,36 @@ class _BlockReader:
         return Evidence(
             tally=_tally(block, self.adapter),
             sample=self._sample(block, rows),
-            path=tally_path(block, weight) if self.with_path else None,
+            path=tally_path(_by_label(block, self.adapter), weight) if self.with_path else None,
             weight=weight,
         )
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, seen = self.adapter.block(self.features[rows], self.bags, rows)
-        if self.adapter.output_kind == "scores" and outputs.ndim == 2:
-            outputs = np.stack([-outputs / 2.0, outputs / 2.0], axis=2)
         return RowBlock(outputs, seen, self.target[rows], self.n_labels)
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
         chosen = self.sampled[first:last]
-        if chosen.size == block.target.size:
-            return Sample(block, chosen, self.weight[chosen])
-        here = chosen - rows.start
-        part = RowBlock(block.outputs[:, here], block.seen[:, here], block.target[here], block.n_labels)
-        return Sample(part, chosen, self.weight[chosen])
+        if chosen.size < block.target.size:
+            here = chosen - rows.start
+            block = RowBlock(block.outputs[:, here], block.seen[:, here], block.target[here], block.n_labels)
+        return Sample(_by_label(block, self.adapter), chosen, self.weight[chosen])
+
+
+def _by_label(block: RowBlock, adapter: EnsembleAdapter) -> RowBlock:
+    """The block with a label axis, where there is one score for two labels."""
+    if adapter.output_kind != "scores" or block.outputs.ndim == 3:
+        return block
+    halves = block.outputs / 2.0
+    return RowBlock(np.stack([-halves, halves], axis=2), block.seen, block.target, block.n_labels)
 
 
 def _tally(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
     if adapter.task == "regression":
         return tally_values(block)
+    if adapter.output_kind == "scores" and block.outputs.ndim == 2:
+        return tally_two_scores(block)
     if block.n_labels == 2 and adapter.output_kind != "scores":
         return tally_support(block)
     return tally_margins(block)

@@ -28,6 +28,7 @@ __all__ = [
     "sum_over_members",
     "tally_margins",
     "tally_support",
+    "tally_two_scores",
     "tally_values",
     "wrong_support",
 ]
@@ -179,6 +180,21 @@ def tally_margins(block: RowBlock) -> MarginTally:
     cross_mean, cross_sd = _mean_sd(_cross_margins(block), block.seen, trials)
     wrong = np.count_nonzero((labels != block.target) & block.seen, axis=0).astype(np.float64)
     return MarginTally(trials, mean, sd, cross_mean, cross_sd, wrong, _dissent(block, labels))
+
+
+def tally_two_scores(block: RowBlock) -> MarginTally:
+    """Tally one block of a two-label ensemble by margins, from the score of label 1, shape (n_members, n_rows).
+
+    The same as :func:`tally_margins` on minus and plus half the score: there is one rival only.
+    """
+    trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
+    positive = block.target == 1
+    mean, sd = _mean_sd(np.where(positive, block.outputs, -block.outputs), block.seen, trials)
+    labels = block.outputs > 0
+    wrong = np.count_nonzero((labels != positive) & block.seen, axis=0).astype(np.float64)
+    others = sum_over_members(block.outputs, block.seen) - block.outputs
+    dissent = np.count_nonzero(((others > 0) != labels) & block.seen, axis=0).astype(np.float64)
+    return MarginTally(trials, mean, sd, mean, sd, wrong, dissent)
 
 
 def tally_values(block: RowBlock) -> ValueTally:

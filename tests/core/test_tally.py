@@ -20,6 +20,7 @@ from ens_plugin.core.tally import (
     sum_over_members,
     tally_margins,
     tally_support,
+    tally_two_scores,
     tally_values,
     wrong_support,
 )
@@ -214,3 +215,14 @@ def test_sums_run_in_member_order() -> None:
         for row in range(3):
             expected[row] += values[member, row] if seen[member, row] else 0.0
     np.testing.assert_array_equal(sum_over_members(values, seen), expected)
+
+
+def test_one_score_for_two_labels_is_minus_and_plus_half_of_it() -> None:
+    rng = np.random.default_rng(3)
+    scores, seen, target = rng.normal(size=(15, 40)), rng.random((15, 40)) < 0.4, rng.integers(0, 2, 40)
+    scores[:, 7] = 0.0
+    halves = np.stack([-scores / 2, scores / 2], axis=2)
+    expected = tally_margins(RowBlock(halves, seen, target, 2))
+    actual = tally_two_scores(RowBlock(scores, seen, target, 2))
+    for field in fields(expected):
+        np.testing.assert_allclose(getattr(actual, field.name), getattr(expected, field.name), atol=1e-14)
