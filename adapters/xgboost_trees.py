@@ -35,7 +35,8 @@ class XGBoostTreesAdapter(EnsembleAdapter):
     A member is one tree, or one tree of every class; what it says is the margin the booster would give if
     all its parallel trees were this one.  The mean over members, through the link, is XGBoost's own
     ``predict``, which is checked on a few rows.  :meth:`bags` has one row per tree, in the booster's order:
-    XGBoost draws anew for every tree, of every class too.
+    XGBoost draws anew for every tree, of every class too.  Its generator starts from small numbers: rows 0
+    and 1 are in practically every bag, and are reported as rows without out-of-bag members.
 
     Examples
     --------
