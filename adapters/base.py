@@ -144,6 +144,37 @@ class EnsembleAdapter(ABC):
         assert outputs is not None
         return outputs
 
+    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """What members say about one block of prepared rows that they never saw, and where it counts.
+
+        Override it where a member is put together for each row, of parts with bags of their own.
+
+        Parameters
+        ----------
+        features : the block's prepared rows
+        bags : Bags or None
+            Of all rows; None for held-out rows, which no member saw.
+        rows : slice
+            Where the block is among all rows.
+
+        Returns
+        -------
+        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+        seen : ndarray of bool, shape (n_members, n_rows)
+            True where the output counts.
+        """
+        if bags is None:
+            outputs = self.outputs(features, None)
+            return outputs, np.ones(outputs.shape[:2], dtype=bool)
+        seen = ~bags.in_bag(rows)
+        return self.outputs(features, seen), seen
+
+    def check_members(self, features: Any) -> None:  # noqa: B027  (most adapters know it from the class)
+        """Raise UnsupportedModelError if the model is not the mean of members that are drawn alike.
+
+        Asked before an analysis, not before bags alone are told.
+        """
+
     @abstractmethod
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Which training rows each member saw, drawn once per member and packed.
@@ -216,6 +247,7 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("sklearn", "ens_plugin.adapters.sklearn_forest", "SklearnForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn_bagging", "SklearnBaggingAdapter"),
     ("lightgbm", "ens_plugin.adapters.lightgbm_rf", "LightGBMForestAdapter"),
+    ("xgboost", "ens_plugin.adapters.xgboost_trees", "XGBoostTreesAdapter"),
 )
 _registered: list[type[EnsembleAdapter]] = []
 
@@ -261,8 +293,8 @@ def find_adapter(model: object) -> EnsembleAdapter:
             return cls(model)
     raise UnsupportedModelError(
         f"No adapter accepts a {type(model).__module__}.{type(model).__name__}. Supported are scikit-learn's "
-        "RandomForest*, ExtraTrees* and Bagging* and LightGBM in rf mode (also inside a Pipeline or a search). For any "
-        "other ensemble pass "
+        "RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode (also inside a Pipeline or a search) and "
+        "XGBoost's boosters with num_parallel_tree. For any other ensemble pass "
         "ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with ens_plugin.register_adapter."
     )
 

@@ -52,8 +52,9 @@ def analyze(
     Parameters
     ----------
     model : fitted ensemble
-        A scikit-learn forest or bagging ensemble or a LightGBM forest in ``rf`` mode, also inside a
-        Pipeline or a search, or a :class:`ens_plugin.CustomEnsemble`, or anything a registered adapter accepts.
+        A scikit-learn forest or bagging ensemble, a LightGBM forest in ``rf`` mode or an XGBoost booster of
+        parallel trees, also inside a Pipeline or a search, or a :class:`ens_plugin.CustomEnsemble`, or
+        anything a registered adapter accepts.
     X : array-like of shape (n_rows, n_features)
         With ``data="oob"``, exactly the training rows in training order; with ``data="holdout"``,
         rows that no member saw.  None for a CustomEnsemble of arrays.
@@ -144,6 +145,7 @@ def run_analysis(
     target = encode_target(adapter, y)
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
+    adapter.check_members(features)
     # One BLAS thread: its sums otherwise depend on the number of cores, and threads of ours would compete with it.
     with (
         parallel_config(backend="threading", n_jobs=n_threads(n_jobs)),
@@ -190,6 +192,7 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     Returns
     -------
     ndarray of bool, shape (n_members, n_rows)
+        For XGBoost, one row per tree in the booster's order, whatever the rounds and classes.
 
     Raises
     ------

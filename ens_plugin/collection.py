@@ -129,13 +129,7 @@ class _BlockReader:
         )
 
     def _block(self, rows: slice) -> RowBlock:
-        features = self.features[rows]
-        if self.bags is None:
-            outputs = self.adapter.outputs(features, None)
-            seen = np.ones(outputs.shape[:2], dtype=bool)
-        else:
-            seen = ~self.bags.in_bag(rows)
-            outputs = self.adapter.outputs(features, seen)
+        outputs, seen = self.adapter.block(self.features[rows], self.bags, rows)
         return RowBlock(outputs, seen, self.target[rows], self.n_labels)
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:

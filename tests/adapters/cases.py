@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -200,4 +201,13 @@ def custom() -> list[Case]:
     ]
 
 
-CASES = [*forests(), *baggings(), *wrapped(), *custom(), *lightgbm_forests()]
+def boosters() -> list[Case]:
+    """None where the library is not installed; test_xgboost_trees.py says so at the end of the run."""
+    if find_spec("xgboost") is None:
+        return []
+    from tests.adapters.xgboost_cases import xgboost_cases
+
+    return xgboost_cases()
+
+
+CASES = [*forests(), *baggings(), *wrapped(), *custom(), *lightgbm_forests(), *boosters()]

@@ -88,7 +88,7 @@ class Case:
     def seen(self) -> Array:
         """Out-of-bag indicator, shape (n_members, n_rows)."""
         adapter, rows, features = self.road
-        return ~adapter.bags(rows, features, self.y).in_bag()
+        return adapter.block(features, adapter.bags(rows, features, self.y), slice(0, self.n_rows))[1]
 
 
 def mean_output(case: Case, counted: Array) -> Array:

@@ -1,0 +1,293 @@
+"""The bags of an XGBoost booster: redrawn, searched for where they moved, and proved on the whole forest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.threads import in_threads
+from ens_plugin.adapters.xgboost_draws import Draws, RowSampler, generator_outputs, likely_draws
+from ens_plugin.adapters.xgboost_hessians import Hessians
+from ens_plugin.adapters.xgboost_model import Forest
+from ens_plugin.adapters.xgboost_proof import Proof, TreeEvidence, prove, tree_evidence
+from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_found, too_weak
+from ens_plugin.adapters.xgboost_rows import Rows
+from ens_plugin.adapters.xgboost_search import (
+    N_LIKELY_SEEDS,
+    N_PAIRED_SEEDS,
+    N_SEEDS,
+    NEAR,
+    UNSEEDED,
+    WINDOW,
+    Found,
+    find_in_generators,
+    find_in_seeds,
+)
+from ens_plugin.adapters.xgboost_target import check_target
+from ens_plugin.core.bags import Bags
+
+__all__ = ["proved_bags"]
+
+FloatArray = NDArray[np.float64]
+
+CHANCE = 1e-9
+PROBE_CELLS = 200_000
+MAX_PROOFS = 6
+TREES_AT_ONCE = 8
+SPREADS = 5.0
+MAX_SHARES = 40
+
+
+@dataclass(frozen=True, eq=False)
+class _Guess:
+    """Draws to prove, the share they are drawn with, and how many other guesses were tried for each stretch.
+
+    A stretch is a run of trees whose positions follow from its first one's.
+    """
+
+    draws: Draws
+    sampler: RowSampler
+    stretch: NDArray[np.int64]
+    tried: dict[int, int]
+
+
+def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Bags:
+    """Return which rows each tree was trained on, shape (n_trees, n_rows), once every leaf confirms it.
+
+    Raises
+    ------
+    BagError
+        If the booster was trained without sampling, or in a way that cannot be proved.
+    DataMismatchError
+        If these are not the training rows in training order, or not their target.
+    """
+    check_settings(forest.settings)
+    hessians = Hessians.of(forest, rows, y)
+    share = _sampled_share(forest, hessians)
+    if share.is_whole:
+        raise no_sampling()
+    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
+    guess, bags, proof = _best_guess(forest, rows, hessians, probes, share)
+    if not proof.passed.all():
+        guess = _repaired(forest, rows, hessians, guess, share, int(np.argmin(proof.passed)))
+        bags = _pack(guess)
+        proof = prove(forest, rows, hessians, bags, guess.sampler.subsample)
+    failed = np.flatnonzero(~proof.passed)
+    if failed.size:
+        raise not_found(forest, share.mean, failed, share.fits(forest.settings.subsample), N_SEEDS)
+    chance = _chance_of_false_match(guess, proof)
+    if chance > CHANCE:
+        raise too_weak(chance, CHANCE, len(forest.trees))
+    if y is not None:
+        check_target(forest, rows, hessians, bags, y)
+    return bags
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Share of the rows that the first round's roots count, with its standard deviation."""
+
+    mean: float
+    sd: float
+    is_whole: bool
+
+    def fits(self, subsample: float) -> bool:
+        """Whether a value of `subsample` below 1 may have given this share."""
+        return 0 < subsample < 1 and abs(self.mean - subsample) <= SPREADS * self.sd + 1e-6
+
+    def candidates(self, subsample: float) -> list[float]:
+        """Values that may have given this share: the booster's own, then those of few digits."""
+        found = [subsample] if self.fits(subsample) else []
+        for digits in (1, 2, 3, 4):
+            unit = 10.0**-digits
+            low, high = (round((self.mean + side * SPREADS * self.sd) / unit) for side in (-1, 1))
+            near = sorted((k * unit for k in range(low, high + 1)), key=lambda value: abs(value - self.mean))
+            found += [round(value, digits) for value in near if self.fits(value)]
+            if len(found) >= MAX_SHARES:
+                break
+        return list(dict.fromkeys(found))[:MAX_SHARES]
+
+
+def _sampled_share(forest: Forest, hessians: Hessians) -> _Share:
+    rows = slice(0, hessians.weight.size)
+    hessian = np.asarray(hessians.at(rows, hessians.first(rows)), dtype=np.float64)
+    total, squares = hessian.sum(axis=0), (hessian**2).sum(axis=0)
+    first = np.flatnonzero(forest.round == 0)
+    roots = np.array([forest.trees[tree].covers[0] for tree in first], dtype=np.float64)
+    group = forest.group[first]
+    shares = roots / total[group]
+    mean = float(shares.mean())
+    spread = np.sqrt(max(mean * (1 - mean), 0.0) * float((squares / total**2).mean()))
+    whole = np.abs(shares - 1.0) <= hessians.tolerance()[first]
+    return _Share(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
+
+
+def _n_probes(rows: Rows) -> int:
+    """First trees to test guesses on: the fewer the rows, the more trees it takes to tell two shares apart."""
+    return int(np.clip(PROBE_CELLS // rows.shape[0], 3, 50))
+
+
+def _best_guess(
+    forest: Forest, rows: Rows, hessians: Hessians, probes: list[TreeEvidence], share: _Share
+) -> tuple[_Guess, Bags, Proof]:
+    """The first guess that all trees confirm, or of a few the one that most do.
+
+    Bags of one draw with two shares contain one another, so that both pass only if they are the same.
+    """
+    best: tuple[_Guess, Bags, Proof] | None = None
+    for guess in islice(_guesses(forest, rows, probes, share), MAX_PROOFS):
+        bags = _pack(guess)
+        proof = prove(forest, rows, hessians, bags, guess.sampler.subsample)
+        if best is None or proof.passed.sum() > best[2].passed.sum():
+            best = guess, bags, proof
+        if proof.passed.all():
+            break
+    if best is None:
+        raise not_found(forest, share.mean, np.array([0]), share.fits(forest.settings.subsample), N_SEEDS)
+    return best
+
+
+def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: _Share) -> Iterator[_Guess]:
+    """Draws that the first trees confirm: the likely ones, else those found in other generators."""
+    likely = likely_draws(forest, rows.shape[0])
+    stretch = np.zeros(len(forest.trees), dtype=np.int64)
+    shares = share.candidates(forest.settings.subsample)
+    sampler = RowSampler(rows.shape[0], 0.5)
+    samplers = [sampler.with_subsample(value) for value in shares]
+    tried, found_any = 0, False
+    for own in samplers:
+        tried += len(likely)
+        for draws in likely:
+            if _confirmed(draws, own, probes) == len(probes):
+                found_any = True
+                yield _Guess(draws, own, stretch, {0: tried})
+    if found_any or not samplers:
+        return
+    # A booster whose share is still known still knows its seed: only the position is to be found.
+    known = share.fits(forest.settings.subsample)
+    n_seeds = {False: N_LIKELY_SEEDS if known else N_SEEDS, True: 0 if known else N_PAIRED_SEEDS}
+    for pairs in (False, True):
+        found = _search(forest, probes[0], samplers[:1] if known else samplers, pairs=pairs, n_seeds=n_seeds[pairs])
+        tried += found.tried
+        if found.seed is None:
+            continue
+        shifted = [_shifted(draws, 0, found) for draws in likely if draws.pairs == pairs]
+        tried += len(shifted) * len(samplers)
+        ranked = sorted(
+            ((_confirmed(draws, own, probes), at, draws, own) for at, draws in enumerate(shifted) for own in samplers),
+            key=lambda entry: -entry[0],
+        )
+        yield from (_Guess(draws, own, stretch, {0: tried}) for _, _, draws, own in ranked)
+
+
+def _confirmed(draws: Draws, sampler: RowSampler, probes: list[TreeEvidence]) -> int:
+    """Number of the first trees that confirm the draws, up to the first that does not."""
+    for tree, probe in enumerate(probes):
+        if not probe.accepts(_mask(draws, sampler, tree)):
+            return tree
+    return len(probes)
+
+
+def _search(forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, pairs: bool, n_seeds: int) -> Found:
+    """One tree's draw: in the booster's generators, in those any thread starts from, then in small seeds'."""
+    if not samplers:
+        return Found(None, 0, None, 0)
+    generators = list(dict.fromkeys([*_own_seeds(forest), 0, UNSEEDED]))
+    found = find_in_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
+    if found.seed is not None or n_seeds == 0:
+        return found
+    more = find_in_seeds(evidence, samplers, n_seeds, pairs=pairs)
+    return replace(more, tried=found.tried + more.tried)
+
+
+def _own_seeds(forest: Forest) -> list[int]:
+    return [int(seed) for seed in dict.fromkeys(likely_draws(forest, 1)[0].seed.tolist())][:64]
+
+
+def _shifted(draws: Draws, member: int, found: Found) -> Draws:
+    """The draws from `member` on moved to another generator and position; further rounds' own seeds go too."""
+    seed, position = draws.seed.copy(), draws.position.copy()
+    own = slice(member, None)
+    assert found.seed is not None
+    if draws.seed[member] != found.seed:
+        seed[own] = found.seed
+    position[own] += found.position - position[member]
+    return replace(draws, seed=seed, position=position)
+
+
+def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: _Guess, share: _Share, first: int) -> _Guess:
+    """Follow the trees from the first that fails, looking for each draw that is not where it was expected."""
+    draws, stretch, tried = guess.draws, guess.stretch.copy(), dict(guess.tried)
+    n_trees = len(forest.trees)
+    for start in range(first, n_trees, TREES_AT_ONCE):
+        chosen = list(range(start, min(start + TREES_AT_ONCE, n_trees)))
+        for member, evidence in zip(chosen, tree_evidence(forest, rows, hessians, chosen), strict=True):
+            if evidence.accepts(_mask(draws, guess.sampler, member)):
+                continue
+            found = _near(forest, evidence, guess.sampler, draws, member)
+            if found.seed is None:
+                fits = share.fits(forest.settings.subsample)
+                raise not_found(forest, share.mean, np.array([member]), fits, N_SEEDS)
+            draws = _shifted(draws, member, found)
+            stretch[member:] = member
+            tried[member] = found.tried
+    return _Guess(draws, guess.sampler, stretch, tried)
+
+
+def _near(forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int) -> Found:
+    """A tree's draw close to where it was expected, else further in that generator, else in the others."""
+    at, own, tried = int(draws.position[member]), [int(draws.seed[member])], 0
+    for start, window in ((at, NEAR), (0, at + WINDOW)):
+        found = find_in_generators(evidence, [sampler], own, window, pairs=draws.pairs, start=start)
+        tried += found.tried
+        if found.seed is not None:
+            return replace(found, tried=tried)
+    more = _search(forest, evidence, [sampler], pairs=draws.pairs, n_seeds=0 if draws.pairs else N_LIKELY_SEEDS)
+    return replace(more, tried=tried + more.tried)
+
+
+def _mask(draws: Draws, sampler: RowSampler, tree: int) -> NDArray[np.bool_]:
+    seed, position = int(draws.seed[tree]), int(draws.position[tree])
+    if draws.pairs:
+        outputs = generator_outputs(seed, position, 2 * sampler.n_rows)
+        return sampler.from_pairs(outputs[0::2], outputs[1::2])
+    return np.asarray(sampler.from_words(generator_outputs(seed, position, 1))[0])
+
+
+def _pack(guess: _Guess) -> Bags:
+    """Redraw all bags, packed, in threads."""
+    draws, sampler, n_trees = guess.draws, guess.sampler, guess.draws.seed.size
+    words = np.zeros(n_trees, dtype=np.uint64)
+    if not draws.pairs:
+        for seed in np.unique(draws.seed):
+            own = draws.seed == seed
+            outputs = generator_outputs(int(seed), 0, int(draws.position[own].max()) + 1)
+            words[own] = outputs[draws.position[own]]
+
+    def pack(trees: range) -> Bags:
+        if draws.pairs:
+            return Bags.from_mask(np.stack([_mask(draws, sampler, tree) for tree in trees]))
+        return Bags.from_mask(sampler.from_words(words[trees.start : trees.stop]))
+
+    starts = range(0, n_trees, TREES_AT_ONCE)
+    return Bags.stack(list(in_threads(pack, [range(at, min(at + TREES_AT_ONCE, n_trees)) for at in starts])))
+
+
+def _chance_of_false_match(guess: _Guess, proof: Proof) -> float:
+    """Bound on the chance that a wrong stretch of draws passes, times the guesses tried for it, summed.
+
+    Trees that share a draw (`approx`) are no independent witnesses: the strongest speaks for them.
+    """
+    draws = guess.draws
+    log_chance = dict.fromkeys(guess.tried, 0.0)
+    strongest: dict[tuple[int, int, int], float] = {}
+    for tree, own in enumerate(proof.log_chance.tolist()):
+        key = (int(guess.stretch[tree]), int(draws.seed[tree]), int(draws.position[tree]))
+        strongest[key] = min(strongest.get(key, 0.0), own)
+    for (stretch, _, _), own in strongest.items():
+        log_chance[stretch] += own
+    return float(sum(min(np.exp(value) * guess.tried[stretch], 1.0) for stretch, value in log_chance.items()))

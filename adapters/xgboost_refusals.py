@@ -1,0 +1,76 @@
+"""Why the bags of a booster cannot be used, and what to do instead."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.xgboost_model import Forest, Settings
+from ens_plugin.errors import BagError, DataMismatchError
+
+__all__ = ["check_settings", "no_sampling", "not_found", "too_weak"]
+
+HOLDOUT = 'pass data="holdout" with rows the model never saw'
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise BagError for settings under which bags are known not to follow from the seed."""
+    if settings.sampling_method != "uniform":
+        raise BagError(
+            f"This booster was trained with sampling_method={settings.sampling_method!r}: rows are drawn by their "
+            f"gradients, so out-of-bag rows are not like the others. Train with sampling_method='uniform', or "
+            f"{HOLDOUT}."
+        )
+    if not settings.device.startswith("cpu") or "gpu" in settings.updater:
+        raise BagError(
+            f"This booster was trained on device {settings.device!r}, whose row sampler is another one and is not "
+            f"redrawn here. Train with device='cpu', or {HOLDOUT}."
+        )
+    if settings.process_type != "default":
+        raise BagError(
+            f"This booster was trained with process_type={settings.process_type!r}: its trees were refreshed, and keep "
+            f"the sums of those rows, not of the ones they grew on. Use the booster before the update, or {HOLDOUT}."
+        )
+
+
+def no_sampling() -> BagError:
+    """The error for trees that saw every row."""
+    return BagError(
+        "This booster was trained with subsample=1: every tree saw every row, so no row is out of bag. Train with "
+        f"subsample below 1 (0.632 is close to a bootstrap), or {HOLDOUT}."
+    )
+
+
+def not_found(
+    forest: Forest, share: float, failed: NDArray[np.integer], settings_fit: bool, n_seeds: int
+) -> DataMismatchError | BagError:
+    """The error for trees whose sums no draw that was tried gives."""
+    settings = forest.settings
+    which = f"tree {failed[0]}" + (f" and {failed.size - 1} more of {len(forest.trees)}" if failed.size > 1 else "")
+    weights = (
+        "Training weights and base margins count too: pass the training xgboost.DMatrix, or "
+        "xgboost.DMatrix(X, y, weight=...), as X."
+    )
+    if settings_fit or not 0 < share < 1:
+        return DataMismatchError(
+            f"These are not the rows the model was trained on, as far as its trees tell: with seed={settings.seed} and "
+            f"subsample={settings.subsample:g}, the rows of X drawn for {which} do not give the sums in its leaves. "
+            f"Pass the exact training rows in training order. {weights} If the generator was used by other training in "
+            f"between, pickle a booster trained on its own; for other rows {HOLDOUT}."
+        )
+    return BagError(
+        f"The rows drawn for {which} cannot be told. These are not the rows the model was trained on, in training "
+        f"order, or its settings are lost: its trees hold {100 * share:.1f} % of the rows, but it says subsample="
+        f"{settings.subsample:g}, seed={settings.seed}, as after save_model and load_model, and none of the first "
+        f"{n_seeds} seeds gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
+        f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU or "
+        f"with gradient_based sampling cannot be redrawn: {HOLDOUT}."
+    )
+
+
+def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
+    """The error for trees too small to tell a right mask from a wrong one."""
+    return BagError(
+        f"Bags were found that agree with all {n_trees} trees, but so few and small trees would agree with wrong ones "
+        f"with a chance of up to {chance:.2g} ({allowed:g} is allowed). Train more or deeper trees, or {HOLDOUT}."
+    )

@@ -1,0 +1,132 @@
+"""Rows as XGBoost takes them, sliced without copying the whole table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from ens_plugin.errors import DataMismatchError, InputError
+
+__all__ = ["Rows"]
+
+FloatArray = NDArray[np.float64]
+
+
+class Rows:
+    """A table and how the booster reads it; slices become a DMatrix when asked.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, DataFrame or DMatrix
+        A DMatrix brings the training weights and base margins along.
+    booster : xgboost.Booster
+    missing : float, default=NaN
+        What stands for a missing value.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    weight, base_margin, label : ndarray or None
+        From a DMatrix; None where it has none.
+    """
+
+    def __init__(self, X: Any, booster: Any, missing: float = np.nan) -> None:
+        self.missing = missing
+        self.names, self.types = booster.feature_names, booster.feature_types
+        self.weight: FloatArray | None = None
+        self.base_margin: FloatArray | None = None
+        self.label: FloatArray | None = None
+        if isinstance(X, xgboost.DMatrix):
+            self._take_along(X)
+            _check_names(X.feature_names, self.names)
+        self.table = _table(X)
+        self.shape: tuple[int, int] = (int(self.table.shape[0]), int(self.table.shape[1]))
+        _check_columns(self, booster)
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Rows:
+        part = object.__new__(Rows)
+        part.missing, part.names, part.types = self.missing, self.names, self.types
+        part.table = self.table.iloc[rows] if hasattr(self.table, "iloc") else self.table[rows]
+        part.shape = (int(part.table.shape[0]), self.shape[1])
+        part.weight, part.base_margin, part.label = (
+            None if values is None else values[rows] for values in (self.weight, self.base_margin, self.label)
+        )
+        return part
+
+    def matrix(self) -> Any:
+        """Return the rows as a DMatrix, without weights or margins.
+
+        Raises
+        ------
+        InputError
+            If the library refuses the values.
+        """
+        try:
+            if hasattr(self.table, "iloc"):
+                # A frame says which of its columns are categories; the library recodes them for the model.
+                return xgboost.DMatrix(self.table, missing=self.missing, nthread=1, enable_categorical=True)
+            return xgboost.DMatrix(
+                self.table,
+                missing=self.missing,
+                nthread=1,
+                feature_names=self.names,
+                feature_types=self.types,
+                enable_categorical=self.types is not None,
+            )
+        except (xgboost.core.XGBoostError, TypeError, ValueError) as error:
+            raise InputError(f"X cannot be used: {_first_line(error)}") from error
+
+    def _take_along(self, matrix: Any) -> None:
+        weight, margin, label = matrix.get_weight(), matrix.get_base_margin(), matrix.get_label()
+        n_rows = matrix.num_row()
+        if weight.size:
+            self.weight = weight.astype(np.float64)
+        if margin.size:
+            self.base_margin = margin.reshape(n_rows, -1).astype(np.float64)
+        if label.size == n_rows:
+            self.label = label.astype(np.float64)
+
+
+def _table(X: Any) -> Any:
+    if hasattr(X, "iloc"):
+        return X.to_frame() if getattr(X, "ndim", 2) == 1 else X
+    if issparse(X):
+        sparse: Any = X
+        return sparse.tocsr()
+    if isinstance(X, xgboost.DMatrix):
+        return X.get_data()
+    array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"X cannot be used: it must be a table of numbers with one row per case, got shape {array.shape} of "
+            f"{array.dtype}."
+        )
+    return array
+
+
+def _check_columns(rows: Rows, booster: Any) -> None:
+    expected = booster.num_features()
+    if rows.shape[1] != expected:
+        raise DataMismatchError(
+            f"X has {rows.shape[1]} columns, but the booster was trained on {expected}; pass the columns it was "
+            "trained on, in the same order."
+        )
+    if hasattr(rows.table, "iloc"):
+        _check_names([str(name) for name in rows.table.columns], rows.names)
+
+
+def _check_names(found: Any, expected: Any) -> None:
+    if found is None or expected is None or list(found) == list(expected):
+        return
+    raise DataMismatchError(
+        f"The columns of X are not the ones the booster was trained on: {list(found)[:5]} instead of "
+        f"{list(expected)[:5]}; pass X[booster.feature_names]."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

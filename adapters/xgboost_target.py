@@ -1,0 +1,64 @@
+"""Whether a target is the one that XGBoost's leaves were fitted to."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from ens_plugin.adapters.xgboost_hessians import LOGISTIC, SOFTMAX, Hessians
+from ens_plugin.adapters.xgboost_model import Forest
+from ens_plugin.adapters.xgboost_proof import tree_evidence
+from ens_plugin.adapters.xgboost_rows import Rows
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import DataMismatchError
+
+__all__ = ["check_target"]
+
+FloatArray = NDArray[np.float64]
+
+CLOSE = 1e-4
+
+
+def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray) -> None:
+    """Raise DataMismatchError unless y gives the leaf values of the first, middle and last tree of one round.
+
+    A leaf's value is its rows' summed first derivative over their second plus the penalty, times the
+    learning rate, which is fitted.  Nothing is checked where the penalty is not known (a booster saved
+    and loaded) or leaf values have another form (L1 penalty, constraints, quantiles, several rounds).
+    """
+    settings = forest.settings
+    known = forest.objective in (*LOGISTIC, *SOFTMAX, "reg:squarederror")
+    if not known or forest.n_rounds > 1 or not settings.plain_leaves or settings.subsample == 1:
+        return
+    n_trees = len(forest.trees)
+    chosen = sorted({0, n_trees // 2, n_trees - 1})
+    gradient = _gradient(forest, hessians, y, rows.shape[0])
+    for member, evidence in zip(chosen, tree_evidence(forest, rows, hessians, chosen), strict=True):
+        seen = bags.member(member)
+        own = gradient[seen, forest.group[member]]
+        n_nodes = evidence.covers.size
+        total = np.bincount(evidence.leaf[seen], weights=own, minlength=n_nodes)
+        size = np.bincount(evidence.leaf[seen], weights=np.abs(own), minlength=n_nodes)
+        weight = evidence.covers + settings.penalty
+        leaves = np.flatnonzero((size > 0) & (weight > 0))
+        expected, slack = -total[leaves] / weight[leaves], size[leaves] / weight[leaves]
+        values = forest.trees[member].values[leaves].astype(np.float64)
+        rate = float(values @ expected) / max(float(expected @ expected), 1e-300)
+        differing = np.abs(values - rate * expected) > CLOSE * abs(rate) * slack + 1e-30
+        if differing.any():
+            raise DataMismatchError(
+                f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {leaves.size} leaves "
+                f"of tree {member} hold a value that y of the rows in them does not give. X and y must be the exact "
+                'training rows in training order; for rows the model never saw pass data="holdout".'
+            )
+
+
+def _gradient(forest: Forest, hessians: Hessians, y: FloatArray, n_rows: int) -> FloatArray:
+    """First derivatives before the first round, shape (n_rows, n_groups)."""
+    margin, weight = hessians.first(slice(0, n_rows)), hessians.weight[:, None]
+    if forest.objective in LOGISTIC:
+        return np.asarray((expit(margin) - y[:, None]) * weight)
+    if forest.objective in SOFTMAX:
+        return np.asarray((softmax(margin, axis=1) - (y[:, None] == np.arange(forest.n_groups))) * weight)
+    return np.asarray((margin - y[:, None]) * weight)

@@ -1,0 +1,202 @@
+"""XGBoost's parallel trees: a random forest grown in one boosting round."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar
+
+import numpy as np
+import xgboost
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.sklearn_data import training_target
+from ens_plugin.adapters.xgboost_bags import proved_bags
+from ens_plugin.adapters.xgboost_model import read_forest, value_reader
+from ens_plugin.adapters.xgboost_rows import Rows
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import NotFittedError, UnsupportedModelError
+
+__all__ = ["XGBoostTreesAdapter"]
+
+_TWO_LABELS = ("binary:logistic", "binary:logitraw")
+_MORE_LABELS = ("multi:softprob", "multi:softmax")
+_VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
+_CHECKED_ROWS = 16
+_CLOSE = 1e-5
+
+
+class XGBoostTreesAdapter(EnsembleAdapter):
+    """XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
+
+    A member is one tree, or one tree of every class; what it says is the margin the booster would give if
+    all its parallel trees were this one.  The mean over members, through the link, is XGBoost's own
+    ``predict``, which is checked on a few rows.  :meth:`bags` has one row per tree, in the booster's order:
+    XGBoost draws anew for every tree, of every class too.  Its generator starts from small numbers: rows 0
+    and 1 are in practically every bag, and are reported as rows without out-of-bag members.
+
+    Examples
+    --------
+    >>> import numpy as np, xgboost
+    >>> X, y = np.random.default_rng(0).random((200, 3)), np.arange(200.0)
+    >>> options = {"num_parallel_tree": 20, "subsample": 0.6, "learning_rate": 1, "nthread": 1}
+    >>> booster = xgboost.train(options, xgboost.DMatrix(X, y), num_boost_round=1)
+    >>> adapter = XGBoostTreesAdapter(booster)
+    >>> features = adapter.prepare(X)
+    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, y).in_bag().shape
+    ((20, 200), (20, 200))
+    """
+
+    library: ClassVar[str] = "xgboost"
+    supported_versions: ClassVar[str] = ">=2.1,<3.5"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is a Booster or one of the scikit-learn interfaces."""
+        return isinstance(model, (xgboost.Booster, xgboost.XGBModel))
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.booster = model if isinstance(model, xgboost.Booster) else _booster(model)
+        self.forest = read_forest(self.booster)
+        objective, n_groups = self.forest.objective, self.forest.n_groups
+        one_round = self.forest.n_rounds == 1
+        self.n_members = self.forest.n_parallel if one_round else len(self.forest.trees)
+        self.bags_are, self.reads_rows_alone = "proved", True
+        if objective in _TWO_LABELS or objective in _MORE_LABELS:
+            self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
+            self.classes = np.asarray(getattr(model, "classes_", np.arange(max(n_groups, 2))))
+        else:
+            self.task, self.aggregation, self.output_kind, self.classes = "regression", "mean", "values", None
+
+    def prepare(self, X: Any) -> Rows:
+        """Return rows that become a DMatrix block by block; `X` may be a DMatrix itself, with training weights."""
+        return Rows(X, self.booster, getattr(self.model, "missing", np.nan))
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError unless the members' mean is the booster's prediction on a few rows."""
+        self._check_form()
+        rows = features[np.unique(np.linspace(0, features.shape[0] - 1, _CHECKED_ROWS).astype(np.intp))]
+        mean = self.outputs(rows, None).mean(axis=0)
+        matrix = rows.matrix()
+        if rows.base_margin is not None:
+            matrix.set_base_margin(rows.base_margin)
+        margin = self.booster.predict(matrix, output_margin=True).reshape(mean.shape)
+        pairs = [(mean, margin)]
+        if self.forest.objective in ("binary:logistic", "multi:softprob"):
+            probability = self.booster.predict(matrix)
+            linked = self.link(_two_columns(mean))
+            pairs.append((linked if linked.shape == probability.shape else linked[:, 1], probability))
+        for ours, theirs in pairs:
+            difference = float(np.abs(ours - theirs).max())
+            if difference > _CLOSE * max(float(np.abs(theirs).max()), 1e-12):
+                raise UnsupportedModelError(
+                    f"The mean over the {self.n_members} parallel trees differs from the booster's own prediction by "
+                    f"{difference:.3g}, so its trees do not count alike (dropout, or trees edited). Train "
+                    "num_parallel_tree trees in one round with booster='gbtree'."
+                )
+
+    def outputs(self, features: Any, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+        """Margins or values of all members, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+        by_tree = self._tree_values(features)
+        if self.forest.n_groups == 1:
+            return by_tree
+        return np.ascontiguousarray(self._by_class(by_tree).transpose(1, 2, 0))
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[np.float64]:
+        """Margins or values of one member for the prepared rows."""
+        return np.asarray(self.outputs(features, None)[member])
+
+    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Members for each row; of more than two labels, put together of trees that never saw it.
+
+        Trees of different classes are drawn independently, so any of them make a member: each row's
+        out-of-bag trees of one class meet, in order, those of the others, as many as the class with fewest has.
+        """
+        if bags is None or self.forest.n_groups == 1:
+            return super().block(features, bags, rows)
+        by_class = self._by_class(self._tree_values(features))
+        out_of_bag = self._by_class(~bags.in_bag(rows))
+        fewest = out_of_bag.sum(axis=1).argmin(axis=0)
+        seen = np.take_along_axis(out_of_bag, fewest[None, None, :], axis=0)[0]
+        place = np.maximum(np.cumsum(seen, axis=0) - 1, 0)
+        outputs = np.empty((*seen.shape, len(by_class)))
+        for label, (said, free) in enumerate(zip(by_class, out_of_bag, strict=True)):
+            in_order = np.argsort(~free, axis=0, kind="stable")
+            outputs[:, :, label] = np.take_along_axis(said, np.take_along_axis(in_order, place, axis=0), axis=0)
+        return outputs, seen
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the rows each tree drew, in the booster's order, proved on the sums in all its leaves."""
+        target = training_target(y, self.classes, features.shape[0])
+        return proved_bags(self.forest, features, None if target is None else target.astype(np.float64))
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name the distribution that XGBoost was installed from."""
+        for name in ("xgboost", "xgboost-cpu"):
+            try:
+                version(name)
+            except PackageNotFoundError:
+                continue
+            return (name,)
+        return ()
+
+    def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn mean margins into probabilities, shape (n_rows, n_labels); values stay values."""
+        if self.task == "regression":
+            return mean_output
+        return np.asarray(softmax(mean_output, axis=1))
+
+    @cached_property
+    def _reader(self) -> Any:
+        return value_reader(self.forest)
+
+    def _tree_values(self, features: Rows) -> NDArray[np.float64]:
+        """What each tree says, as if the prediction were its alone, shape (n_trees, n_rows)."""
+        n_trees = len(self.forest.trees)
+        said = self._reader.predict(features.matrix()).reshape(features.shape[0], n_trees).T.astype(np.float64)
+        said *= self.forest.n_parallel
+        start = self.forest.base_margin[:, None] if features.base_margin is None else features.base_margin.T
+        said += start[self.forest.group]
+        return np.ascontiguousarray(said)
+
+    def _by_class(self, by_tree: NDArray[Any]) -> NDArray[Any]:
+        return by_tree.reshape(self.forest.n_groups, self.n_members, -1)
+
+    def _check_form(self) -> None:
+        forest = self.forest
+        if forest.n_rounds > 1:
+            raise UnsupportedModelError(
+                f"This booster was trained in {forest.n_rounds} rounds: later trees correct earlier ones, so they are "
+                "no bagged ensemble and no curve describes them. Train one round (num_boost_round=1, or "
+                "n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and learning_rate=1. "
+                "ens_plugin.in_bag tells the bags of any number of rounds."
+            )
+        if forest.objective in (*_TWO_LABELS, *_MORE_LABELS):
+            return
+        if forest.objective not in _VALUES:
+            raise UnsupportedModelError(
+                f"Objective {forest.objective!r} predicts through a link, or ranks, and its error curve is not "
+                "covered: mean scores of regression are covered without a link only. Train with 'reg:squarederror', "
+                "'binary:logistic' or 'multi:softprob'. ens_plugin.in_bag tells the bags of some further objectives."
+            )
+        if forest.n_groups > 1:
+            raise UnsupportedModelError(
+                f"This booster predicts {forest.n_groups} outputs; ens_plugin covers one. Train one model per "
+                "output and analyze each."
+            )
+
+
+def _booster(model: Any) -> Any:
+    try:
+        return model.get_booster()
+    except SklearnNotFittedError as error:
+        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.") from error
+
+
+def _two_columns(margin: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Margins by label, the one margin of two labels shared out in halves."""
+    return np.stack([-margin / 2.0, margin / 2.0], axis=1) if margin.ndim == 1 else margin

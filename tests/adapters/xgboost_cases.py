@@ -1,0 +1,110 @@
+"""XGBoost models for the shared harness, and bags redrawn number by number, as the library's C++ does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xgboost
+from scipy.sparse import csr_matrix
+from sklearn.datasets import make_classification, make_regression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from tests.adapters.harness import Array, Case
+
+RELEASE = tuple(int(part) for part in xgboost.__version__.split(".")[:2])
+N_ROWS = 160
+SHARE = 0.6
+FOREST: dict[str, Any] = {"num_parallel_tree": 20, "subsample": SHARE, "learning_rate": 1, "seed": 3, "nthread": 1}
+SKLEARN: dict[str, Any] = {
+    "n_estimators": 1,
+    "num_parallel_tree": 20,
+    "subsample": SHARE,
+    "learning_rate": 1,
+    "random_state": 3,
+    "n_jobs": 1,
+}
+
+X2, Y2 = make_classification(N_ROWS, 6, n_informative=4, flip_y=0.1, random_state=0)
+X3, Y3 = make_classification(N_ROWS, 6, n_informative=4, n_classes=3, flip_y=0.1, random_state=1)
+XR, YR = make_regression(N_ROWS, 6, noise=10.0, random_state=2)
+WITH_NAN = np.where(np.random.default_rng(4).random(X2.shape) < 0.1, np.nan, X2)
+SPARSE = csr_matrix(np.where(np.abs(X3) < 0.5, 0.0, X3))
+FRAME = pd.DataFrame(X2, columns=[f"feature {i}" for i in range(6)])
+
+
+def with_categories() -> Any:
+    frame = FRAME.copy()
+    frame["kind"] = pd.Categorical(np.random.default_rng(5).choice(list("uvwxyz"), N_ROWS))
+    return frame
+
+
+def redrawn(seed: int, n_trees: int, n_rows: int, share: float) -> list[Array]:
+    """Rows of each tree of one `hist` training, by the definition: one state, one row after the other."""
+    state = np.random.RandomState(seed % 2**32)
+    outputs = state.randint(0, 2**32, size=n_trees + 1, dtype=np.uint32)
+    first = 1 if RELEASE < (3, 3) else 0
+    bags = []
+    for word in outputs[first : first + n_trees].tolist():
+        x, rows = word, []
+        for row in range(n_rows):
+            x = 16807 * x % 2**63
+            if (x - 1) / 2**63 < float(np.float32(share)):
+                rows.append(row)
+        bags.append(np.array(rows))
+    return bags
+
+
+def booster_samples(model: Any) -> list[Array]:
+    booster = model if isinstance(model, xgboost.Booster) else model.get_booster()
+    return redrawn(3, len(booster.get_dump()), N_ROWS, SHARE)
+
+
+def margin(model: Any, X: Any) -> Array:
+    """What the library itself gives before the link."""
+    booster = model if isinstance(model, xgboost.Booster) else model.get_booster()
+    categorical = {"enable_categorical": True} if hasattr(X, "iloc") else {}
+    return np.asarray(booster.predict(xgboost.DMatrix(X, **categorical), output_margin=True))
+
+
+def pipeline_margin(model: Any, X: Any) -> Array:
+    return margin(model[-1], model[:-1].transform(X))
+
+
+def booster(options: dict[str, Any], X: Any, y: Array) -> Callable[[], Any]:
+    categorical = {"enable_categorical": True} if hasattr(X, "iloc") else {}
+    return lambda: xgboost.train({**FOREST, **options}, xgboost.DMatrix(X, y, **categorical), num_boost_round=1)
+
+
+def case(name: str, fit: Callable[[], Any], X: Any, y: Array, predict: Any = margin, **options: Any) -> Case:
+    largest = max(float(np.abs(y).max()), 1.0)
+    return Case(f"xgboost {name}", fit, X, y, booster_samples, predict, tolerance=1e-5 * largest, **options)
+
+
+def xgboost_cases() -> list[Case]:
+    binary, multi = {"objective": "binary:logistic"}, {"objective": "multi:softprob", "num_class": 3}
+    made = [
+        case("binary", booster(binary, X2, Y2), X2, Y2),
+        case("binary depth 2", booster({**binary, "max_depth": 2}, X2, Y2), X2, Y2),
+        case("binary raw", booster({"objective": "binary:logitraw"}, X2, Y2), X2, Y2),
+        case("small learning rate", booster({**binary, "learning_rate": 0.1}, X2, Y2), X2, Y2),
+        case("three classes", booster(multi, X3, Y3), X3, Y3),
+        case("NaN", booster(binary, WITH_NAN, Y2), WITH_NAN, Y2),
+        case("sparse", booster(multi, SPARSE, Y3), SPARSE, Y3),
+        case("frame", booster(binary, FRAME, Y2), FRAME, Y2),
+        case("categories", booster({**binary, "max_cat_to_onehot": 1}, with_categories(), Y2), with_categories(), Y2),
+        case("regression", booster({}, XR, YR), XR, YR),
+        case("classifier", lambda: xgboost.XGBClassifier(**SKLEARN).fit(X3, Y3), X3, Y3),
+        case("regressor", lambda: xgboost.XGBRegressor(**SKLEARN).fit(XR, YR), XR, YR),
+        case(
+            "pipeline",
+            lambda: make_pipeline(StandardScaler(), xgboost.XGBClassifier(**SKLEARN)).fit(X2, Y2),
+            X2,
+            Y2,
+            pipeline_margin,
+        ),
+    ]
+    return made
