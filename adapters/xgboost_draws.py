@@ -57,7 +57,7 @@ class RowSampler:
     --------
     >>> sampler = RowSampler(8, 0.5)
     >>> sampler.from_words(np.array([1234567], dtype=np.uint64))[0].astype(int).tolist()
-    [1, 1, 0, 1, 1, 0, 0, 0]
+    [1, 1, 0, 1, 0, 1, 1, 0]
     """
 
     def __init__(self, n_rows: int, subsample: float, powers: WordArray | None = None) -> None:

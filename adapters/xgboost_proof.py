@@ -211,9 +211,11 @@ def _count_each(
 def _leaves(forest: Forest, rows: Rows, chosen: list[int]) -> list[NDArray[np.int32]]:
     reader = leaf_reader(forest, chosen)
     step = max(BLOCK_CELLS // len(chosen), 256)
-    blocks = [rows[slice(start, start + step)].matrix() for start in range(0, rows.shape[0], step)]
-    read = [reader.predict(block).reshape(-1, len(chosen)).astype(np.int32) for block in blocks]
-    return list(np.ascontiguousarray(np.concatenate(read).T))
+    found = np.empty((len(chosen), rows.shape[0]), dtype=np.int32)
+    for start in range(0, rows.shape[0], step):
+        block = rows[slice(start, start + step)]
+        found[:, start : start + step] = reader.predict(block.matrix()).reshape(-1, len(chosen)).T
+    return list(found)
 
 
 def _agree(sums: NDArray[Any], covers: FloatArray, tolerance: FloatArray | float) -> NDArray[np.bool_]:
