@@ -18,8 +18,9 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_prints_something(script: Path, tmp_path: Path) -> None:
-    if script.stem.startswith("xgboost"):
-        pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
+    for library in ("lightgbm", "xgboost"):
+        if script.stem.startswith(library):
+            pytest.importorskip(library, reason=f"{library} is not installed: pip install 'ens-plugin[{library}]'")
     done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
