@@ -30,7 +30,7 @@ CELLS = (
 )
 BLOCK = 50_000
 # Up to this many members the chance is taken given all but one, above given how they differ.
-FEW, NEWTON_STEPS = 5, 12
+FEW, NEWTON_STEPS, FOUND = 5, 12, 1e-6
 OUTCOMES = (
     ("mean_proba", "zero_one"),
     ("mean_proba", "log"),
@@ -113,9 +113,11 @@ def _given_residuals(a: float, spread: float, residual: FloatArray) -> FloatArra
     for _ in range(NEWTON_STEPS):
         p = expit(a + spread * (common + residual))
         excess = p.mean(axis=0) - 0.5
+        if np.abs(excess).max() <= FOUND:
+            break
         slope = np.maximum(spread * (p * (1.0 - p)).mean(axis=0), 1e-3)
         common = common - np.clip(excess / slope, -0.5, 0.5)
-    if np.abs(excess).max() > 1e-6:
+    if np.abs(excess).max() > FOUND:
         raise RuntimeError(f"the threshold of a simulated ensemble of {size} was not found")
     return np.asarray(ndtr(np.sqrt(size) * common))
 
