@@ -18,6 +18,7 @@ from ens_plugin.adapters.xgboost_bags import proved_bags
 from ens_plugin.adapters.xgboost_model import read_forest, value_reader
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.core.bags import Bags
+from ens_plugin.core.tally import both_scores
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
 __all__ = ["XGBoostTreesAdapter"]
@@ -88,7 +89,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         pairs = [(mean, margin)]
         if self.forest.objective in ("binary:logistic", "multi:softprob"):
             probability = self.booster.predict(matrix)
-            linked = self.link(_two_columns(mean))
+            linked = self.link(both_scores(mean) if mean.ndim == 1 else mean)
             pairs.append((linked if linked.shape == probability.shape else linked[:, 1], probability))
         for ours, theirs in pairs:
             difference = float(np.abs(ours - theirs).max())
@@ -195,8 +196,3 @@ def _booster(model: Any) -> Any:
         return model.get_booster()
     except SklearnNotFittedError as error:
         raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.") from error
-
-
-def _two_columns(margin: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Margins by label, the one margin of two labels shared out in halves."""
-    return np.stack([-margin / 2.0, margin / 2.0], axis=1) if margin.ndim == 1 else margin

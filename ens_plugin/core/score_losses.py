@@ -294,19 +294,20 @@ def _loss_moments(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, 
 
 
 def _log_split(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:
-    right = rows.log_moments(size, aggregation, tables)[0]
-    log_z = _log_normalizer(rows, size, aggregation, tables)
+    right, wrong = _log_means(rows, size, aggregation, tables)
+    log_z = np.logaddexp(right, wrong)
     if aggregation == "mean_proba":
         # 0 for infinitely many, but for what the tables err by, which is nearly the same for many.
-        log_z = log_z - _log_normalizer(rows, np.inf, aggregation, tables)
+        log_z = log_z - np.logaddexp(*_log_means(rows, np.inf, aggregation, tables))
     log_z = np.minimum(log_z, 0.0)
     return log_z - right, -log_z
 
 
-def _log_normalizer(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-    right = rows.log_moments(size, aggregation, tables)[0]
-    wrong = rows.flipped().log_moments(size, aggregation, tables)[0]
-    return np.asarray(np.logaddexp(right, wrong))
+def _log_means(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:
+    """Mean logarithm of the mixed probability, of the true label and of the other."""
+    sides = (rows, rows.flipped())
+    right, wrong = (side.log_moments(size, aggregation, tables)[0] for side in sides)
+    return right, wrong
 
 
 def _squared_split(
