@@ -20,7 +20,7 @@ from tqdm import tqdm
 from benchmarks.forests import random_numbers
 from benchmarks.problems import FORMULAS, load_real
 
-__all__ = ["SETTINGS", "Setting", "Truth", "bite_scores", "ground_truth", "single_loss", "wrong_by_row"]
+__all__ = ["SETTINGS", "Setting", "Truth", "bite_scores", "ground_truth", "single_loss"]
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
@@ -132,14 +132,6 @@ def ground_truth(scores: Array, size: float, aggregation: str, n_ensembles: int,
     log_z = np.logaddexp(right, other)
     se = float(wrong.std(ddof=1) / np.sqrt(wrong.size)) if wrong.size > 1 else 0.0
     return Truth(float(wrong.mean()), se, float(np.mean(log_z - right)), float(np.mean(-log_z)))
-
-
-def wrong_by_row(
-    scores: Array, size: float, aggregation: str, n_ensembles: int, rng: np.random.Generator
-) -> FloatArray:
-    """Share of resampled ensembles that are wrong on each test row, shape (n_test,)."""
-    odds = _ensemble_odds(scores, size, aggregation, n_ensembles, rng)
-    return np.asarray(((1.0 - np.sign(odds)) / 2.0).mean(axis=0))
 
 
 def _ensemble_odds(scores: Array, size: float, aggregation: str, n_ensembles: int, rng: np.random.Generator) -> Array:

@@ -9,12 +9,9 @@ import pytest
 from scipy.special import expit
 
 from benchmarks import paper_2017
-from benchmarks.bites import SETTINGS, bite_scores, ground_truth, wrong_by_row
-from benchmarks.paper_2017 import estimated_size, first_within
+from benchmarks.bites import SETTINGS, bite_scores, ground_truth
 from benchmarks.results import RESULTS
-from benchmarks.table_simulation import simulate_cells
-from ens_plugin.core.score_losses import smallest_size_within
-from ens_plugin.core.score_models import NormalScores
+from benchmarks.table_simulation import CELLS, simulate_cell
 from ens_plugin.score_table_cache import load_score_tables
 
 
@@ -44,16 +41,10 @@ def test_truth_of_all_is_that_of_the_mean() -> None:
     assert truth.variance == pytest.approx(0.0, abs=1e-12)
 
 
-def test_size_within_is_interpolated_after_the_last_excess() -> None:
-    sizes = np.array([1, 10, 100])
-    assert first_within(sizes, np.array([1.5, 1.02, 1.0]), 1.0) == pytest.approx(10**1.5)
-    assert first_within(sizes, np.array([1.0, 1.0, 1.0]), 1.0) == 1
-    assert np.isnan(first_within(sizes, np.array([1.0, 1.0, 1.5]), 1.0))
-
-
 @pytest.mark.slow
 def test_tables_agree_with_a_simulation_within_its_error() -> None:
-    for found in simulate_cells(load_score_tables(), 500_000, 3):
+    tables = load_score_tables()
+    for found in (error for cell in CELLS for error in simulate_cell(tables, cell, 500_000, 3)):
         assert abs(found.error) < 4.5 * found.standard_error + 1e-5, found
 
 
@@ -70,19 +61,3 @@ def test_scores_of_another_learner_are_not_taken_from_the_cache(tmp_path: Path) 
     first, _ = bite_scores(one, 0.2, 3, 0, tmp_path)
     second, _ = bite_scores(other, 0.2, 3, 0, tmp_path)
     assert not np.array_equal(first, second)
-
-
-def test_truth_by_row_has_the_mean_of_the_truth() -> None:
-    scores = np.random.default_rng(0).normal(0.3, 1.0, (200, 30))
-    by_row = wrong_by_row(scores, 7, "mean_proba", 500, np.random.default_rng(1))
-    truth = ground_truth(scores, 7, "mean_proba", 500, np.random.default_rng(1))
-    assert by_row.mean() == pytest.approx(truth.zero_one)
-
-
-def test_estimated_size_is_the_smallest_size_before_it_is_rounded_up_to_odd() -> None:
-    rng = np.random.default_rng(0)
-    rows = NormalScores(rng.normal(0.8, 1.0, 300), np.full(300, 4.0), np.ones(300))
-    tables = load_score_tables()
-    rounded = smallest_size_within(rows, tables, aggregation="mean_score")
-    assert rounded is not None
-    assert estimated_size(rows, "mean_score", tables) == pytest.approx(rounded, abs=2.0, rel=0.02)
