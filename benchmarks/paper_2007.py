@@ -24,7 +24,7 @@ PROBLEMS = ("twonorm", "ringnorm")
 SIZE = 1000
 # Out-of-bag rows meet 0.368 of the members: each number is 0.368 times the next.
 MEMBERS = (18, 50, 135, 368, 1000)
-REPETITIONS = Repetitions(smoke=2, default=40, full=500)
+REPETITIONS = Repetitions(smoke=2, default=150, full=500)
 TRAINING_ROWS, VALIDATION_ROWS, TEST_ROWS = 300, 1000, 1000
 SMOKE_ROWS = 40
 

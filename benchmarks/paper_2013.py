@@ -20,7 +20,7 @@ from ens_plugin.core.vote_size import deconvolved_size, plugin_size, row_size_ta
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-REPETITIONS = Repetitions(smoke=2, default=12, full=100)
+REPETITIONS = Repetitions(smoke=2, default=30, full=100)
 CONFIDENCE = 0.99
 FIRST_SIZE = 100
 MAX_SHARE = 0.75
