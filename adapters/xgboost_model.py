@@ -151,6 +151,7 @@ def read_forest(booster: Any) -> Forest:
     document = decode(booster.save_raw("ubj"))
     learner = document["learner"]
     model = learner["gradient_booster"]["model"]
+    _check_equal_weights(model.pop("weight_drop", []))
     trees = [_tree(tree) for tree in model["trees"]]
     group = np.asarray(model["tree_info"], dtype=np.int64)
     parameters = learner["learner_model_param"]
@@ -227,6 +228,15 @@ def _check_trained(booster: Any) -> None:
         raise NotFittedError("This booster holds no trees; train it first.") from error
     if n_rounds == 0:
         raise NotFittedError("This booster holds no trees; train it first.")
+
+
+def _check_equal_weights(weights: list[float]) -> None:
+    """Refuse dropout where it was at work; XGBoost 3.4 writes its weights into boosters of kind 'gbtree'."""
+    if any(weight != 1 for weight in weights):
+        raise UnsupportedModelError(
+            f"The trees of this booster count with weights from {min(weights):.3g} to {max(weights):.3g}: dart drops "
+            "and rescales trees while it trains. Train without rate_drop and one_drop."
+        )
 
 
 def _tree(tree: dict[str, Any]) -> Tree:
