@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost_ubjson import decode, encode
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
-__all__ = ["Forest", "Settings", "Tree", "leaf_reader", "read_forest", "value_reader"]
+__all__ = ["GROWN_PARALLEL", "LEAF", "Forest", "Settings", "Tree", "leaf_reader", "read_forest", "value_reader"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 LEAF = -1
+# Attribute of a truncated booster: the parallel trees of each class that were grown.
+GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
 _READER_OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
 
 
@@ -128,6 +130,12 @@ class Forest:
     def n_parallel(self) -> int:
         """Trees of each group in the last round."""
         return int(np.count_nonzero(self.round == self.round[-1])) // self.n_groups
+
+    @property
+    def n_left_out(self) -> int:
+        """Trees of each group that were grown in the first round, and left out when it was truncated."""
+        grown = self.document["learner"]["attributes"].get(GROWN_PARALLEL)
+        return 0 if grown is None else int(grown) - int(np.count_nonzero(self.round == 0)) // self.n_groups
 
 
 def read_forest(booster: Any) -> Forest:
