@@ -220,6 +220,27 @@ class EnsembleAdapter(ABC):
         """Turn a mean member output into what a user's metric expects; the identity by default."""
         return mean_output
 
+    def truncated(self, size: int) -> Any:
+        """Return a model of the same kind that holds the first `size` members and averages them.
+
+        Optional.  The new model shares nothing with `model` that its library may change later, keeps the
+        parameters but for the number of members, and drops what was measured on all of them.
+
+        Parameters
+        ----------
+        size : int
+            From 1 to `n_members`.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If no such model can be made; by default always.
+        """
+        raise UnsupportedModelError(
+            f"{type(self).__name__} cannot truncate a {type(self.model).__name__}: it does not implement "
+            "truncated(size). Implement it (see ens_plugin.adapters.base.EnsembleAdapter), or train a smaller ensemble."
+        )
+
 
 def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> Bags:
     """Draw and pack the bags of all members, in as many threads as joblib's context grants.

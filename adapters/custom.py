@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, get_args
+from copy import copy
+from typing import Any, ClassVar, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,9 @@ _OUTPUT_KIND: dict[Aggregation, OutputKind] = {
     "mean_score": "scores",
     "mean": "values",
 }
+
+
+AnyEnsemble = TypeVar("AnyEnsemble", bound="CustomEnsemble")
 
 
 class CustomEnsemble:
@@ -137,6 +141,12 @@ class CustomEnsemble:
         outputs: NDArray[Any] = self.outputs[member, rows[:, 0]]
         return outputs
 
+    def first(self, n_members: int) -> CustomEnsemble:
+        """Return the ensemble of the first members, with the same aggregation and labels."""
+        part = _with_first_bags(self, n_members)
+        part.outputs = self.outputs[:n_members].copy()
+        return part
+
 
 class _EstimatorEnsemble(CustomEnsemble):
     def __init__(
@@ -174,6 +184,11 @@ class _EstimatorEnsemble(CustomEnsemble):
         probabilities = np.zeros((rows.shape[0], len(self.classes)))
         probabilities[:, own] = _checked(_ask(model.predict_proba, table, member), (rows.shape[0], len(own)), member)
         return probabilities
+
+    def first(self, n_members: int) -> _EstimatorEnsemble:
+        part = _with_first_bags(self, n_members)
+        part.models = self.models[:n_members]
+        return part
 
 
 class _FrameRows:
@@ -233,6 +248,17 @@ class CustomAdapter(EnsembleAdapter):
             )
         bags: Bags = self.model.in_bag.pack(features.shape[0])
         return bags
+
+    def truncated(self, size: int) -> Any:
+        """Return a CustomEnsemble of the first `size` members; models themselves are not copied."""
+        return self.model.first(size)
+
+
+def _with_first_bags(ensemble: AnyEnsemble, n_members: int) -> AnyEnsemble:
+    part = copy(ensemble)
+    part.n_members = n_members
+    part.in_bag = None if ensemble.in_bag is None else ensemble.in_bag.first(n_members)
+    return part
 
 
 def _as_array(values: ArrayLike, name: str) -> NDArray[Any]:

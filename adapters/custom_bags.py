@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,10 @@ class GivenBags:
                 "training order."
             )
         return Bags.from_indices(self.rows, n_rows)
+
+    def first(self, n_members: int) -> GivenBags:
+        """Return a copy of the bags of the first members."""
+        return replace(self, rows=self.rows[:n_members].copy())
 
 
 def check_in_bag(

@@ -17,6 +17,7 @@ from ens_plugin.adapters.lightgbm_data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm_objective import Objective, read_objective
 from ens_plugin.adapters.lightgbm_proof import prove_bags
 from ens_plugin.adapters.lightgbm_text import ModelText, parse_model
+from ens_plugin.adapters.lightgbm_truncation import truncated_forest
 from ens_plugin.adapters.lightgbm_values import check_leaf_target, check_not_refit
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.sklearn_trees import checked_members
@@ -129,6 +130,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn mean raw scores of shape (n_rows, n_labels) into probabilities, as ``predict`` does."""
         return self._objective.link(mean_output)
+
+    def truncated(self, size: int) -> Any:
+        """Return a forest of the first `size` iterations."""
+        return truncated_forest(self.model, self._booster, size)
 
     def _check_covered(self) -> None:
         if not self._objective.is_covered:

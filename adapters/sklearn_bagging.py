@@ -28,6 +28,7 @@ from ens_plugin.adapters.sklearn_trees import (
     leaf_outputs,
     leaves_are_pure,
 )
+from ens_plugin.adapters.sklearn_truncation import truncated_ensemble
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, UnsupportedModelError
 
@@ -145,6 +146,17 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         if not self.model.oob_score:
             return None
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
+
+    def truncated(self, size: int) -> Any:
+        """Return an ensemble of copies of the first `size` members."""
+        # After a warm start, scikit-learn keeps the seeds of the last members only.
+        n_seeds = max(size - (self.n_members - len(self.model._seeds)), 0)
+        kept = {
+            "estimators_": self.model.estimators_[:size],
+            "estimators_features_": self.model.estimators_features_[:size],
+            "_seeds": self.model._seeds[:n_seeds],
+        }
+        return truncated_ensemble(self.model, size, kept)
 
     def _check_rows(self, features: Any, target: NDArray[Any] | None) -> None:
         for member in checked_members(self.n_members):

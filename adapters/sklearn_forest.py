@@ -31,6 +31,7 @@ from ens_plugin.adapters.sklearn_trees import (
     leaf_outputs,
     leaves_are_pure,
 )
+from ens_plugin.adapters.sklearn_truncation import truncated_ensemble
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, UnsupportedModelError
 
@@ -124,6 +125,10 @@ class SklearnForestAdapter(EnsembleAdapter):
         if not self.model.oob_score:
             return None
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
+
+    def truncated(self, size: int) -> Any:
+        """Return a forest of copies of the first `size` trees."""
+        return truncated_ensemble(self.model, size, {"estimators_": self.model.estimators_[:size]})
 
     def _check_bootstrap(self) -> None:
         if not self.model.bootstrap:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from copy import copy, deepcopy
 from typing import Any
 
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
-__all__ = ["unwrap"]
+__all__ = ["replace_ensemble", "unwrap"]
 
 
 def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
@@ -56,6 +58,36 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
     if _is_pipeline(model):
         return unwrap(model[-1], _transformed(model, X))
     return model, X
+
+
+def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
+    """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
+
+    A pipeline comes back as one, its other steps copied.  A search or a pyfunc comes back as the model
+    inside it: what it recorded is about the ensemble before the change.
+
+    Raises
+    ------
+    NotFittedError
+        If a search has not been fitted, or was fitted with ``refit=False``.
+    UnsupportedModelError
+        If a pyfunc does not give its model.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression, Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> replace_ensemble(make_pipeline(StandardScaler(), LinearRegression()), lambda ensemble: Ridge())[-1]
+    Ridge()
+    """
+    if _is_pyfunc(model):
+        return replace_ensemble(_raw_model(model), change)
+    if _is_search(model):
+        return replace_ensemble(_best_estimator(model), change)
+    if _is_pipeline(model):
+        return _with_last_step(model, replace_ensemble(model[-1], change))
+    return change(model)
 
 
 def _is_pyfunc(model: Any) -> bool:
@@ -116,3 +148,11 @@ def _transformed(pipeline: Any, X: Any) -> Any:
         raise DataMismatchError(
             f"The steps before the ensemble refuse X ({error}); pass the columns the pipeline was trained on."
         ) from error
+
+
+def _with_last_step(pipeline: Any, step: Any) -> Any:
+    earlier = copy(pipeline)
+    earlier.steps = pipeline.steps[:-1]
+    whole = deepcopy(earlier)
+    whole.steps.append((pipeline.steps[-1][0], step))
+    return whole

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost_ubjson import decode, encode
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
-__all__ = ["Forest", "Settings", "Tree", "leaf_reader", "read_forest", "value_reader"]
+__all__ = ["GROWN_PARALLEL", "LEAF", "Forest", "Settings", "Tree", "leaf_reader", "read_forest", "value_reader"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 LEAF = -1
+# Attribute of a truncated booster: the parallel trees of each class that were grown.
+GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
 _READER_OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
 
 
@@ -129,6 +131,12 @@ class Forest:
         """Trees of each group in the last round."""
         return int(np.count_nonzero(self.round == self.round[-1])) // self.n_groups
 
+    @property
+    def n_left_out(self) -> int:
+        """Trees of each group that were grown in the first round, and left out when it was truncated."""
+        grown = self.document["learner"]["attributes"].get(GROWN_PARALLEL)
+        return 0 if grown is None else int(grown) - int(np.count_nonzero(self.round == 0)) // self.n_groups
+
 
 def read_forest(booster: Any) -> Forest:
     """Read a booster of trees, at least one of them.
@@ -151,6 +159,7 @@ def read_forest(booster: Any) -> Forest:
     document = decode(booster.save_raw("ubj"))
     learner = document["learner"]
     model = learner["gradient_booster"]["model"]
+    _check_equal_weights(model.pop("weight_drop", []))
     trees = [_tree(tree) for tree in model["trees"]]
     group = np.asarray(model["tree_info"], dtype=np.int64)
     parameters = learner["learner_model_param"]
@@ -227,6 +236,15 @@ def _check_trained(booster: Any) -> None:
         raise NotFittedError("This booster holds no trees; train it first.") from error
     if n_rounds == 0:
         raise NotFittedError("This booster holds no trees; train it first.")
+
+
+def _check_equal_weights(weights: list[float]) -> None:
+    """Refuse dropout where it was at work; XGBoost 3.4 writes its weights into boosters of kind 'gbtree'."""
+    if any(weight != 1 for weight in weights):
+        raise UnsupportedModelError(
+            f"The trees of this booster count with weights from {min(weights):.3g} to {max(weights):.3g}: dart drops "
+            "and rescales trees while it trains. Train without rate_drop and one_drop."
+        )
 
 
 def _tree(tree: dict[str, Any]) -> Tree:

@@ -17,6 +17,7 @@ from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.xgboost_bags import proved_bags
 from ens_plugin.adapters.xgboost_model import read_forest, value_reader
 from ens_plugin.adapters.xgboost_rows import Rows
+from ens_plugin.adapters.xgboost_truncation import truncated_trees
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import both_scores
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
@@ -135,6 +136,15 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         target = training_target(y, self.classes, features.shape[0])
         return proved_bags(self.forest, features, None if target is None else target.astype(np.float64))
 
+    def truncated(self, size: int) -> Any:
+        """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class.
+
+        Leaf values are scaled by `n_members` / `size`, in XGBoost's float32.  Training parameters stay, so that
+        bags can still be redrawn; of several classes, the booster's attributes tell how many trees were grown.
+        """
+        self._check_rounds()
+        return truncated_trees(self.model, self.forest, size)
+
     def distributions(self) -> tuple[str, ...]:
         """Name the distribution that XGBoost was installed from."""
         for name in ("xgboost", "xgboost-cpu"):
@@ -168,14 +178,8 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return by_tree.reshape(self.forest.n_groups, self.n_members, -1)
 
     def _check_form(self) -> None:
+        self._check_rounds()
         forest = self.forest
-        if forest.n_rounds > 1:
-            raise UnsupportedModelError(
-                f"This booster was trained in {forest.n_rounds} rounds: later trees correct earlier ones, so they are "
-                "no bagged ensemble and no curve describes them. Train one round (num_boost_round=1, or "
-                "n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and learning_rate=1. "
-                "ens_plugin.in_bag tells the bags of any number of rounds."
-            )
         if forest.objective in (*_TWO_LABELS, *_MORE_LABELS):
             return
         if forest.objective not in _VALUES:
@@ -188,6 +192,15 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             raise UnsupportedModelError(
                 f"This booster predicts {forest.n_groups} outputs; ens_plugin covers one. Train one model per "
                 "output and analyze each."
+            )
+
+    def _check_rounds(self) -> None:
+        if self.forest.n_rounds > 1:
+            raise UnsupportedModelError(
+                f"This booster was trained in {self.forest.n_rounds} rounds: later trees correct earlier ones, so they "
+                "are no bagged ensemble, no curve describes them and none can be left out. Train one round "
+                "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
+                "learning_rate=1. ens_plugin.in_bag tells the bags of any number of rounds."
             )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ens_plugin.analysis import analyze, in_bag
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
     from ens_plugin.tracking import log_report
+    from ens_plugin.truncation import truncate
 
     __version__: str
 
@@ -35,6 +36,7 @@ __all__ = [
     "in_bag",
     "log_report",
     "register_adapter",
+    "truncate",
 ]
 
 _HOME_OF = {
@@ -47,6 +49,7 @@ _HOME_OF = {
     "in_bag": "ens_plugin.analysis",
     "log_report": "ens_plugin.tracking",
     "register_adapter": "ens_plugin.adapters.base",
+    "truncate": "ens_plugin.truncation",
 }
 
 

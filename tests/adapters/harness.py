@@ -91,15 +91,21 @@ class Case:
         return adapter.block(features, adapter.bags(rows, features, self.y), slice(0, self.n_rows))[1]
 
 
-def mean_output(case: Case, counted: Array) -> Array:
-    """Mean output over the `counted` members of each row, summed in member order as libraries do."""
+def numbers_said(case: Case, wanted: Array | None) -> Array:
+    """What members say, two scores made of one and labels made one-hot: (n_members, n_rows) or (..., n_labels)."""
     adapter, _, features = case.road
-    outputs = adapter.outputs(features, counted)
+    outputs = adapter.outputs(features, wanted)
     if adapter.output_kind == "scores" and outputs.ndim == 2:
-        outputs = both_scores(outputs)
+        return both_scores(outputs)
     if adapter.output_kind == "labels":
         assert adapter.classes is not None
-        outputs = np.eye(len(adapter.classes))[outputs]
+        return np.asarray(np.eye(len(adapter.classes))[outputs])
+    return outputs
+
+
+def mean_output(case: Case, counted: Array) -> Array:
+    """Mean output over the `counted` members of each row, summed in member order as libraries do."""
+    outputs = numbers_said(case, counted)
     total = np.zeros(outputs.shape[1:])
     for values, rows in zip(outputs, counted, strict=True):
         total[rows] += values[rows]

@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
+import ens_plugin
 from ens_plugin.adapters.custom import CustomAdapter, CustomEnsemble
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from tests.adapters.cases import FRAME, NAMES, SPARSE, X2, X3, XR, Y2, Y3, YR
@@ -189,3 +190,26 @@ def test_a_model_that_fails_is_named(model: Any) -> None:
     adapter = CustomAdapter(CustomEnsemble.from_estimators([model, model], None))
     with pytest.raises(InputError, match="model 0 failed on rows of X"):
         adapter.outputs(adapter.prepare(XR), None)
+
+
+# ---- truncate
+
+
+def test_truncated_keeps_the_rule_and_the_labels_of_all_members() -> None:
+    votes = np.array([["a", "b"], ["a", "a"], ["c", "a"]])
+    ensemble = CustomEnsemble(votes, None, aggregation="vote")
+    small = ens_plugin.truncate(ensemble, 2)
+    assert small.aggregation == "vote"
+    assert small.classes.tolist() == ["a", "b", "c"]
+    assert small.in_bag is None
+    assert not np.shares_memory(small.outputs, ensemble.outputs)
+
+
+def test_truncated_list_of_models_votes_if_the_whole_did() -> None:
+    models = [DecisionTreeClassifier().fit(X2, Y2), DecisionTreeClassifier().fit(X2, Y2), LinearSVC().fit(X2, Y2)]
+    ensemble = CustomEnsemble.from_estimators(models, None)
+    small = ens_plugin.truncate(ensemble, 2)
+    assert (ensemble.aggregation, small.aggregation) == ("vote", "vote")
+    assert small.models == models[:2]
+    assert small.models[0] is models[0]
+    assert ensemble.models == models

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ens_plugin.adapters.wrappers import unwrap
+from ens_plugin.adapters.wrappers import replace_ensemble, unwrap
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import FRAME, X2, Y2
 
@@ -94,6 +94,17 @@ def test_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_replacing_inside_a_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    pipeline = make_pipeline(StandardScaler(), forest()).fit(FRAME, Y2)
+    mlflow.sklearn.save_model(pipeline, tmp_path / "model", serialization_format="cloudpickle")
+    pyfunc = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    changed = replace_ensemble(pyfunc, lambda ensemble: type(ensemble).__name__)
+    assert isinstance(changed, Pipeline)
+    assert [step for _, step in changed.steps[1:]] == ["RandomForestClassifier"]
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_pyfunc_that_holds_its_model_back() -> None:
     class Closed:
         def get_raw_model(self) -> Any:
@@ -102,6 +113,18 @@ def test_pyfunc_that_holds_its_model_back() -> None:
     Closed.__module__ = "mlflow.pyfunc"
     with pytest.raises(UnsupportedModelError, match=r"mlflow\.sklearn\.load_model"):
         unwrap(Closed(), pd.DataFrame())
+    with pytest.raises(UnsupportedModelError, match=r"mlflow\.sklearn\.load_model"):
+        replace_ensemble(Closed(), str)
+
+
+def test_steps_of_a_changed_pipeline_are_copies() -> None:
+    pipeline = make_pipeline(StandardScaler(), "passthrough", forest()).fit(X2, Y2)
+    changed = replace_ensemble(pipeline, lambda ensemble: ensemble)
+    assert changed is not pipeline
+    assert changed[-1] is pipeline[-1]
+    assert changed[0] is not pipeline[0]
+    np.testing.assert_array_equal(changed[0].mean_, pipeline[0].mean_)
+    assert [name for name, _ in changed.steps] == [name for name, _ in pipeline.steps]
 
 
 def test_unwrapping_loads_no_library() -> None:

@@ -20,7 +20,9 @@ from ens_plugin.errors import (
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.xgboost_trees import XGBoostTreesAdapter  # noqa: E402  (needs xgboost)
+from ens_plugin.adapters import xgboost_model  # noqa: E402  (needs xgboost)
+from ens_plugin.adapters.xgboost_trees import XGBoostTreesAdapter  # noqa: E402
+from ens_plugin.adapters.xgboost_ubjson import decode  # noqa: E402
 from tests.adapters.xgboost_cases import FOREST, X2, XR, Y2, YR  # noqa: E402
 
 N = len(Y2)
@@ -64,6 +66,24 @@ def test_refused_models(name: str) -> None:
     model, ask = make(), ens_plugin.in_bag if name in ("no sampling", "unknown objective") else ens_plugin.analyze
     with pytest.raises(error, match=message):
         ask(model, XR if name not in ("no sampling", "untrained") else X2, Y2)
+
+
+@pytest.mark.filterwarnings("ignore:.*dart. is deprecated")
+def test_dropout_is_refused() -> None:
+    booster = train({"booster": "dart", "rate_drop": 0.9, "one_drop": 1}, rounds=3)
+    with pytest.raises(UnsupportedModelError, match="dart drops and rescales trees while it trains"):
+        ens_plugin.in_bag(booster, X2, Y2)
+
+
+def test_weights_of_dropout_are_refused_in_boosters_of_kind_gbtree(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_weights(raw: Any) -> Any:
+        document = decode(raw)
+        document["learner"]["gradient_booster"]["model"]["weight_drop"] = [1.0] * 19 + [0.25]
+        return document
+
+    monkeypatch.setattr(xgboost_model, "decode", with_weights)  # as XGBoost 3.4 writes them
+    with pytest.raises(UnsupportedModelError, match=r"count with weights from 0\.25 to 1: dart drops"):
+        ens_plugin.in_bag(train(BINARY), X2, Y2)
 
 
 @pytest.mark.parametrize(
