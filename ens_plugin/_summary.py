@@ -16,6 +16,7 @@ __all__ = [
     "can_answer",
     "criterion_words",
     "error_text",
+    "escaped_markdown",
     "estimator_words",
     "gain_sentence",
     "interval_text",
@@ -309,13 +310,13 @@ def markdown_summary(report: EnsembleReport) -> str:
     ]
     return "\n".join(
         [
-            f"**{_escaped(report.model, 60)}: {verdict(report)}**",
+            f"**{escaped_markdown(report.model, 60)}: {verdict(report)}**",
             "",
-            f"| | {_escaped(report.error_curve.metric, 40)} | {level} interval |",
+            f"| | {escaped_markdown(report.error_curve.metric, 40)} | {level} interval |",
             "|---|---|---|",
             *rows,
             "",
-            *(f"- {_escaped(sentence, 400)}" for sentence in sentences if sentence),
+            *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
     )
 
@@ -394,7 +395,8 @@ def _wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
     return [line.replace("\xa0", " ") for line in lines]
 
 
-def _escaped(text: str, limit: int) -> str:
+def escaped_markdown(text: str, limit: int) -> str:
+    """Put a text of unknown origin on one line of Markdown in which nothing of it acts as markup."""
     # Entities never act as markup, in CommonMark and in the older dialect of MLflow's page alike.
     return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))
 

@@ -6,9 +6,7 @@ Results go to stdout, progress and notices to stderr.  Exit codes: 0 fine, 1 the
 
 from __future__ import annotations
 
-import json
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,14 +14,7 @@ from typing import Literal, TypeVar
 
 import click
 
-from ens_plugin._summary import (
-    WIDTH,
-    level_text,
-    markdown_summary,
-    printable,
-    recommended_interval_text,
-    recommended_text,
-)
+from ens_plugin._summary import markdown_summary
 from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries, write_text
 from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, answer
 from ens_plugin.errors import EnsPluginError
@@ -37,6 +28,9 @@ INTERRUPTED = 130
 
 Format = Literal["text", "json", "markdown"]
 Command = TypeVar("Command", bound=Callable[..., object])
+
+RATIO = click.FloatRange(min=1.0)
+SHARE = click.FloatRange(min=0.0, max=1.0)
 
 format_option = click.option(
     "--format",
@@ -129,7 +123,7 @@ def analyze(
         raise click.UsageError("--experiment and --run-id say where to log; add --log.")
     if experiment and run_id:
         raise click.UsageError("--run-id names a run that already has an experiment; leave out --experiment.")
-    report = answer(request)
+    report = answer(request).report
     click.echo(_formatted(report, style))
     if json_path is not None:
         write_text(json_path, report.to_json())
@@ -144,23 +138,43 @@ def analyze(
         "\b\n"
         "Example:\n"
         "  ens-plugin recommend forest.joblib --data train.csv --target y --confidence 0.995\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target y --format json\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y --measure --format markdown \\\n"
+        "      --picture curve.png --max-size-ratio 2\n"
     )
 )
 @analysis_arguments
 @format_option
-def recommend(request: AnalysisRequest, style: Format) -> None:
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure what the recommended size saves: bytes, prediction and training time (a few members are trained).",
+)
+@_output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON name it.")
+@_output_option("--json", "Also save the answer as JSON.")
+@click.option("--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL is more than this many times too large.")
+@click.option("--min-agreement", type=SHARE, help="Exit with 1 if MODEL agrees less with the infinite ensemble.")
+def recommend(
+    request: AnalysisRequest, style: Format, measure: bool, picture_path: Path | None, json_path: Path | None,
+    max_size_ratio: float | None, min_agreement: float | None,
+) -> None:  # fmt: skip
     """Print how many members MODEL needs, and why.
 
     Takes MODEL and FILE as `ens-plugin analyze` does. Loading a model runs code stored in it: load
     only what you trust.
 
-    Exits with 1 if no size up to --max-size is large enough, with 2 if that cannot be told.
+    Exits with 1 if no size up to --max-size is large enough or a demand is not met, with 2 if that
+    cannot be told.
     """
-    report = answer(request)
-    click.echo(_recommendation(report, style))
-    if report.recommended_size is None:
-        click.get_current_context().exit(NO if report.recommendation.is_known else COULD_NOT_TELL)
+    from ens_plugin.commands.recommendation import Limits, as_json, as_markdown, as_text, recommended
+
+    found = recommended(request, Limits(max_size_ratio, min_agreement), measure, picture_path)
+    if json_path is not None:
+        write_text(json_path, as_json(found) + "\n")
+    click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
+    if not found.report.recommendation.is_known:
+        click.get_current_context().exit(COULD_NOT_TELL)
+    if not found.passed:
+        click.get_current_context().exit(NO)
 
 
 def _formatted(report: EnsembleReport, style: Format) -> str:
@@ -169,22 +183,6 @@ def _formatted(report: EnsembleReport, style: Format) -> str:
     if style == "markdown":
         return markdown_summary(report).rstrip()
     return report.summary().rstrip()
-
-
-def _recommendation(report: EnsembleReport, style: Format) -> str:
-    found = report.recommendation
-    if style == "json":
-        content = report.to_dict()["recommendation"]
-        brief = {name: value for name, value in content.items() if name not in ("sizes", "values")}
-        return json.dumps({"n_members": report.n_members, **brief}, indent=1, allow_nan=False)
-    size = recommended_text(found)
-    emphasis = "**" if style == "markdown" else ""
-    level = level_text(report.error_curve.interval_level)
-    return (
-        f"Recommended size: {emphasis}{size}{emphasis} members "
-        f"({level} interval {recommended_interval_text(found)}); now {report.n_members}.\n"
-        f"{textwrap.fill(printable(found.reason), WIDTH)}"
-    )
 
 
 def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | None, run_id: str | None) -> None:

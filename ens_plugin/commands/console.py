@@ -15,7 +15,7 @@ import click
 
 from ens_plugin.errors import EnsPluginWarning, InputError
 
-__all__ = ["notice", "only_results_on_stdout", "progress_bar", "quiet_libraries", "write_text"]
+__all__ = ["notice", "only_results_on_stdout", "progress_bar", "quiet_libraries", "write_bytes", "write_text"]
 
 Item = TypeVar("Item")
 PROGRESS_DELAY_S = 2
@@ -78,10 +78,21 @@ def write_text(path: Path, text: str) -> None:
     InputError
         If the file cannot be written.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
     try:
         with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as directory:
             complete = Path(directory) / path.name
-            complete.write_text(text, encoding="utf-8")
+            complete.write_bytes(content)
             complete.replace(path)
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}; choose another path.") from error

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import click
 
 from ens_plugin.commands.console import only_results_on_stdout, progress_bar, quiet_libraries
 from ens_plugin.commands.store import use_store
-from ens_plugin.commands.table import read_table, rows_for_model
+from ens_plugin.commands.table import ModelRows, read_table, rows_for_model
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.models import is_uri, load_model
 
-__all__ = ["AnalysisRequest", "analysis_arguments", "answer"]
+__all__ = ["AnalysisRequest", "Answer", "analysis_arguments", "answer"]
 
 Estimator = Literal["auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"]
 ESTIMATORS = ("auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form")
@@ -91,7 +91,15 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def answer(request: AnalysisRequest) -> EnsembleReport:
+class Answer(NamedTuple):
+    """A model, the rows it was asked about, and what was found out."""
+
+    model: Any
+    rows: ModelRows
+    report: EnsembleReport
+
+
+def answer(request: AnalysisRequest) -> Answer:
     """Load, read, analyse.
 
     Raises
@@ -105,7 +113,7 @@ def answer(request: AnalysisRequest) -> EnsembleReport:
     with only_results_on_stdout():
         model = _loaded(request)
         rows = rows_for_model(frame, model, target=request.target, sample_weight=request.sample_weight)
-        return run_analysis(
+        report = run_analysis(
             model,
             rows.X,
             rows.y,
@@ -119,6 +127,7 @@ def answer(request: AnalysisRequest) -> EnsembleReport:
             random_state=request.random_state,
             n_jobs=request.n_jobs,
         )
+    return Answer(model, rows, report)
 
 
 def _loaded(request: AnalysisRequest) -> Any:

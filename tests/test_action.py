@@ -1,0 +1,150 @@
+"""The GitHub Action and the GitLab job do what they say, as far as they can be run without their platforms."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+import pytest
+import yaml
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+
+ROOT = Path(__file__).parents[1]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+LINK = "https://github.com/someone/something/actions/runs/1/artifacts/2?a=1&b=2"
+
+
+class Job(NamedTuple):
+    """How a run of the action ended, with what it told the platform."""
+
+    code: int
+    outputs: dict[str, str]
+    summary: str
+    stderr: str
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("a $(touch pwned) 'path")
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    joblib.dump(RandomForestClassifier(120, random_state=0).fit(X, y), directory / "model.joblib")
+    X.assign(label=y).to_csv(directory / "train.csv", index=False)
+    return directory
+
+
+def run_action(workshop: Path, tmp_path: Path, **given: str) -> Job:
+    """Run the steps as the platform would: inputs into variables, outputs from files."""
+    inputs = {name: str(entry.get("default", "")) for name, entry in ACTION["inputs"].items()}
+    inputs |= {"model": "model.joblib", "data": "train.csv", "target": "label", "python": sys.executable}
+    inputs |= {name.replace("_", "-"): value for name, value in given.items()}
+    known = {f"inputs.{name}": value for name, value in inputs.items()}
+    known["github.action_path"] = str(ROOT)
+    code, errors = 0, ""
+    for step in ACTION["runs"]["steps"]:
+        condition = re.fullmatch(r"(\S+) != ''", step["if"]) if "if" in step else None
+        if condition and not known.get(condition[1]):
+            continue
+        if code:
+            break
+        if "uses" in step:
+            assert Path(_filled(step["with"]["path"], known)).read_bytes().startswith(b"\x89PNG")
+            known[f"steps.{step['id']}.outputs.artifact-url"] = LINK
+            continue
+        written = tmp_path / f"output-{step['name']}"
+        written.touch()
+        variables = {name: _filled(value, known) for name, value in step["env"].items()}
+        platform = {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(written)}
+        platform["GITHUB_STEP_SUMMARY"] = str(tmp_path / "step-summary.md")
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            env={**os.environ, "PYTHONPATH": str(ROOT), **platform, **variables},
+            cwd=workshop,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        code, errors = done.returncode, errors + done.stderr
+        for line in written.read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition("=")
+            known[f"steps.{step.get('id')}.outputs.{name}"] = value
+    summary = tmp_path / "step-summary.md"
+    outputs = {name: _filled(entry["value"], known) for name, entry in ACTION["outputs"].items()}
+    return Job(code, outputs, summary.read_text(encoding="utf-8") if summary.exists() else "", errors)
+
+
+def _filled(template: str, known: dict[str, str]) -> str:
+    return re.sub(r"\$\{\{ (\S+) \}\}", lambda found: known.get(found[1], ""), str(template))
+
+
+def test_no_input_is_pasted_into_a_script() -> None:
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+
+
+def test_a_model_that_meets_the_demands_passes_with_a_summary(workshop: Path, tmp_path: Path) -> None:
+    job = run_action(workshop, tmp_path, max_size_ratio="20", min_agreement="0.5")
+    assert job.code == 0, job.stderr
+    assert job.outputs["passed"] == "true"
+    assert job.outputs["n-members"] == "120"
+    assert 10 < int(job.outputs["recommended-size"]) < 120
+    assert Path(job.outputs["json"]).is_file()
+    assert "| Size, pickled |" in job.summary
+    assert job.summary.rstrip().endswith(f"(<{LINK}>)")
+
+
+def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Path, tmp_path: Path) -> None:
+    job = run_action(workshop, tmp_path, max_size_ratio="1.1", measure="false")
+    assert job.code == 1
+    assert job.outputs["passed"] == "false"
+    assert "FAILED" in job.summary
+    assert "pickled" not in job.summary
+
+
+def test_what_cannot_be_told_fails_with_the_reason(workshop: Path, tmp_path: Path) -> None:
+    job = run_action(workshop, tmp_path, target="no such column")
+    assert job.code == 2
+    assert "no such column" in job.stderr
+    assert job.summary == ""
+    assert job.outputs["passed"] == ""
+
+
+@pytest.mark.parametrize("text", ["$(touch pwned)", "'; touch pwned; '", "--help", "`touch pwned`"])
+def test_inputs_are_data(text: str, workshop: Path, tmp_path: Path) -> None:
+    job = run_action(workshop, tmp_path, model=text)
+    assert job.code == 2
+    assert not list(workshop.glob("pwned")) + list(tmp_path.rglob("pwned"))
+
+
+def test_the_documents_name_every_input_and_output() -> None:
+    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    for name in (*ACTION["inputs"], *ACTION["outputs"]):
+        assert f"`{name}`" in text
+
+
+def test_the_example_workflow_gives_inputs_that_there_are() -> None:
+    workflow = yaml.safe_load((ROOT / "examples" / "ci" / "github.yml").read_text(encoding="utf-8"))
+    given = workflow["jobs"]["recommend"]["steps"][-1]["with"]
+    required = {name for name, entry in ACTION["inputs"].items() if entry.get("required")}
+    assert required <= set(given) <= set(ACTION["inputs"])
+
+
+def test_the_gitlab_job_runs(workshop: Path, tmp_path: Path) -> None:
+    job: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
+    job = job["recommend-size"]
+    for name in ("model.joblib", "train.csv"):
+        (tmp_path / name).symlink_to(workshop / name)
+    variables = {name: str(value) for name, value in job["variables"].items()}
+    command = job["script"][-1].replace("python -m", f"{sys.executable} -m")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode in (0, 1), done.stderr
+    for name in job["artifacts"]["paths"]:
+        assert (tmp_path / name).stat().st_size > 0
