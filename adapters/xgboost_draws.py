@@ -153,7 +153,7 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:
         new_group = member == 0 or new_round or forest.group[member] != forest.group[member - 1]
         if new_round and forest.settings.seed_per_iteration:
             at = 0
-        if new_group and not new_round and member > 0 and not shared:
+        if new_group and member > 0 and forest.round[member] == 0 and not shared:
             at += forest.n_left_out * ((2 * n_rows if pairs else 1) + by_tree + int(pairs and not recent))
         if shared and not new_group:
             position[member] = position[member - 1]

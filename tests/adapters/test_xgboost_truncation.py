@@ -245,6 +245,15 @@ def test_draws_are_expected_where_those_of_the_kept_trees_are(method: str) -> No
     np.testing.assert_array_equal(small, grown[kept])
 
 
+def test_rounds_after_truncation_leave_no_trees_out() -> None:
+    small = ens_plugin.truncate(trained(X3, Y3, **MULTI), SIZE)
+    small.update(matrix(X3, Y3), 1)
+    forest = read_forest(small)
+    position = likely_draws(forest, len(X3))[0].position
+    np.testing.assert_array_equal(np.diff(position[forest.round == 1]), 1)
+    assert np.diff(position[forest.round == 0]).max() == GROWN - SIZE + 1
+
+
 def test_attributes_of_the_user_stay_and_the_best_score_does_not() -> None:
     data = matrix(X3, Y3)
     whole = xgboost.train(
