@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -162,3 +165,22 @@ def test_a_million_rows_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(density, "MAX_ITERATIONS", 500)
     many = fit_density(likelihood, counts, beta_mean=BETA_PRIOR, beta_start=(-0.5, 2.0))
     np.testing.assert_allclose(few.weights, many.weights, rtol=0, atol=1e-12)
+
+
+def test_signs_of_the_columns_are_not_left_to_the_processor() -> None:
+    script = (
+        "import numpy as np; from ens_plugin.core.density import design; "
+        "print(' '.join(f'{value:.6f}' for value in design()[[0, -1]].ravel()))"
+    )
+    kernels = ("Prescott", "Haswell", "Nehalem")
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "OPENBLAS_CORETYPE": kernel},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for kernel in kernels
+    }
+    assert len(printed) == 1
