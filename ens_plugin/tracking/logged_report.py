@@ -68,10 +68,11 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
         If the server refuses.
     """
     scalars = _linked_scalars(client, version, prefix) or _run_scalars(client, version, prefix)
-    _live_run(client, scalars.run_id)
     folder = artifact_path(prefix)
     report = EnsembleReport.from_json(_report_text(client, scalars.run_id, folder, version))
     _compare(report, scalars, prefix)
+    # Last, because it may have been deleted while it was read.
+    _live_run(client, scalars.run_id)
     return LoggedReport(report, scalars.run_id, folder)
 
 

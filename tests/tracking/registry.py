@@ -81,7 +81,7 @@ def register(
         client.log_metric(run_id, key, value)
     if name not in {model.name for model in client.search_registered_models()}:
         client.create_registered_model(name)
-    found = client.create_model_version(name, f"models:/{model.model_id}", run_id)
+    found = client.create_model_version(name, f"models:/{model.model_id}", run_id, model_id=model.model_id)
     client.update_run(run_id, "FINISHED")
     return Version(name, str(found.version), run_id, model.model_id)
 

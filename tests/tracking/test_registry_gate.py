@@ -137,8 +137,9 @@ def test_any_logged_metric_can_be_asked_for(embedded: Client, name: str) -> None
 
 def test_metrics_linked_to_the_model_come_before_those_of_its_run(embedded: Client, name: str) -> None:
     version = register(embedded, name, None, metrics={"auc": 0.5})
-    embedded.log_metric(version.run_id, "auc", 0.9, model_id=version.model_id)
-    embedded.log_metric(version.run_id, "auc", 0.6, step=1)
+    embedded.log_metric(version.run_id, "auc", 0.9, step=2, model_id=version.model_id)
+    embedded.log_metric(version.run_id, "auc", 0.4, step=1, model_id=version.model_id)
+    embedded.log_metric(version.run_id, "auc", 0.6, step=3)
     assert gate(version.uri, {"metrics": {"auc": {"min": 0.9}}}).passed
 
 
