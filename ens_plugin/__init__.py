@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.analysis import analyze, in_bag
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
-    from ens_plugin.tracking import log_report
+    from ens_plugin.tracking import GateDecision, gate, log_report
     from ens_plugin.truncation import truncate
 
     __version__: str
@@ -29,10 +29,12 @@ __all__ = [
     "CustomEnsemble",
     "EnsembleReport",
     "ErrorCurve",
+    "GateDecision",
     "SizeRecommendation",
     "__version__",
     "analyze",
     "errors",
+    "gate",
     "in_bag",
     "log_report",
     "register_adapter",
@@ -44,8 +46,10 @@ _HOME_OF = {
     "CustomEnsemble": "ens_plugin.adapters.custom",
     "EnsembleReport": "ens_plugin.report",
     "ErrorCurve": "ens_plugin.report",
+    "GateDecision": "ens_plugin.tracking",
     "SizeRecommendation": "ens_plugin.report",
     "analyze": "ens_plugin.analysis",
+    "gate": "ens_plugin.tracking",
     "in_bag": "ens_plugin.analysis",
     "log_report": "ens_plugin.tracking",
     "register_adapter": "ens_plugin.adapters.base",

@@ -16,13 +16,14 @@ from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row_weights, within_reach
 from ens_plugin.collection import Evidence, Progress, collect
-from ens_plugin.core.tally import SupportTally, ValueTally, select_rows
+from ens_plugin.core.paired_losses import row_losses
+from ens_plugin.core.tally import AnyTally, SupportTally, ValueTally, select_rows
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.estimation import Estimates, Settings, estimate_classification, estimate_regression
 from ens_plugin.metric_curve import with_metric_curve
 from ens_plugin.report import EnsembleReport
 
-__all__ = ["analyze", "in_bag", "run_analysis"]
+__all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 
@@ -139,6 +140,43 @@ def run_analysis(
     **options: Any,
 ) -> EnsembleReport:
     """Do what :func:`analyze` does, reporting progress: ``progress(blocks, total)`` wraps an iterable."""
+    return _analyzed(
+        model, X, y, data, sample_weight, metric=metric, random_state=random_state, n_jobs=n_jobs, progress=progress,
+        **options,
+    )[0]  # fmt: skip
+
+
+def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, NDArray[np.float64]]:
+    """Do what :func:`analyze` does by default, and tell the loss of each row too.
+
+    Returns
+    -------
+    report : EnsembleReport
+    losses : ndarray, shape (n_rows,)
+        0-1 loss or squared error of the members that never saw the row, put together; NaN without such members.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`analyze`.
+    """
+    report, tally = _analyzed(model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None)
+    return report, row_losses(tally)
+
+
+def _analyzed(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    data: str,
+    sample_weight: ArrayLike | None,
+    *,
+    metric: Metric | None,
+    random_state: int | None,
+    n_jobs: int | None,
+    progress: Progress | None,
+    **options: Any,
+) -> tuple[EnsembleReport, AnyTally]:
     ensemble, rows = unwrap(model, X)
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
@@ -174,7 +212,7 @@ def run_analysis(
         estimates = _estimate(adapter, evidence, usable, settings)
         if metric is not None:
             estimates = with_metric_curve(estimates, metric, adapter, evidence.sample, np.asarray(y), settings)
-    return _report(adapter, evidence, usable, estimates, settings)
+    return _report(adapter, evidence, usable, estimates, settings), evidence.tally
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:

@@ -177,6 +177,60 @@ def recommend(
         click.get_current_context().exit(NO)
 
 
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin gate models:/churn/7 --policy policy.toml\n"
+        "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline models:/churn@champion \\\n"
+        "      --data test.parquet --target churned --holdout --promote champion --audit-log gate.jsonl\n"
+    )
+)
+@click.argument("model")
+@click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
+@click.option("--baseline", metavar="URI", help="Version to compare with: models:/NAME/VERSION or models:/NAME@ALIAS.")
+@click.option("--data", metavar="FILE", help="csv or parquet file to measure both models on.")
+@click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
+@click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
+@click.option("--promote", metavar="ALIAS", help="Move this alias to the version if it passes.")
+@click.option("--prefix", default="ens", show_default=True, help="Prefix that the report was logged with.")
+@click.option("--audit-log", metavar="FILE", type=Path, help="Append the audit lines here instead of to stderr.")
+@click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
+@format_option
+def gate(
+    model: str, policy: Path, baseline: str | None, data: str | None, target: str | None, holdout: bool,
+    promote: str | None, prefix: str, audit_log: Path | None, tracking_uri: str | None, style: Format,
+) -> None:  # fmt: skip
+    """Judge a registered MODEL version by a policy, and promote it if asked.
+
+    MODEL is models:/NAME/VERSION or models:/NAME@ALIAS. Verdict and reasons become tags of the
+    version. Without --data the logged report decides and no model is loaded; with --data both
+    models are. Loading a model runs code stored in it: load only what you trust.
+
+    Exits with 1 if the version does not meet the policy, with 2 if that cannot be told; then
+    nothing is promoted.
+    """
+    from ens_plugin.commands.gate import decide, rows_from_file
+
+    if data is None and (target is not None or holdout):
+        raise click.UsageError("--target and --holdout say what --data holds; add --data.")
+    if data is not None and target is None:
+        raise click.UsageError("--data needs --target, the column with the true labels or values.")
+    decision = decide(
+        model,
+        policy,
+        baseline=baseline,
+        rows=None if data is None or target is None else rows_from_file(data, target, holdout),
+        promote=promote,
+        prefix=prefix,
+        audit_log=audit_log,
+        tracking_uri=tracking_uri,
+    )
+    click.echo({"text": decision.summary, "json": decision.to_json, "markdown": decision.to_markdown}[style]())
+    if not decision.passed:
+        click.get_current_context().exit(NO)
+
+
 def _formatted(report: EnsembleReport, style: Format) -> str:
     if style == "json":
         return report.to_json()

@@ -14,6 +14,7 @@ __all__ = [
     "DataMismatchError",
     "EnsPluginError",
     "EnsPluginWarning",
+    "GateError",
     "InputError",
     "ModelLoadError",
     "NotFittedError",
@@ -70,6 +71,10 @@ class ModelLoadError(EnsPluginError, OSError):
 
 class TrackingError(EnsPluginError, ConnectionError):
     """The MLflow tracking server could not be reached or refused the call."""
+
+
+class GateError(EnsPluginError, LookupError):
+    """A gate could not tell whether a model version meets its policy: evidence is missing or contradicts itself."""
 
 
 class EnsPluginWarning(UserWarning):

@@ -27,7 +27,7 @@ from sklearn.svm import SVC
 
 import ens_plugin
 from ens_plugin import CustomEnsemble, analyze, collection
-from ens_plugin.analysis import run_analysis
+from ens_plugin.analysis import analyze_rows, run_analysis
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,
@@ -851,6 +851,19 @@ class TestBadInput:
             with pytest.raises(EnsPluginError) as caught:
                 analyze(model, rows, target, **options)
             assert re.search(r"\b(pass|train|refit|fit|supported|must be)\b", str(caught.value), re.IGNORECASE)
+
+
+def test_the_losses_of_rows_come_with_the_default_report() -> None:
+    X, y = DIABETES
+    forest = RandomForestRegressor(40, random_state=0, oob_score=True).fit(X[:300], y[:300])
+    for data, rows, output in (
+        ("oob", slice(None, 300), forest.oob_prediction_),
+        ("holdout", slice(300, None), forest.predict(X[300:])),
+    ):
+        report, losses = analyze_rows(forest, X[rows], y[rows], data=data)
+        np.testing.assert_allclose(losses, (output - y[rows]) ** 2, rtol=1e-9)
+        expected = analyze(forest, X[rows], y[rows], data=data)  # type: ignore[arg-type]
+        assert {**report.to_dict(), "created": ""} == {**expected.to_dict(), "created": ""}
 
 
 def test_in_bag_is_the_rows_each_tree_drew() -> None:

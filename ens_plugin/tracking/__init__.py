@@ -1,8 +1,10 @@
-"""MLflow: log a report to a run, load a model from a registry, a run or a file."""
+"""MLflow: log a report to a run, load a model from a registry, a run or a file, judge a registered version."""
 
 from __future__ import annotations
 
+from ens_plugin.tracking.gate_decision import GateDecision
 from ens_plugin.tracking.models import load_model
+from ens_plugin.tracking.registry_gate import gate
 from ens_plugin.tracking.report_log import log_report
 
-__all__ = ["load_model", "log_report"]
+__all__ = ["GateDecision", "gate", "load_model", "log_report"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ens_plugin.errors import TrackingError
+from ens_plugin.errors import EnsPluginError, TrackingError
 
-__all__ = ["EMBEDDED_STORE", "check_server", "tracking_errors"]
+__all__ = ["EMBEDDED_STORE", "check_server", "tracking_errors", "without_credentials"]
 
 EMBEDDED_STORE = "sqlite:///mlflow.db"
 RETRIES_VARIABLE = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
@@ -42,8 +43,8 @@ def check_server(uri: str) -> None:
     status = _probe(uri)
     if status >= 500:
         raise TrackingError(
-            f"The MLflow tracking server at {uri} answers with status {status}: it is running but cannot do its work. "
-            f"Look at its log, or log to another store: {_other_store()}."
+            f"The MLflow tracking server at {without_credentials(uri)} answers with status {status}: it is running but "
+            f"cannot do its work. Look at its log, or log to another store: {_other_store()}."
         )
 
 
@@ -96,20 +97,31 @@ def tracking_errors(uri: str) -> Iterator[None]:
 
     try:
         yield
-    except TrackingError:
+    except EnsPluginError:
         raise
     except requests.exceptions.RequestException as error:
         raise TrackingError(_unreachable(uri, error)) from error
     except (MlflowException, OSError) as error:
         raise TrackingError(
-            f"The MLflow tracking store {uri} refused the call: {_first_line(error)}. "
+            f"The MLflow tracking store {without_credentials(uri)} refused the call: {_first_line(error)}. "
             f"Check the run, the experiment and your permissions there, or log to another store: {_other_store()}."
         ) from error
 
 
+def without_credentials(uri: str) -> str:
+    """Leave user and password out of a URI, for logs and messages.
+
+    Examples
+    --------
+    >>> without_credentials("https://me:secret@mlflow.example:5000")
+    'https://mlflow.example:5000'
+    """
+    return re.sub(r"(?<=://)[^/@]*@", "", uri)
+
+
 def _unreachable(uri: str, error: Exception) -> str:
     return (
-        f"The MLflow tracking server at {uri} cannot be reached ({_first_line(error)}). Start it "
+        f"The MLflow tracking server at {without_credentials(uri)} cannot be reached ({_first_line(error)}). Start it "
         f"(`mlflow server`), correct MLFLOW_TRACKING_URI, or log to another store: {_other_store()}."
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Run
 
-__all__ = ["log_report"]
+__all__ = ["check_prefix", "log_report"]
 
 DESCRIPTION_TAG = "mlflow.note.content"
 
@@ -83,7 +83,7 @@ def log_report(
     """
     import mlflow
 
-    _check_prefix(prefix)
+    check_prefix(prefix)
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         parcel = _pack(report, Path(directory), model_id, prefix)
         uri = mlflow.get_tracking_uri()
@@ -190,7 +190,13 @@ def _created_ms(report: EnsembleReport) -> int | None:
     return round(created.timestamp() * 1000)
 
 
-def _check_prefix(prefix: str) -> None:
+def check_prefix(prefix: str) -> None:
+    """Refuse what cannot start the names of metrics and artifacts.
+
+    Raises
+    ------
+    InputError
+    """
     if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", prefix):
         raise InputError(
             f"prefix={prefix!r} cannot start the names of metrics and artifacts; "

@@ -1,0 +1,80 @@
+"""`ens-plugin gate`: the gate of a model registry, for jobs that watch the clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries
+from ens_plugin.commands.store import use_store
+from ens_plugin.commands.table import read_table, rows_for_model
+from ens_plugin.tracking.audit import Audit, audit_to_file
+from ens_plugin.tracking.connection import check_server
+from ens_plugin.tracking.gate_decision import GateDecision
+from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.registry_gate import audited_errors, gate_request, run_gate
+
+__all__ = ["decide", "rows_from_file"]
+
+# MLflow's own patience is minutes for each call, in which a job says nothing.
+PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+
+
+def rows_from_file(path: str, target: str, holdout: bool) -> Rows:
+    """Read a table, to be split the way each model wants it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    """
+    frame = read_table(path)
+
+    def source(model: Any) -> tuple[Any, ArrayLike]:
+        rows = rows_for_model(frame, model, target=target)
+        return rows.X, rows.y
+
+    return Rows(source, "holdout" if holdout else "oob")
+
+
+def decide(
+    model_uri: str, policy: Path, *, baseline: str | None, rows: Rows | None, promote: str | None, prefix: str,
+    audit_log: Path | None, tracking_uri: str | None,
+) -> GateDecision:  # fmt: skip
+    """Ask the gate; libraries are quiet, and audit lines go to a file, or else to stderr.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`ens_plugin.gate`.
+    """
+    audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
+    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+    with only_results_on_stdout(), quiet_libraries():
+        uri = use_store(tracking_uri)
+        with audited_errors(request, audit):
+            # Before the patience is set, which switches this quick check off.
+            check_server(uri)
+        with _patience():
+            return run_gate(request, audit)
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Give up on a server within a minute or so inside the block, unless the user has set a patience."""
+    ours = {name: value for name, value in PATIENCE.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]

@@ -1,0 +1,112 @@
+"""What a registered model does on rows that the user has: loaded, checked, analysed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.errors import DataMismatchError
+from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking.data_digest import DIGEST_TAG, data_digest
+from ens_plugin.tracking.model_version import RegisteredVersion
+from ens_plugin.tracking.models import load_model
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = ["Measurement", "RowSource", "Rows", "check_digest", "measure"]
+
+RowSource = Callable[[Any], tuple[Any, ArrayLike]]
+
+
+class Rows(NamedTuple):
+    """Rows to judge models by.
+
+    Attributes
+    ----------
+    source : callable
+        Takes a native model and returns X and y in the form that this model wants.
+    data : {"oob", "holdout"}
+        As for :func:`ens_plugin.analyze`.
+    """
+
+    source: RowSource
+    data: Literal["oob", "holdout"]
+
+
+class Measurement(NamedTuple):
+    """A fresh report, the loss of each row (NaN where no member speaks), and the digest of the rows."""
+
+    report: EnsembleReport
+    losses: NDArray[np.float64]
+    digest: str
+
+
+def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Measurement:
+    """Load the model of a version and analyse it on `rows`.  Loading it runs code stored with it.
+
+    Raises
+    ------
+    DataMismatchError
+        If the digest that was recorded when the model was trained says that `rows` are not what they are
+        said to be.
+    EnsPluginError
+        Whatever else keeps the model from being loaded or analysed.
+    """
+    from ens_plugin.analysis import analyze_rows
+
+    model = load_model(version.uri)
+    X, y = rows.source(model)
+    digest = data_digest(X, y)
+    check_digest(digest, _recorded_digest(client, version), rows.data, version.uri)
+    report, losses = analyze_rows(model, X, y, data=rows.data)
+    return Measurement(report, losses, digest)
+
+
+def check_digest(digest: str, recorded: str | None, data: str, model: str) -> None:
+    """Refuse rows that are, or are not, those recorded when the model was trained, against what they are said to be.
+
+    Parameters
+    ----------
+    digest : str
+        Of the rows given.
+    recorded : str or None
+        What autolog recorded; None where it recorded nothing, and nothing is refused.
+    data : {"oob", "holdout"}
+    model : str
+        For the message.
+
+    Raises
+    ------
+    DataMismatchError
+
+    Examples
+    --------
+    >>> check_digest("v1:0a", None, "oob", "models:/churn/7")
+    """
+    if recorded is None or (recorded == digest) == (data == "oob"):
+        return
+    if data == "oob":
+        raise DataMismatchError(
+            f"These are not the rows that {model} was trained on, or not in that order: their digest is {digest}, "
+            f"and {recorded[:100]} was recorded at training. Pass the training rows, or for rows that were not used "
+            "for training data='holdout'."
+        )
+    raise DataMismatchError(
+        f"These are the rows that {model} was trained on (digest {digest}): its members know them, and the error would "
+        'come out far too low. Leave out data="holdout", or pass rows that were not used for training.'
+    )
+
+
+def _recorded_digest(client: MlflowClient, version: RegisteredVersion) -> str | None:
+    if version.model_id is not None:
+        found = client.get_logged_model(version.model_id).tags.get(DIGEST_TAG)
+        if found is not None:
+            return str(found)
+    if version.run_id is None:
+        return None
+    found = client.get_run(version.run_id).data.tags.get(DIGEST_TAG)
+    return None if found is None else str(found)

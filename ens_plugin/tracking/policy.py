@@ -1,0 +1,240 @@
+"""The policy of a gate: thresholds as data, read strictly."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from ens_plugin._summary import printable
+from ens_plugin.errors import InputError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["BASELINE_SCALARS", "REPORT_SCALARS", "Policy", "Requirement", "read_policy"]
+
+Table = Literal["report", "baseline", "metrics"]
+Bound = Literal["max", "min"]
+
+REPORT_SCALARS = (
+    "error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd", "n_members",
+    "recommended_size", "size_capped", "agreement", "member_error", "member_variance", "bias", "size_ratio",
+)  # fmt: skip
+BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
+NO_WORSE = "no_worse"
+REQUIRED = "required"
+TABLES = ("report", "baseline", "metrics")
+BOUNDS: tuple[Bound, ...] = ("max", "min")
+FILE_LIMIT = 1_000_000
+DOTTED = " Names of metrics with dots go into quotes."
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One threshold: a scalar that may be no higher, or no lower, than a number.
+
+    Attributes
+    ----------
+    table : {"report", "baseline", "metrics"}
+        Where the scalar comes from: the ensemble report, the comparison with the baseline, or any
+        other metric that was logged for the model.
+    name : str
+    bound : {"max", "min"}
+    threshold : float
+    """
+
+    table: Table
+    name: str
+    bound: Bound
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a model version must meet.
+
+    Attributes
+    ----------
+    requirements : tuple of Requirement
+        At least one; all must hold.
+    baseline_required : bool
+        Whether an alias without a version, as before the first promotion, keeps the gate from telling.
+    digest : str
+        ``"sha256:"`` and the sum of the policy file's bytes, as ``sha256sum`` prints it.
+    """
+
+    requirements: tuple[Requirement, ...]
+    baseline_required: bool
+    digest: str
+
+    def compares(self) -> bool:
+        """Tell whether the policy has requirements on the difference to a baseline."""
+        return any(requirement.table == "baseline" for requirement in self.requirements)
+
+    def needs_report(self) -> bool:
+        """Tell whether the policy has requirements on what an ensemble report says."""
+        return any(requirement.table != "metrics" for requirement in self.requirements)
+
+
+def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
+    """Read and check a policy.
+
+    Parameters
+    ----------
+    source : str, Path or mapping
+        A TOML file, or its content as nested dictionaries.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is not TOML, has a key that no policy has, a value of a wrong type, or
+        no requirement at all.
+
+    Examples
+    --------
+    >>> read_policy({"report": {"agreement": {"min": 0.99}}}).requirements
+    (Requirement(table='report', name='agreement', bound='min', threshold=0.99),)
+    >>> read_policy({"report": {"agrement": {"min": 0.99}}})
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: The policy has 'report.agrement', which no policy has; did you mean 'agreement'? ...
+    """
+    if isinstance(source, Mapping):
+        content: Mapping[str, Any] = source
+        encoded = _canonical(source)
+    else:
+        encoded = _bytes(Path(source))
+        content = _parsed(encoded, Path(source))
+    return _policy(content, f"sha256:{hashlib.sha256(encoded).hexdigest()}")
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(content, sort_keys=True, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"The policy holds something that is neither a table, a number, true nor false ({error}); "
+            "a policy is data: {'report': {'agreement': {'min': 0.99}}} for example."
+        ) from error
+
+
+def _bytes(path: Path) -> bytes:
+    if not path.is_file():
+        raise InputError(f"There is no policy file {str(path)!r}; write one as docs/gate.md shows.")
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_LIMIT + 1)
+    except OSError as error:
+        raise InputError(
+            f"The policy file {str(path)!r} cannot be read: {error.strerror or error}; check its permissions."
+        ) from error
+    if len(content) > FILE_LIMIT:
+        raise InputError(f"The policy file {str(path)!r} has more than {FILE_LIMIT} bytes; a policy has a few lines.")
+    return content
+
+
+def _parsed(encoded: bytes, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(encoded.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"The policy file {str(path)!r} is not TOML: {error}. docs/gate.md shows a policy.") from error
+
+
+def _policy(content: Mapping[str, Any], digest: str) -> Policy:
+    _check_keys(content, TABLES, "")
+    tables = {name: _table(content.get(name, {}), name) for name in TABLES}
+    baseline = tables["baseline"]
+    required = _switch(baseline.pop(REQUIRED, True), f"baseline.{REQUIRED}")
+    requirements = (
+        *_requirements("report", tables["report"], REPORT_SCALARS),
+        *_baseline_requirements(baseline),
+        *_requirements("metrics", tables["metrics"], None),
+    )
+    if not requirements:
+        raise InputError(
+            "The policy has no requirement, so every model would pass; add one, 'error_upper.max = 0.1' under "
+            "'[report]' for example."
+        )
+    return Policy(requirements, required, digest)
+
+
+def _baseline_requirements(table: dict[str, Any]) -> Iterator[Requirement]:
+    if NO_WORSE in table:
+        if not _switch(table.pop(NO_WORSE), f"baseline.{NO_WORSE}"):
+            raise InputError("The policy has 'baseline.no_worse = false', which asks for nothing; remove the line.")
+        yield Requirement("baseline", "error_increase_lower", "max", 0.0)
+    yield from _requirements("baseline", table, (*BASELINE_SCALARS, NO_WORSE, REQUIRED))
+
+
+def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ...] | None) -> Iterator[Requirement]:
+    if known is not None:
+        _check_keys(content, known, f"{table}.")
+    for name, bounds in content.items():
+        place = f"{table}.{name}"
+        found = _bounds(bounds, place)
+        if place == "report.size_ratio" and "min" in found:
+            raise InputError(
+                "The policy has 'report.size_ratio.min', and where the recommended size lies above all sizes looked "
+                "at, only an upper bound of the ratio is known; ask for 'report.agreement.min' instead."
+            )
+        yield from (Requirement(table, name, bound, found[bound]) for bound in BOUNDS if bound in found)
+
+
+def _bounds(value: Any, place: str) -> dict[str, float]:
+    content = _table(value, place)
+    _check_keys(content, BOUNDS, f"{place}.")
+    if not content:
+        raise InputError(f"The policy has {_quoted(place)} without a bound; add 'max' or 'min'.")
+    bounds = {bound: _number(number, f"{place}.{bound}") for bound, number in content.items()}
+    if bounds.get("min", -math.inf) > bounds.get("max", math.inf):
+        raise InputError(f"The policy has {_quoted(place)} with min above max, which nothing can meet; swap them.")
+    return bounds
+
+
+def _check_keys(content: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+    for key in content:
+        if key not in known:
+            close = get_close_matches(str(key)[:80], known, n=1, cutoff=0.0)[0]
+            raise InputError(
+                f"The policy has {_quoted(f'{place}{key}')}, which no policy has; did you mean {close!r}? "
+                f"Known here: {', '.join(known)}.{DOTTED if place.startswith('metrics.') else ''}"
+            )
+
+
+def _table(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(
+            f"The policy has {_quoted(place)} = {_quoted(value)}, which is not a table; "
+            "write 'agreement.min = 0.99' under '[report]', for example."
+        )
+    return dict(value)
+
+
+def _number(value: Any, place: str) -> float:
+    # No int is converted here: one beyond the floats would raise.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}; write a finite number, 0.05 for 5 %.")
+    return float(value)
+
+
+def _switch(value: Any, place: str) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}; write true or false.")
+    return value
+
+
+def _quoted(value: object) -> str:
+    return printable(repr(value), 80)

@@ -1,0 +1,192 @@
+"""The gate on rows: real forests in a registry, loaded, measured and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import mlflow
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import ttest_rel
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+
+from ens_plugin import analyze, gate
+from ens_plugin.core.paired_losses import share_difference
+from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
+from ens_plugin.tracking import log_report
+from ens_plugin.tracking.baseline_comparison import compare_pairs
+from ens_plugin.tracking.data_digest import DIGEST_TAG, data_digest
+from ens_plugin.tracking.measurement import Measurement
+from tests.reports import classification_report
+from tests.tracking.registry import Version, report_with_error, stub_artifacts, tags_of
+from tests.tracking.stores import MLFLOW_WARNINGS
+
+pytestmark = MLFLOW_WARNINGS
+
+Client = mlflow.MlflowClient
+
+X, Y = load_breast_cancer(return_X_y=True)
+TRAIN, TEST = slice(0, 350), slice(350, None)
+GROUND, TRUTH = load_diabetes(return_X_y=True)
+MODELS: Mapping[str, Any] = {
+    "good": RandomForestClassifier(40, random_state=0, oob_score=True).fit(X[TRAIN], Y[TRAIN]),
+    "poor": RandomForestClassifier(15, max_depth=1, random_state=1, oob_score=True).fit(X[TRAIN], Y[TRAIN]),
+    "narrow": RandomForestClassifier(30, random_state=2).fit(X[TRAIN, :5], Y[TRAIN]),
+    "unbagged": ExtraTreesClassifier(30, random_state=3).fit(X[TRAIN], Y[TRAIN]),
+    "regression": RandomForestRegressor(30, random_state=0).fit(GROUND[:200], TRUTH[:200]),
+    "regression-2": RandomForestRegressor(20, max_depth=3, random_state=0).fit(GROUND[:200], TRUTH[:200]),
+}
+INCREASE = {
+    "baseline": {name: {"max": 1e9} for name in ("error_increase", "error_increase_lower", "error_increase_upper")}
+}
+
+
+@pytest.fixture(autouse=True)
+def swift(monkeypatch: pytest.MonkeyPatch) -> None:
+    stub_artifacts(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def registered() -> dict[str, Version]:
+    return {}
+
+
+@pytest.fixture
+def versions(embedded: Client, registered: dict[str, Version]) -> Any:
+    """The models above by name, each logged and registered when first asked for."""
+
+    class OnDemand(dict[str, Version]):
+        def __missing__(self, name: str) -> Version:
+            with mlflow.start_run() as run:
+                info = mlflow.sklearn.log_model(
+                    MODELS[name], name="forest", serialization_format="cloudpickle", pip_requirements=["scikit-learn"],
+                    registered_model_name=f"measured-{name}",
+                )  # fmt: skip
+            found = Version(f"measured-{name}", str(info.registered_model_version), run.info.run_id, info.model_id)
+            registered[name] = found
+            return found
+
+    return OnDemand(registered)
+
+
+def increase(decision: Any) -> NDArray[np.float64]:
+    return np.array([check.value for check in decision.checks])
+
+
+def zero_one(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDArray[np.float64]:
+    """0-1 loss by scikit-learn's own probabilities; a tie, as of 40 votes, counts half."""
+    margin = np.round(np.diff(probabilities, axis=1)[:, 0], 12) * (2 * target - 1)
+    return np.asarray((1 - np.sign(margin)) / 2)
+
+
+def test_held_out_rows_are_compared_in_pairs(versions: Any) -> None:
+    decision = gate(versions["poor"].uri, INCREASE, baseline=versions["good"].uri, X=X[TEST], y=Y[TEST], data="holdout")
+    wrong = {name: zero_one(MODELS[name].predict_proba(X[TEST]), Y[TEST]) for name in ("poor", "good")}
+    np.testing.assert_allclose(increase(decision), share_difference(wrong["poor"], wrong["good"], 0.95), rtol=1e-12)
+    assert increase(decision)[0] > 0
+    assert decision.comparison == "version 1 of measured-good, by paired differences on 219 held-out rows"
+    assert decision.data_digest == data_digest(X[TEST], Y[TEST])
+    assert decision.report is None
+
+
+def test_squared_errors_are_compared_by_students_interval(versions: Any) -> None:
+    rows = GROUND[200:], TRUTH[200:]
+    decision = gate(
+        versions["regression"].uri,
+        INCREASE,
+        baseline=versions["regression-2"].uri,
+        X=rows[0],
+        y=rows[1],
+        data="holdout",
+    )
+    errors = [(MODELS[name].predict(rows[0]) - rows[1]) ** 2 for name in ("regression", "regression-2")]
+    theirs = ttest_rel(*errors).confidence_interval(0.95)
+    expected = [np.mean(errors[0] - errors[1]), theirs.low, theirs.high]
+    np.testing.assert_allclose(increase(decision), expected, rtol=1e-9)
+
+
+def test_training_rows_are_compared_in_pairs_at_the_models_own_sizes(versions: Any) -> None:
+    decision = gate(versions["poor"].uri, INCREASE, baseline=versions["good"].uri, X=X[TRAIN], y=Y[TRAIN])
+    errors, wrong = {}, {}
+    for name in ("poor", "good"):
+        errors[name] = analyze(MODELS[name], X[TRAIN], Y[TRAIN]).error
+        wrong[name] = zero_one(MODELS[name].oob_decision_function_, Y[TRAIN])
+    estimate, lower, upper = increase(decision)
+    raw = share_difference(wrong["poor"], wrong["good"], 0.95)
+    shift = errors["poor"] - errors["good"] - raw.estimate
+    assert estimate == pytest.approx(errors["poor"] - errors["good"], abs=1e-12)
+    assert (lower, upper) == pytest.approx((raw.lower + shift, raw.upper + shift), abs=1e-12)
+    assert decision.comparison == "version 1 of measured-good, by paired differences on 350 out-of-bag rows"
+
+
+def test_what_is_measured_counts_and_not_what_was_logged(embedded: Client, versions: Any) -> None:
+    version = versions["good"]
+    log_report(report_with_error(0.0), run_id=version.run_id, model_id=version.model_id)
+    (check,) = gate(version.uri, {"report": {"error": {"max": 1}}}, X=X[TRAIN], y=Y[TRAIN]).checks
+    assert check.value == analyze(MODELS["good"], X[TRAIN], Y[TRAIN]).error
+
+
+def test_a_baseline_that_cannot_be_scored_is_compared_by_intervals(versions: Any) -> None:
+    narrow = versions["narrow"]
+    report = analyze(MODELS["narrow"], X[TRAIN, :5], Y[TRAIN])
+    log_report(report, run_id=narrow.run_id, model_id=narrow.model_id)
+    decision = gate(versions["good"].uri, INCREASE, baseline=narrow.uri, X=X[TEST], y=Y[TEST], data="holdout")
+    ours = analyze(MODELS["good"], X[TEST], Y[TEST], data="holdout")
+    expected = [ours.error - report.error, ours.error_interval[0] - report.error_interval[1],
+                ours.error_interval[1] - report.error_interval[0]]  # fmt: skip
+    np.testing.assert_allclose(increase(decision), expected, rtol=1e-12)
+    assert decision.comparison is not None
+    assert "by both 95 % data intervals, because it cannot be scored on the rows given: " in decision.comparison
+
+
+def test_a_candidate_that_cannot_be_scored_is_not_judged(embedded: Client, versions: Any) -> None:
+    from ens_plugin.errors import BagError
+
+    with pytest.raises(BagError):
+        gate(versions["unbagged"].uri, {"report": {"error": {"max": 1}}}, X=X[TRAIN], y=Y[TRAIN])
+    assert tags_of(embedded, versions["unbagged"]) == {}
+
+
+@pytest.mark.parametrize("tagged", ["model", "run"])
+def test_rows_must_be_what_the_digest_recorded_at_training_says(tagged: str, embedded: Client, versions: Any) -> None:
+    name = {"model": "narrow", "run": "regression"}[tagged]
+    version, policy = versions[name], {"report": {"error": {"max": 1e9}}}
+    rows, target = {"narrow": (X[TRAIN, :5], Y[TRAIN]), "regression": (GROUND[:200], TRUTH[:200])}[name]
+
+    def record(digest: str) -> None:
+        if tagged == "model":
+            embedded.set_logged_model_tags(version.model_id, {DIGEST_TAG: digest})
+        else:
+            embedded.set_tag(version.run_id, DIGEST_TAG, digest)
+
+    before = tags_of(embedded, version)
+    record(data_digest(rows[::-1], target[::-1]))
+    with pytest.raises(DataMismatchError, match=r"These are not the rows .* recorded at training"):
+        gate(version.uri, policy, X=rows, y=target, promote="champion")
+    record(data_digest(rows, target))
+    with pytest.raises(DataMismatchError, match="These are the rows"):
+        gate(version.uri, policy, X=rows, y=target, data="holdout", promote="champion")
+    assert tags_of(embedded, version) == before
+    assert embedded.get_registered_model(version.name).aliases == {}
+    assert gate(version.uri, policy, X=rows, y=target).passed
+
+
+def test_nothing_is_deserialised_where_mlflows_switch_forbids_it(
+    embedded: Client, versions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = versions["unbagged"]
+    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
+    with pytest.raises(ModelLoadError, match="MLFLOW_ALLOW_PICKLE_DESERIALIZATION"):
+        gate(version.uri, {"report": {"error": {"max": 1}}}, X=X[TEST], y=Y[TEST], data="holdout", promote="champion")
+    assert tags_of(embedded, version) == {}
+    assert embedded.get_registered_model(version.name).aliases == {}
+
+
+def test_one_row_is_no_comparison() -> None:
+    one = Measurement(classification_report(), np.array([0.0, np.nan, 1.0]), "")
+    other = Measurement(classification_report(), np.array([0.0, 1.0, np.nan]), "")
+    with pytest.raises(GateError, match="Only 1 rows can be scored by both"):
+        compare_pairs(one, other)
