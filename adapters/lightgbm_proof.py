@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from ens_plugin.adapters.labels import shortened
+from ens_plugin.adapters.leaf_counts import count_leaves
 from ens_plugin.adapters.lightgbm_bags import Sampling, draw_rounds
 from ens_plugin.adapters.lightgbm_text import ModelText
 from ens_plugin.core.bags import Bags
@@ -135,15 +136,14 @@ def _count(
     grown: _Grown, rounds: Bags, blocks: Iterable[tuple[slice, NDArray[Any]]]
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Rows of the bag, and all rows, in each leaf of each tree."""
-    both = [np.zeros(2 * counts.size, dtype=np.int64) for counts in grown.counts]
+    found, reached = ([np.zeros(counts.size, dtype=np.int64) for counts in grown.counts] for _ in range(2))
     for rows, leaves in blocks:
         in_bag = rounds.in_bag(rows)
-        for total, tree, index in zip(both, grown.trees, grown.rounds, strict=True):
-            code = leaves[tree].astype(np.intp)
-            code *= 2
-            code += in_bag[index]
-            total += np.bincount(code, minlength=total.size)
-    return [total[1::2] for total in both], [total[::2] + total[1::2] for total in both]
+        for position, (tree, index) in enumerate(zip(grown.trees, grown.rounds, strict=True)):
+            in_bag_counts, counts = count_leaves(leaves[tree], in_bag[index], found[position].size)
+            found[position] += in_bag_counts
+            reached[position] += counts
+    return found, reached
 
 
 def _check_chance(grown: _Grown, reached: list[IntArray], n_tried: int) -> None:

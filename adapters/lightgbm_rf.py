@@ -29,8 +29,11 @@ __all__ = ["LightGBMForestAdapter"]
 
 # Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
 KEPT_BYTES = 64_000_000
-# Leaves that LightGBM gives at once, as int32: few enough to stay in the cache.
-WALKED_BYTES = 2_000_000
+# Leaves that LightGBM gives at once, and of how many trees: few enough for both to stay in the cache.  Each time
+# it is asked it reads the rows anew, which in wide or unconverted tables costs more than it saves.
+WALKED_CELLS = 500_000
+WALKED_TREES = 16
+MOST_FEATURES = 64
 COUNTED_BYTES = 8_000_000
 COMPARED_ROWS = 16
 AGREEMENT = 1e-5
@@ -105,10 +108,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
             return super().outputs(features, wanted)
         leaves = self._leaves(features.table) if features.leaves is None else features.leaves
         n_trees = self._text.trees_per_iteration
-        outputs = np.empty((self.n_members, features.shape[0], n_trees))
-        for index, (value, reached) in enumerate(zip(self._values, leaves, strict=True)):
-            outputs[index // n_trees, :, index % n_trees] = value.take(reached)
-        return outputs[:, :, 0] if n_trees == 1 else outputs
+        by_tree = np.empty(leaves.shape)
+        for said, value, reached in zip(by_tree, self._values, leaves, strict=True):
+            said[:] = value.take(reached)
+        return by_tree if n_trees == 1 else by_tree.reshape(self.n_members, n_trees, -1).transpose(0, 2, 1)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each iteration's trees were grown on, proved by the leaf counts of all trees."""
@@ -169,14 +172,25 @@ class LightGBMForestAdapter(EnsembleAdapter):
         except (LightGBMError, ValueError, TypeError) as error:
             raise InputError(f"X cannot be used: LightGBM refuses it ({error}).") from error
 
-    def _leaves(self, table: Any, **options: Any) -> NDArray[Any]:
-        """Leaf of every tree that each row reaches, shape (n_trees, n_rows)."""
-        rows_at_once = max(WALKED_BYTES // (4 * len(self._text.trees)), 1)
-        parts = []
-        for part in PreparedRows(table).blocks(rows_at_once):
-            leaves = self._predict(part.table, pred_leaf=True, **options).reshape(part.shape[0], -1)
-            parts.append(leaves.astype(self._leaf_dtype).T)
-        return np.concatenate(parts, axis=1)
+    def _leaves(self, table: Any, members: range | None = None) -> NDArray[Any]:
+        """Leaf of every tree, or of those of some members, that each row reaches, shape (n_trees, n_rows)."""
+        members = range(self.n_members) if members is None else members
+        n_trees = self._text.trees_per_iteration
+        is_narrow = isinstance(table, np.ndarray) and table.shape[1] <= MOST_FEATURES
+        at_once = max(WALKED_TREES // n_trees, 1) if is_narrow else len(members)
+        leaves = np.empty((len(members) * n_trees, table.shape[0]), dtype=self._leaf_dtype)
+        start = 0
+        for part in PreparedRows(table).blocks(max(WALKED_CELLS // (at_once * n_trees), 1)):
+            rows = slice(start, start + part.shape[0])
+            for first in range(0, len(members), at_once):
+                chosen = members[first : first + at_once]
+                walked = self._predict(
+                    part.table, pred_leaf=True, start_iteration=chosen.start, num_iteration=len(chosen)
+                )
+                own = slice(first * n_trees, (first + len(chosen)) * n_trees)
+                leaves[own, rows] = walked.reshape(part.shape[0], -1).astype(self._leaf_dtype).T
+            start = rows.stop
+        return leaves
 
     def _keep_leaves(self, features: PreparedRows) -> None:
         n_bytes = len(self._text.trees) * features.shape[0] * self._leaf_dtype.itemsize
@@ -200,7 +214,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             if features.leaves is not None:
                 leaves = features.leaves[first : first + n_trees]
             else:
-                leaves = self._leaves(features.table, start_iteration=member, num_iteration=1)
+                leaves = self._leaves(features.table, range(member, member + 1))
             for label in range(n_trees):
                 wanted = target == label if n_trees > 1 else target
                 # LightGBM keeps the target as float32.

@@ -18,9 +18,11 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ens_plugin.adapters.leaf_counts import count_leaves
 from ens_plugin.adapters.threads import in_threads
 from ens_plugin.adapters.xgboost_hessians import Hessians
-from ens_plugin.adapters.xgboost_model import Forest, leaf_reader
+from ens_plugin.adapters.xgboost_leaves import LeafReader, read_leaves
+from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.core.bags import Bags
 
@@ -29,7 +31,7 @@ __all__ = ["Proof", "TreeEvidence", "prove", "tree_evidence"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-BLOCK_CELLS = 2_000_000
+BLOCK_CELLS = 8_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,22 +55,22 @@ class TreeEvidence:
 
     Attributes
     ----------
-    leaf : ndarray of int, shape (n_rows,)
-        Node each row ends in.
-    covers : ndarray of float64, shape (n_nodes,)
-        What the leaves keep; 0 for inner nodes.
+    leaf : ndarray of unsigned int, shape (n_rows,)
+        Leaf each row ends in.
+    covers : ndarray of float64, shape (n_leaves,)
+        What the leaves keep.
     hessian : ndarray, shape (n_rows,)
     tolerance : float
     """
 
-    leaf: NDArray[np.int32]
+    leaf: NDArray[Any]
     covers: FloatArray
     hessian: FloatArray
     tolerance: float
 
     @cached_property
     def sizes(self) -> IntArray:
-        """Rows in each node, shape (n_nodes,)."""
+        """Rows in each leaf, shape (n_leaves,)."""
         return np.bincount(self.leaf, minlength=self.covers.size)
 
     def accepts(self, in_bag: NDArray[np.bool_]) -> bool:
@@ -79,31 +81,31 @@ class TreeEvidence:
 
 def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample: float) -> Proof:
     """Compare every leaf of every tree, in blocks of rows, in as many threads as joblib's context grants."""
-    nodes = _Nodes.of(forest)
+    every = _Leaves.of(forest)
     n_rows = rows.shape[0]
     n_spans = max(min(effective_n_jobs(None), n_rows // 1024), 1)
     edges = np.linspace(0, n_rows, n_spans + 1).astype(int) // 8 * 8
     edges[-1] = n_rows
-    reader = leaf_reader(forest)
+    counter = _Counter(forest, every, rows, hessians, bags, None if rows.leaves is not None else LeafReader(forest))
 
     def count(span: int) -> tuple[FloatArray, IntArray]:
-        return _count(forest, nodes, reader, rows, hessians, bags, slice(int(edges[span]), int(edges[span + 1])))
+        return counter.count(slice(int(edges[span]), int(edges[span + 1])))
 
-    sums, sizes = np.zeros(nodes.covers.size), np.zeros(nodes.covers.size, dtype=np.int64)
+    sums, sizes = np.zeros(every.covers.size), np.zeros(every.covers.size, dtype=np.int64)
     for part_sums, part_sizes in in_threads(count, range(n_spans)):
         sums += part_sums
         sizes += part_sizes
-    agree = _agree(sums, nodes.covers, hessians.tolerance()[nodes.tree]) | ~nodes.is_leaf
+    agree = _agree(sums, every.covers, hessians.tolerance()[every.tree])
     log_chance = _log_chances(sizes, subsample)
     return Proof(
-        passed=np.logical_and.reduceat(agree, nodes.edges[:-1]),
-        log_chance=np.add.reduceat(log_chance, nodes.edges[:-1]),
+        passed=np.logical_and.reduceat(agree, every.edges[:-1]),
+        log_chance=np.add.reduceat(log_chance, every.edges[:-1]),
     )
 
 
 def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[int]) -> list[TreeEvidence]:
     """Read some of the trees for all rows, with the derivatives of their rounds."""
-    leaves = _leaves(forest, rows, chosen)
+    leaves = read_leaves(forest, rows, chosen)
     tolerance = hessians.tolerance()
     n_rows = rows.shape[0]
     margin = np.array(hessians.first(slice(0, n_rows)))
@@ -113,109 +115,93 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
             earlier = np.flatnonzero((forest.round >= known_round) & (forest.round < forest.round[member])).tolist()
             for start in range(0, len(earlier), 16):
                 part = earlier[start : start + 16]
-                for before, reached in zip(part, _leaves(forest, rows, part), strict=True):
-                    margin[:, forest.group[before]] += forest.trees[before].values[reached]
+                for before, reached in zip(part, read_leaves(forest, rows, part), strict=True):
+                    margin[:, forest.group[before]] += forest.trees[before].leaf_values[reached]
             known_round = int(forest.round[member])
         tree = forest.trees[member]
         hessian = hessians.at(slice(0, n_rows), margin)[:, forest.group[member]]
-        covers = np.where(tree.is_leaf, tree.covers, 0.0).astype(np.float64)
-        found.append(TreeEvidence(leaf, covers, np.asarray(hessian, dtype=np.float64), float(tolerance[member])))
+        own = np.asarray(hessian, dtype=np.float64)
+        found.append(TreeEvidence(leaf, tree.leaf_covers, own, float(tolerance[member])))
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Nodes:
-    """All nodes of all trees in one row: tree t's are edges[t], ..., edges[t + 1] - 1."""
+class _Leaves:
+    """All leaves of all trees in one row: tree t's are edges[t], ..., edges[t + 1] - 1."""
 
     edges: IntArray
     tree: IntArray
-    is_leaf: NDArray[np.bool_]
     covers: FloatArray
-    values: FloatArray
 
     @classmethod
-    def of(cls, forest: Forest) -> _Nodes:
-        counts = [tree.is_leaf.size for tree in forest.trees]
-        is_leaf = np.concatenate([tree.is_leaf for tree in forest.trees])
-        covers = np.where(is_leaf, np.concatenate([tree.covers for tree in forest.trees]), 0.0).astype(np.float64)
+    def of(cls, forest: Forest) -> _Leaves:
+        counts = [tree.n_leaves for tree in forest.trees]
         return cls(
             edges=np.concatenate([[0], np.cumsum(counts)]),
             tree=np.repeat(np.arange(len(counts)), counts),
-            is_leaf=is_leaf,
-            covers=covers,
-            values=np.concatenate([tree.values for tree in forest.trees]).astype(np.float64),
+            covers=np.concatenate([tree.leaf_covers for tree in forest.trees]),
         )
 
 
-def _count(
-    forest: Forest, nodes: _Nodes, reader: Any, rows: Rows, hessians: Hessians, bags: Bags, span: slice
-) -> tuple[FloatArray, IntArray]:
-    """Sum of derivatives of in-bag rows, and rows that the tolerance cannot hide, in every node."""
-    sums, sizes = np.zeros(nodes.covers.size), np.zeros(nodes.covers.size, dtype=np.int64)
-    step = max(BLOCK_CELLS // len(forest.trees) // 8, 32) * 8
-    for start in range(span.start, span.stop, step):
-        block = slice(start, min(start + step, span.stop))
-        said = reader.predict(rows[block].matrix())
-        reached = said.reshape(block.stop - start, -1).T.astype(np.int64)
-        reached += nodes.edges[:-1, None]
-        _count_block(forest, nodes, reached, bags.in_bag(block), hessians, block, (sums, sizes))
-    return sums, sizes
+@dataclass(frozen=True, eq=False)
+class _Counter:
+    """Adds up, by leaf, the derivatives of in-bag rows, and counts the rows that the tolerance cannot hide."""
 
+    forest: Forest
+    every: _Leaves
+    rows: Rows
+    hessians: Hessians
+    bags: Bags
+    reader: LeafReader | None
 
-def _count_block(
-    forest: Forest,
-    nodes: _Nodes,
-    reached: IntArray,
-    in_bag: NDArray[np.bool_],
-    hessians: Hessians,
-    block: slice,
-    totals: tuple[FloatArray, IntArray],
-) -> None:
-    margin = np.array(hessians.first(block))
-    hidden = 2.0 * hessians.tolerance()
-    for number in range(forest.n_rounds):
-        trees = np.flatnonzero(forest.round == number)
-        span = slice(int(trees[0]), int(trees[-1]) + 1)
-        own = slice(int(nodes.edges[span.start]), int(nodes.edges[span.stop]))
-        hessian = np.asarray(hessians.at(block, margin), dtype=np.float64)
-        least = hidden[nodes.tree[own]] * nodes.covers[own]
-        local = reached[span] - own.start
-        if bool((hessian == hessian[0]).all()):
-            by_node = hessian[0][forest.group[nodes.tree[own]]]
-            sums, sizes = _count_alike(local, in_bag[span], by_node, least)
-        else:
-            sums, sizes = _count_each(local, in_bag[span], hessian.T[forest.group[span]], least)
-        totals[0][own] += sums
-        totals[1][own] += sizes
-        if hessians.depend_on_margin and number + 1 < forest.n_rounds:
-            for tree in trees:
-                margin[:, forest.group[tree]] += nodes.values[reached[tree]]
+    def count(self, span: slice) -> tuple[FloatArray, IntArray]:
+        """Sums and visible rows of all leaves, over a stretch of rows."""
+        n_leaves = self.every.covers.size
+        sums, sizes = np.zeros(n_leaves), np.zeros(n_leaves, dtype=np.int64)
+        step = max(BLOCK_CELLS // len(self.forest.trees) // 8, 32) * 8
+        for start in range(span.start, span.stop, step):
+            self._count_block(slice(start, min(start + step, span.stop)), sums, sizes)
+        return sums, sizes
+
+    def _count_block(self, block: slice, sums: FloatArray, sizes: IntArray) -> None:
+        forest, hessians, edges = self.forest, self.hessians, self.every.edges
+        rows, in_bag = self.rows[block], self.bags.in_bag(block)
+        leaves = rows.leaves if self.reader is None else self.reader.read(rows)
+        assert leaves is not None
+        hidden = 2.0 * hessians.tolerance()[self.every.tree] * self.every.covers
+        margin = np.array(hessians.first(block))
+        for number in range(forest.n_rounds):
+            hessian = np.asarray(hessians.at(block, margin), dtype=np.float64)
+            alike = bool((hessian == hessian[0]).all())
+            for tree in np.flatnonzero(forest.round == number):
+                own = slice(int(edges[tree]), int(edges[tree + 1]))
+                of_tree = hessian[:, forest.group[tree]]
+                counted = (
+                    _count_alike(leaves[tree], in_bag[tree], float(of_tree[0]), hidden[own])
+                    if alike
+                    else _count_each(leaves[tree], in_bag[tree], of_tree, hidden[own])
+                )
+                sums[own] += counted[0]
+                sizes[own] += counted[1]
+            if hessians.depend_on_margin and number + 1 < forest.n_rounds:
+                for tree in np.flatnonzero(forest.round == number):
+                    margin[:, forest.group[tree]] += forest.trees[tree].leaf_values[leaves[tree]]
 
 
 def _count_alike(
-    reached: IntArray, in_bag: NDArray[np.bool_], hessian: FloatArray, least: FloatArray
-) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Sums and visible rows by node where all rows have the same derivative, that of the node's group: mere counts."""
-    sums = np.asarray(np.bincount(reached[in_bag], minlength=hessian.size) * hessian, dtype=np.float64)
-    return sums, np.where(hessian > least, np.bincount(reached.ravel(), minlength=hessian.size), 0)
+    leaves: NDArray[Any], in_bag: NDArray[np.bool_], hessian: float, hidden: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """Sums and visible rows by leaf where all rows have the same derivative: mere counts."""
+    in_bag_counts, counts = count_leaves(leaves, in_bag, hidden.size)
+    return in_bag_counts.astype(np.float64) * hessian, np.where(hessian > hidden, counts, 0)
 
 
 def _count_each(
-    reached: IntArray, in_bag: NDArray[np.bool_], hessian: FloatArray, least: FloatArray
-) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Sums by node, and rows whose derivative the tolerance of the node's sum cannot hide."""
-    sums = np.asarray(np.bincount(reached[in_bag], weights=hessian[in_bag], minlength=least.size), dtype=np.float64)
-    return sums, np.bincount(reached[hessian > least[reached]], minlength=least.size)
-
-
-def _leaves(forest: Forest, rows: Rows, chosen: list[int]) -> list[NDArray[np.int32]]:
-    reader = leaf_reader(forest, chosen)
-    step = max(BLOCK_CELLS // len(chosen), 256)
-    found = np.empty((len(chosen), rows.shape[0]), dtype=np.int32)
-    for start in range(0, rows.shape[0], step):
-        block = rows[slice(start, start + step)]
-        found[:, start : start + step] = reader.predict(block.matrix()).reshape(-1, len(chosen)).T
-    return list(found)
+    leaves: NDArray[Any], in_bag: NDArray[np.bool_], hessian: FloatArray, hidden: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """Sums by leaf, and rows whose derivative the tolerance of the leaf's sum cannot hide."""
+    sums = np.bincount(leaves[in_bag], weights=hessian[in_bag], minlength=hidden.size)
+    return sums.astype(np.float64), np.bincount(leaves[hessian > hidden[leaves]], minlength=hidden.size)
 
 
 def _agree(sums: NDArray[Any], covers: FloatArray, tolerance: FloatArray | float) -> NDArray[np.bool_]:

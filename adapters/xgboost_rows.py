@@ -32,6 +32,8 @@ class Rows:
     shape : tuple of int
     weight, base_margin, label : ndarray or None
         From a DMatrix; None where it has none.
+    leaves : ndarray of unsigned int, shape (n_trees, n_rows), or None
+        Leaves that the rows reach, where they are kept.
     """
 
     def __init__(self, X: Any, booster: Any, missing: float = np.nan) -> None:
@@ -40,6 +42,7 @@ class Rows:
         self.weight: FloatArray | None = None
         self.base_margin: FloatArray | None = None
         self.label: FloatArray | None = None
+        self.leaves: NDArray[Any] | None = None
         if isinstance(X, xgboost.DMatrix):
             self._take_along(X)
             _check_names(X.feature_names, self.names)
@@ -55,6 +58,7 @@ class Rows:
         part.weight, part.base_margin, part.label = (
             None if values is None else values[rows] for values in (self.weight, self.base_margin, self.label)
         )
+        part.leaves = None if self.leaves is None else self.leaves[:, rows]
         return part
 
     def matrix(self) -> Any:

@@ -37,13 +37,13 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
     for member, evidence in zip(chosen, tree_evidence(forest, rows, hessians, chosen), strict=True):
         seen = bags.member(member)
         own = gradient[seen, forest.group[member]]
-        n_nodes = evidence.covers.size
-        total = np.bincount(evidence.leaf[seen], weights=own, minlength=n_nodes)
-        size = np.bincount(evidence.leaf[seen], weights=np.abs(own), minlength=n_nodes)
+        n_leaves = evidence.covers.size
+        total = np.bincount(evidence.leaf[seen], weights=own, minlength=n_leaves)
+        size = np.bincount(evidence.leaf[seen], weights=np.abs(own), minlength=n_leaves)
         weight = evidence.covers + settings.penalty
         leaves = np.flatnonzero((size > 0) & (weight > 0))
         expected, slack = -total[leaves] / weight[leaves], size[leaves] / weight[leaves]
-        values = forest.trees[member].values[leaves].astype(np.float64)
+        values = forest.trees[member].leaf_values[leaves]
         rate = float(values @ expected) / max(float(expected @ expected), 1e-300)
         differing = np.abs(values - rate * expected) > CLOSE * abs(rate) * slack + 1e-30
         if differing.any():

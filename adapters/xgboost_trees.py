@@ -15,7 +15,8 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.xgboost_bags import proved_bags
-from ens_plugin.adapters.xgboost_model import read_forest, value_reader
+from ens_plugin.adapters.xgboost_leaves import LeafReader
+from ens_plugin.adapters.xgboost_model import read_forest
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_truncation import truncated_trees
 from ens_plugin.core.bags import Bags
@@ -29,6 +30,8 @@ _MORE_LABELS = ("multi:softprob", "multi:softmax")
 _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
 _CHECKED_ROWS = 16
 _CLOSE = 1e-5
+# Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
+KEPT_BYTES = 64_000_000
 
 
 class XGBoostTreesAdapter(EnsembleAdapter):
@@ -134,6 +137,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each tree drew, in the booster's order, proved on the sums in all its leaves."""
         target = training_target(y, self.classes, features.shape[0])
+        self._keep_leaves(features)
         return proved_bags(self.forest, features, None if target is None else target.astype(np.float64))
 
     def truncated(self, size: int) -> Any:
@@ -162,17 +166,27 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return np.asarray(softmax(mean_output, axis=1))
 
     @cached_property
-    def _reader(self) -> Any:
-        return value_reader(self.forest)
+    def _reader(self) -> LeafReader:
+        return LeafReader(self.forest)
+
+    @cached_property
+    def _leaf_values(self) -> list[NDArray[np.float64]]:
+        """What each leaf says, as if the prediction were its tree's alone, without what all rows start from."""
+        return [tree.leaf_values * self.forest.n_parallel for tree in self.forest.trees]
 
     def _tree_values(self, features: Rows) -> NDArray[np.float64]:
         """What each tree says, as if the prediction were its alone, shape (n_trees, n_rows)."""
-        n_trees = len(self.forest.trees)
-        said = self._reader.predict(features.matrix()).reshape(features.shape[0], n_trees).T.astype(np.float64)
-        said *= self.forest.n_parallel
+        leaves = self._reader.read(features) if features.leaves is None else features.leaves
         start = self.forest.base_margin[:, None] if features.base_margin is None else features.base_margin.T
-        said += start[self.forest.group]
-        return np.ascontiguousarray(said)
+        said = np.empty(leaves.shape)
+        for tree, (values, group) in enumerate(zip(self._leaf_values, self.forest.group, strict=True)):
+            np.add(values.take(leaves[tree]), start[group], out=said[tree])
+        return said
+
+    def _keep_leaves(self, features: Rows) -> None:
+        n_cells = len(self.forest.trees) * features.shape[0]
+        if features.leaves is None and n_cells * self._reader.dtype.itemsize <= KEPT_BYTES:
+            features.leaves = self._reader.read(features)
 
     def _by_class(self, by_tree: NDArray[Any]) -> NDArray[Any]:
         return by_tree.reshape(self.forest.n_groups, self.n_members, -1)

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from ens_plugin.core.density import GRID, Density, fit_density
 from ens_plugin.core.row_model import mean_posterior
-from ens_plugin.core.validation import as_sizes, as_values, as_weight, pair_index
+from ens_plugin.core.validation import as_sizes, as_values, as_weight
 
 __all__ = ["MarginModel", "fit_margins"]
 
@@ -25,7 +25,7 @@ IntArray = NDArray[np.int64]
 MIN_STANDARD_ERROR = 1.0 / 200.0
 PRIOR_MEMBERS = 2.0
 STRATA_PER_OCTAVE = 8
-MARGIN_CELLS = 800
+CELL_WIDTH = 0.5
 EXACT_ROWS = 2000
 SCORE_QUANTILE = 0.995
 
@@ -126,18 +126,16 @@ def fit_margins(
 
 def _fit_grouped(m: FloatArray, d: FloatArray, se: FloatArray, w: FloatArray, unit: float) -> MarginModel:
     octaves = np.floor(np.log2(d) * STRATA_PER_OCTAVE).astype(np.int64)
-    _, row_stratum = np.unique(octaves, return_inverse=True)
+    row_stratum = _index_of_distinct(octaves - octaves.min())
     spread = _group_means(d, w, row_stratum)
-    group = _group_rows(m, row_stratum)
+    group = _group_rows(m, se, row_stratum)
     counts = np.bincount(group, w).astype(np.float64)
     centre = _group_means(m, w, group)
     error = _group_means(se, w, group)
     stratum = np.zeros(counts.size, dtype=np.int64)
     stratum[group] = row_stratum
     support = 2.0 * GRID - 1.0
-    log_likelihood = -0.5 * ((centre[:, None] - support) / error[:, None]) ** 2
-    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
-    likelihood = np.exp(log_likelihood)
+    likelihood = _normal_likelihood(centre, error, support)
     density = fit_density(likelihood, counts, beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     unfilled = MarginModel(
         support, spread, unit, density, likelihood, counts, stratum, group, np.empty((spread.size, GRID.size))
@@ -146,15 +144,35 @@ def _fit_grouped(m: FloatArray, d: FloatArray, se: FloatArray, w: FloatArray, un
     return MarginModel(support, spread, unit, density, likelihood, counts, stratum, group, shares)
 
 
+def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> FloatArray:
+    likelihood = centre[:, None] - support
+    likelihood /= error[:, None]
+    likelihood *= likelihood
+    likelihood *= -0.5
+    likelihood -= likelihood.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(likelihood, out=likelihood))
+
+
 def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:
     """Weighted mean of each group; the plain mean where no row of it has weight."""
     mass = np.where(np.bincount(group, weight)[group] > 0, weight, 1.0)
     return np.asarray(np.bincount(group, mass * values) / np.bincount(group, mass))
 
 
-def _group_rows(m: FloatArray, row_stratum: IntArray) -> IntArray:
-    """Group rows of one stratum whose margins share a cell of width 1/400, when rows are many."""
+def _group_rows(m: FloatArray, se: FloatArray, row_stratum: IntArray) -> IntArray:
+    """Group rows of one stratum whose margins share a cell, half of its least standard error wide, when rows are many.
+
+    Groups come in the order of the strata.
+    """
     if m.size <= EXACT_ROWS:
-        return np.arange(m.size)
-    cell = np.floor((m + 1.0) / 2.0 * MARGIN_CELLS)
-    return pair_index(row_stratum.astype(np.float64), cell)
+        return np.argsort(np.argsort(row_stratum, kind="stable"))
+    least = np.full(int(row_stratum.max()) + 1, np.inf)
+    np.minimum.at(least, row_stratum, se)
+    cell = np.floor((m + 1.0) / (CELL_WIDTH * least)[row_stratum]).astype(np.int64)
+    return _index_of_distinct(row_stratum * (cell.max() + 1) + cell)
+
+
+def _index_of_distinct(code: IntArray) -> IntArray:
+    """Index of each code among the distinct ones, in ascending order; codes are small and not negative."""
+    position = np.cumsum(np.bincount(code) > 0) - 1
+    return np.asarray(position[code])

@@ -7,6 +7,7 @@ points, by strata of rows that share a spread.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "mean_posterior",
     "model_agreement",
     "model_error",
+    "posterior_products",
     "row_means",
     "row_slopes",
     "row_variances",
@@ -42,7 +44,7 @@ class RowModel(Protocol):
     counts : ndarray, shape (n_groups,)
         Weight of each group of rows.
     stratum : ndarray of int, shape (n_groups,)
-        Stratum of each group: rows with the same spread of a single member.
+        Stratum of each group, ascending: rows with the same spread of a single member.
     group : ndarray of int, shape (n_rows,)
         Group of each row.
     point_weights : ndarray, shape (n_strata, n_points)
@@ -114,15 +116,14 @@ def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
     ndarray, shape (..., n_strata, n_points); each sums to 1
     """
     densities = np.atleast_2d(weights)
-    n_strata = int(model.stratum.max()) + 1
-    means = np.empty((densities.shape[0], n_strata, densities.shape[1]))
-    for stratum in range(n_strata):
-        rows = model.stratum == stratum
+    strata = _groups_by_stratum(model)
+    means = np.empty((densities.shape[0], len(strata), densities.shape[1]))
+    for stratum, rows in enumerate(strata):
         likelihood = model.likelihood[rows]
         evidence = np.maximum(densities @ likelihood.T, 1e-300)
         means[:, stratum] = ((model.counts[rows] / evidence) @ likelihood) * densities
     means /= model.counts.sum()
-    return means.reshape(*weights.shape[:-1], n_strata, weights.shape[-1])
+    return means.reshape(*weights.shape[:-1], len(strata), weights.shape[-1])
 
 
 def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
@@ -136,13 +137,44 @@ def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
     -------
     ndarray, shape (n_quantities, n_groups)
     """
-    weights = np.ones(model.likelihood.shape[1]) if model.density is None else model.density.weights
+    weights = _grid_weights(model)
     evidence = np.maximum(model.likelihood @ weights, 1e-300)
     groups = np.empty((by_point.shape[0], evidence.size))
-    for stratum in range(by_point.shape[1]):
-        rows = np.flatnonzero(model.stratum == stratum)
+    for stratum, rows in enumerate(_groups_by_stratum(model)):
         groups[:, rows] = (by_point[:, stratum] * weights) @ model.likelihood[rows].T / evidence[rows]
     return groups
+
+
+def posterior_products(model: RowModel, by_group: FloatArray) -> FloatArray:
+    """Mean over rows of their posterior times quantities known for each group, by stratum.
+
+    Parameters
+    ----------
+    by_group : ndarray, shape (n_quantities, n_groups)
+
+    Returns
+    -------
+    ndarray, shape (n_quantities, n_strata, n_points)
+    """
+    weights = _grid_weights(model)
+    strata = _groups_by_stratum(model)
+    products = np.empty((by_group.shape[0], len(strata), weights.size))
+    for stratum, rows in enumerate(strata):
+        likelihood = model.likelihood[rows]
+        evidence = np.maximum(likelihood @ weights, 1e-300)
+        products[:, stratum] = ((by_group[:, rows] * model.counts[rows] / evidence) @ likelihood) * weights
+    products /= model.counts.sum()
+    return products
+
+
+def _grid_weights(model: RowModel) -> FloatArray:
+    return np.ones(model.likelihood.shape[1]) if model.density is None else model.density.weights
+
+
+def _groups_by_stratum(model: RowModel) -> list[slice]:
+    """Where each stratum's groups are."""
+    edges = np.searchsorted(model.stratum, np.arange(int(model.stratum[-1]) + 2))
+    return [slice(int(start), int(stop)) for start, stop in pairwise(edges)]
 
 
 def row_means(model: RowModel, by_point: FloatArray, rows: IntArray | slice = ALL_ROWS) -> FloatArray:

@@ -76,29 +76,7 @@ def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
     ndarray, shape (n_sizes, n_rows) or (n_sizes, n_rows, n_labels)
         Votes are turned to indicators first.  Rows with fewer members than a size hold NaN.
     """
-    n_members, n_rows = block.seen.shape
-    shape = (n_rows, block.n_labels) if block.n_labels else (n_rows,)
-    hard = block.outputs.ndim == 2 and block.n_labels > 0
-    index_of_size = np.full(max(int(sizes[-1]), n_members) + 1, -1)
-    index_of_size[sizes] = np.arange(sizes.size)
-    total = np.zeros(shape)
-    drawn = np.zeros(n_rows, dtype=np.int64)
-    means = np.full((sizes.size, *shape), np.nan)
-    reachable = np.minimum(block.seen.sum(axis=0), sizes[-1])
-    for member in rng.permutation(n_members):
-        if np.array_equal(drawn, reachable):
-            break
-        rows = np.flatnonzero(block.seen[member] & (drawn < sizes[-1]))
-        said = block.outputs[member, rows]
-        if hard:
-            total[rows, said] += 1.0
-        else:
-            total[rows] += said
-        drawn[rows] += 1
-        index = index_of_size[drawn[rows]]
-        reached = rows[index >= 0]
-        means[index[index >= 0], reached] = total[reached]
-    return np.asarray(means / sizes.reshape(-1, *(1,) * len(shape)))
+    return _means_in_random_order(_closed_up(block), sizes, rng)
 
 
 def subset_error(sample: Sample, sizes: IntArray, n_orders: int, rng: np.random.Generator) -> FloatArray:
@@ -108,9 +86,9 @@ def subset_error(sample: Sample, sizes: IntArray, n_orders: int, rng: np.random.
     """
 
     def error(mean: FloatArray) -> float:
-        enough = ~np.isnan(mean[:, 0])
-        wrong = np.argmax(mean[enough], axis=1) != sample.block.target[enough]
-        return float(np.average(wrong, weights=sample.weight[enough]))
+        weight = np.where(np.isnan(mean[:, 0]), 0.0, sample.weight)
+        wrong = np.argmax(mean, axis=1) != sample.block.target
+        return float(wrong @ weight / weight.sum())
 
     return np.asarray(subset_statistics(sample.block, sizes, n_orders, rng, error).mean(axis=0))
 
@@ -123,4 +101,50 @@ def subset_statistics(
     statistic: Callable[[FloatArray], float],
 ) -> FloatArray:
     """A statistic of the subset means in several random orders of the members, shape (n_orders, n_sizes)."""
-    return np.array([[statistic(mean) for mean in subset_means(block, sizes, rng)] for _ in range(n_orders)])
+    heard = _closed_up(block)
+    return np.array([[statistic(mean) for mean in _means_in_random_order(heard, sizes, rng)] for _ in range(n_orders)])
+
+
+def _closed_up(block: RowBlock) -> RowBlock:
+    """The same rows with the members that count moved up to the first places, in member order.
+
+    A random order of the places is one of each row's own members, and meets few that do not count.
+    """
+    trials = np.count_nonzero(block.seen, axis=0)
+    n_places = int(trials.max(initial=0))
+    outputs = np.zeros((n_places, *block.outputs.shape[1:]), dtype=block.outputs.dtype)
+    taken = np.zeros_like(trials)
+    for said, mask in zip(block.outputs, block.seen, strict=True):
+        rows = np.flatnonzero(mask)
+        outputs[taken[rows], rows] = said[rows]
+        taken[rows] += 1
+    return RowBlock(outputs, np.arange(n_places)[:, None] < trials, block.target, block.n_labels)
+
+
+def _means_in_random_order(heard: RowBlock, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Subset means of a block whose outputs are 0 where they do not count, or votes."""
+    n_places, n_rows = heard.seen.shape
+    shape = (n_rows, heard.n_labels) if heard.n_labels else (n_rows,)
+    hard = heard.outputs.ndim == 2 and heard.n_labels > 0
+    index_of_size = np.full(max(int(sizes[-1]), n_places) + 1, -1)
+    index_of_size[sizes] = np.arange(sizes.size)
+    total = np.zeros(shape)
+    drawn = np.zeros(n_rows, dtype=np.int64)
+    means = np.full((sizes.size, *shape), np.nan)
+    reachable = np.minimum(np.count_nonzero(heard.seen, axis=0), sizes[-1])
+    for place in rng.permutation(n_places):
+        counts = heard.seen[place]
+        total += _indicators(heard, place) if hard else heard.outputs[place]
+        drawn += counts
+        index = index_of_size.take(drawn)
+        reached = np.flatnonzero(counts & (index >= 0))
+        means[index[reached], reached] = total[reached]
+        if (drawn >= reachable).all():
+            break
+    return np.asarray(means / sizes.reshape(-1, *(1,) * len(shape)))
+
+
+def _indicators(heard: RowBlock, place: int) -> NDArray[np.bool_]:
+    """One member's votes as indicators of the labels, shape (n_rows, n_labels); False where they do not count."""
+    votes, counts = heard.outputs[place][:, None], heard.seen[place][:, None]
+    return np.asarray((votes == np.arange(heard.n_labels)) & counts)

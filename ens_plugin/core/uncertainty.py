@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from scipy.stats import gamma
 
 from ens_plugin.core.density import Density, cell_weights, design
-from ens_plugin.core.row_model import RowModel, group_means, mean_posterior, model_error
+from ens_plugin.core.row_model import RowModel, group_means, mean_posterior, posterior_products
 
 __all__ = [
     "algorithmic_variance",
@@ -45,7 +45,7 @@ def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
     """
     wrong = model.error_by_point(sizes)
     share = model.point_weights
-    error = model_error(model, sizes)
+    error = np.tensordot(wrong, share, axes=2)
     naive = _naive_sd(model, error)
     if model.density is None:
         return np.asarray(SD_INFLATION * naive)
@@ -72,14 +72,12 @@ def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
     """
     assert model.density is not None
     wrong = model.error_by_point(sizes)
-    error = model_error(model, sizes)
+    error = np.tensordot(wrong, model.point_weights, axes=2)
     columns = design()
-    shares = model.counts / model.counts.sum()
-    own_columns = group_means(
-        model, np.broadcast_to(columns.T[:, None], (columns.shape[1], wrong.shape[1], columns.shape[0]))
-    )
-    gradient = np.einsum("scg,cg,gp->sp", wrong, mean_posterior(model, model.density.weights), columns, optimize=True)
-    gradient -= (group_means(model, wrong) * shares) @ own_columns.T
+    by_point = np.broadcast_to(columns.T[:, None], (columns.shape[1], wrong.shape[1], columns.shape[0]))
+    products = posterior_products(model, group_means(model, by_point))
+    covariances = mean_posterior(model, model.density.weights)[..., None] * columns - np.moveaxis(products, 0, -1)
+    gradient = np.tensordot(wrong, covariances, axes=2)
     return np.asarray(SD_INFLATION * np.hypot(_naive_sd(model, error), _laplace_sd(model.density, gradient)))
 
 

@@ -109,7 +109,8 @@ def test_threads_and_kept_leaves_change_nothing(monkeypatch: pytest.MonkeyPatch)
     threads = ens_plugin.analyze(model, X2, Y2, n_jobs=2).to_dict()
     module = "ens_plugin.adapters.lightgbm_rf"
     monkeypatch.setattr(f"{module}.KEPT_BYTES", 0)
-    monkeypatch.setattr(f"{module}.WALKED_BYTES", 4 * RF["n_estimators"] * 7)
+    monkeypatch.setattr(f"{module}.WALKED_CELLS", 5 * 7)
+    monkeypatch.setattr(f"{module}.WALKED_TREES", 5)
     monkeypatch.setattr(f"{module}.COUNTED_BYTES", RF["n_estimators"] * 16)
     walked_twice = ens_plugin.analyze(model, X2, Y2).to_dict()
     for report in (expected, threads, walked_twice):

@@ -116,7 +116,7 @@ def test_members_that_do_not_add_up_to_the_prediction_are_refused() -> None:
 
 def unread(adapter: XGBoostTreesAdapter) -> XGBoostTreesAdapter:
     """The adapter without the leaf values it has read."""
-    del adapter.__dict__["_reader"]
+    del adapter.__dict__["_leaf_values"]
     return adapter
 
 

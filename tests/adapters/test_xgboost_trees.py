@@ -23,7 +23,8 @@ xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip i
 from ens_plugin.adapters import xgboost_bags  # noqa: E402  (needs xgboost)
 from ens_plugin.adapters.xgboost_draws import RowSampler, first_outputs, generator_outputs  # noqa: E402
 from ens_plugin.adapters.xgboost_hessians import Hessians  # noqa: E402
-from ens_plugin.adapters.xgboost_model import leaf_reader, read_forest  # noqa: E402
+from ens_plugin.adapters.xgboost_leaves import LeafReader, read_leaves  # noqa: E402
+from ens_plugin.adapters.xgboost_model import read_forest  # noqa: E402
 from ens_plugin.adapters.xgboost_proof import prove  # noqa: E402
 from ens_plugin.adapters.xgboost_rows import Rows  # noqa: E402
 from ens_plugin.adapters.xgboost_trees import XGBoostTreesAdapter  # noqa: E402
@@ -91,14 +92,21 @@ def test_document_of_another_form_is_an_error() -> None:
         decode(b"{L\x00\x00\x00\x00\x00\x00\x00\x01a?}")
 
 
-def test_leaves_are_the_library_s_own() -> None:
-    booster = train(MULTI, X3, Y3, rounds=2)
-    expected = booster.predict(xgboost.DMatrix(X3), pred_leaf=True).reshape(N, -1)
-    np.testing.assert_array_equal(leaf_reader(read_forest(booster)).predict(xgboost.DMatrix(X3)), expected)
+@pytest.mark.parametrize(("depth", "bits"), [(1, 24), (3, 24), (9, 24), (9, 6)])
+def test_leaves_are_the_library_s_own(depth: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether 24 trees share an output, a few, or none."""
+    monkeypatch.setattr("ens_plugin.adapters.xgboost_leaves.EXACT_BITS", bits)
+    booster = train({**MULTI, "max_depth": depth, "min_child_weight": 0}, X3, Y3, rounds=2)
+    expected = booster.predict(xgboost.DMatrix(X3), pred_leaf=True).reshape(N, -1).T
+    forest, rows = read_forest(booster), Rows(X3, booster)
+    nodes = [np.flatnonzero(tree.is_leaf) for tree in forest.trees]
+    leaves = LeafReader(forest).read(rows)
+    np.testing.assert_array_equal([own[leaf] for own, leaf in zip(nodes, leaves, strict=True)], expected)
     chosen = [7, 3]
-    np.testing.assert_array_equal(
-        leaf_reader(read_forest(booster), chosen).predict(xgboost.DMatrix(X3)), expected[:, chosen]
-    )
+    np.testing.assert_array_equal(LeafReader(forest, chosen).read(rows), leaves[chosen])
+    rows.leaves = leaves
+    np.testing.assert_array_equal(read_leaves(forest, rows, chosen), leaves[chosen])
+    np.testing.assert_array_equal(rows[5:9].leaves, leaves[:, 5:9])
 
 
 # ---- bags of any number of rounds
@@ -295,6 +303,22 @@ def test_metric_sees_probabilities() -> None:
     report = ens_plugin.analyze(booster, X2, Y2, metric=log_loss)
     assert all(np.allclose(p.sum(axis=1), 1) and p.shape[1] == 2 for p in seen)
     assert report.aggregation == "mean_score"
+
+
+@pytest.mark.parametrize(("options", "X", "y"), [(BINARY, X2, Y2), (MULTI, X3, Y3), ({}, XR, YR)], ids=str)
+def test_threads_and_kept_leaves_change_nothing(
+    options: dict[str, Any], X: Any, y: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booster = train(options, X, y)
+    expected = ens_plugin.analyze(booster, X, y).to_dict()
+    threads = ens_plugin.analyze(booster, X, y, n_jobs=2).to_dict()
+    monkeypatch.setattr("ens_plugin.adapters.xgboost_trees.KEPT_BYTES", 0)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost_leaves.OUTPUT_BYTES", 1)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost_proof.BLOCK_CELLS", 1)
+    walked_twice = ens_plugin.analyze(booster, X, y).to_dict()
+    for report in (expected, threads, walked_twice):
+        del report["created"]
+    assert expected == threads == walked_twice
 
 
 @pytest.mark.filterwarnings("ignore:.*XGBRF:FutureWarning")

@@ -76,6 +76,24 @@ def test_merging_rows_of_nearly_equal_margins_hardly_moves_the_fit(monkeypatch: 
     assert (np.abs(model_error(merged, SIZES) - error) < tenth_of_sd).all()
 
 
+@pytest.mark.parametrize("exact_rows", [10, 2000])
+def test_rows_of_a_group_share_a_stratum_and_differ_by_half_a_standard_error(
+    exact_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(margins_module, "EXACT_ROWS", exact_rows)
+    mean, sd, n, _, _ = draw(1800, 15, 8)
+    fit = fit_margins(mean, sd, n)
+    assert (np.diff(fit.stratum) >= 0).all()
+    assert fit.counts.size < 1800 or exact_rows == 2000
+    pooled = np.average(sd**2, weights=n - 1)
+    shrunk = np.sqrt(((n - 1) * sd**2 + 2 * pooled) / (n + 1))
+    clipped = np.clip(mean, -1, 1)
+    for group in range(fit.counts.size):
+        rows = np.flatnonzero(fit.group == group)
+        assert np.ptp(clipped[rows]) <= 0.5 * np.maximum(shrunk[rows] / np.sqrt(n[rows]), 1 / 200).min()
+        assert np.abs(np.log2(fit.spread[fit.stratum[group]] / shrunk[rows])).max() < 1 / 8 + 1e-9
+
+
 def test_order_of_the_rows_does_not_matter() -> None:
     mean, sd, n, _, _ = draw(200, 15, 5)
     order = np.random.default_rng(0).permutation(200)

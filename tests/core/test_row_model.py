@@ -12,6 +12,7 @@ from ens_plugin.core.row_model import (
     mean_posterior,
     model_agreement,
     model_error,
+    posterior_products,
     row_means,
     row_slopes,
 )
@@ -103,6 +104,16 @@ def test_group_and_row_means_are_posterior_means(model: RowModel) -> None:
     ]
     np.testing.assert_allclose(group_means(model, by_point), expected, rtol=1e-9)
     np.testing.assert_allclose(row_means(model, by_point), np.array(expected)[:, model.group], rtol=1e-9)
+
+
+def test_posterior_products_are_means_over_rows(model: RowModel) -> None:
+    assert model.density is not None
+    by_group = np.random.default_rng(0).normal(size=(2, model.counts.size))
+    expected = np.zeros((2, int(model.stratum.max()) + 1, 400))
+    for group, posterior in enumerate(posteriors(model, model.density.weights)):
+        share = model.counts[group] / model.counts.sum()
+        expected[:, model.stratum[group]] += share * by_group[:, [group]] * posterior
+    np.testing.assert_allclose(posterior_products(model, by_group), expected, rtol=0, atol=1e-13)
 
 
 def test_row_slopes_are_posterior_means_of_the_slope(model: RowModel) -> None:

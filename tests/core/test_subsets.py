@@ -98,6 +98,15 @@ def test_rows_with_too_few_members_do_not_enter_the_error() -> None:
     assert error == pytest.approx(expected)
 
 
+def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None:
+    for kind in ("labels", "probabilities", "values"):
+        data = block(kind)
+        spoiled = np.where(data.seen.reshape(5, 4, *(1,) * (data.outputs.ndim - 2)), data.outputs, 2)
+        other = RowBlock(spoiled, data.seen, data.target, data.n_labels)
+        means = [subset_means(rows, np.array([1, 2, 3]), np.random.default_rng(0)) for rows in (data, other)]
+        np.testing.assert_array_equal(*means)
+
+
 def test_statistics_come_by_order_and_size() -> None:
     data, sizes = block("values"), np.array([1, 3])
     table = subset_statistics(data, sizes, 7, np.random.default_rng(1), lambda mean: float(np.nansum(mean)))

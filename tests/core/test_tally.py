@@ -14,6 +14,7 @@ from ens_plugin.core.tally import (
     RowBlock,
     both_scores,
     concatenate,
+    count_members,
     label_support,
     member_margins,
     select_rows,
@@ -228,3 +229,66 @@ def test_scores_of_one_label_give_the_margins_of_both(seed: int) -> None:
     slow = tally_margins(RowBlock(both_scores(scores), block.seen, block.target, 2))
     for field in fields(slow):
         np.testing.assert_array_equal(getattr(fast, field.name), getattr(slow, field.name), err_msg=field.name)
+
+
+@pytest.mark.parametrize("n_labels", [2, 5])
+def test_scores_far_from_zero_row_by_row(n_labels: int) -> None:
+    """As adapters give them, rows last in memory: moments, labels and dissent by their definitions."""
+    rng = np.random.default_rng(n_labels)
+    scores = (1e4 + rng.normal(size=(30, n_labels, 20))).transpose(0, 2, 1)
+    block = RowBlock(scores, rng.random((30, 20)) < 0.6, rng.integers(0, n_labels, 20), n_labels)
+    tally = tally_margins(block)
+    for row in range(20):
+        members = heard(block, row)
+        halves = [[member for member in members if member % 2 == side] for side in (0, 1)]
+        rival = brute_rival(block, row, members)
+        crossed = [brute_rival(block, row, halves[1 - member % 2]) for member in members]
+        plain = np.array([brute_margin(block, member, row, rival) for member in members])
+        cross = np.array([brute_margin(block, m, row, other) for m, other in zip(members, crossed, strict=True)])
+        np.testing.assert_allclose([tally.mean[row], tally.sd[row]], [plain.mean(), plain.std(ddof=1)], rtol=1e-9)
+        np.testing.assert_allclose(
+            [tally.cross_mean[row], tally.cross_sd[row]], [cross.mean(), cross.std(ddof=1)], rtol=1e-9
+        )
+        own = np.argmax(scores[members, row], axis=1)
+        others = np.argmax(scores[members, row].sum(axis=0) - scores[members, row], axis=1)
+        assert tally.wrong_labels[row] == np.count_nonzero(own != block.target[row])
+        assert tally.dissent[row] == np.count_nonzero(own != others)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_score_signs_row_by_row(seed: int) -> None:
+    """Few members, so that one may outweigh all others, and whole numbers, so that sums and scores may be 0."""
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(-3, 4, (4, 60)).astype(np.float64)
+    block = RowBlock(scores, rng.random((4, 60)) < 0.8, rng.integers(0, 2, 60), 2)
+    tally = tally_score_signs(block)
+    for row in range(60):
+        said = scores[block.seen[:, row], row]
+        chosen, others = said > 0, said.sum() - said > 0
+        assert tally.trials[row] == said.size
+        assert tally.wrong_labels[row] == np.count_nonzero(chosen != (block.target[row] == 1))
+        assert tally.dissent[row] == np.count_nonzero(chosen != others)
+        margin = said if block.target[row] == 1 else -said
+        assert tally.mean[row] == pytest.approx(margin.mean() if said.size else 0.0)
+        assert tally.sd[row] == pytest.approx(margin.std(ddof=1) if said.size > 1 else 0.0)
+
+
+@pytest.mark.parametrize("n_members", [1, 254, 255, 256, 511, 1000])
+def test_members_are_counted_beyond_a_byte(n_members: int) -> None:
+    mask = np.random.default_rng(0).random((n_members, 5)) < 0.95
+    mask[:, 0] = True
+    np.testing.assert_array_equal(count_members(mask), mask.sum(axis=0))
+    np.testing.assert_array_equal(count_members(mask[:, 1:3]), mask[:, 1:3].sum(axis=0))
+
+
+@given(st.integers(1, 29), st.integers(0, 5))
+def test_score_signs_of_blocks_concatenate_to_the_bit(cut: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, seen, target = rng.normal(size=(300, 30)), rng.random((300, 30)) < 0.5, rng.integers(0, 2, 30)
+    whole = tally_score_signs(RowBlock(scores, seen, target, 2))
+    parts = [
+        tally_score_signs(RowBlock(scores[:, rows], seen[:, rows], target[rows], 2))
+        for rows in (slice(0, cut), slice(cut, None))
+    ]
+    for field in fields(whole):
+        np.testing.assert_array_equal(getattr(concatenate(parts), field.name), getattr(whole, field.name))
