@@ -6,8 +6,9 @@ check of the margin method, and the road for a user's own metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,8 @@ def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
     ndarray, shape (n_sizes, n_rows) or (n_sizes, n_rows, n_labels)
         Votes are turned to indicators first.  Rows with fewer members than a size hold NaN.
     """
-    return _means_in_random_order(_closed_up(block), sizes, rng)
+    heard = _closed_up(block)
+    return _means_in_order(heard, sizes, rng.permutation(heard.seen.shape[0]))
 
 
 def subset_error(sample: Sample, sizes: IntArray, n_orders: int, rng: np.random.Generator) -> FloatArray:
@@ -100,9 +102,21 @@ def subset_statistics(
     rng: np.random.Generator,
     statistic: Callable[[FloatArray], float],
 ) -> FloatArray:
-    """A statistic of the subset means in several random orders of the members, shape (n_orders, n_sizes)."""
+    """A statistic of the subset means in several random orders of the members, shape (n_orders, n_sizes).
+
+    Orders are rotations of random ones, so that every member is heard about as often at every size.
+    """
     heard = _closed_up(block)
-    return np.array([[statistic(mean) for mean in _means_in_random_order(heard, sizes, rng)] for _ in range(n_orders)])
+    orders = islice(_rotations(heard.seen.shape[0], n_orders, rng), n_orders)
+    return np.array([[statistic(mean) for mean in _means_in_order(heard, sizes, order)] for order in orders])
+
+
+def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Random orders without end, each begun at as many places as are distinct and needed, far from one another."""
+    n_starts = min(n_places, n_orders)
+    while True:
+        order = rng.permutation(n_places)
+        yield from (np.roll(order, -(place * n_places // n_starts)) for place in range(n_starts))
 
 
 def _closed_up(block: RowBlock) -> RowBlock:
@@ -121,7 +135,7 @@ def _closed_up(block: RowBlock) -> RowBlock:
     return RowBlock(outputs, np.arange(n_places)[:, None] < trials, block.target, block.n_labels)
 
 
-def _means_in_random_order(heard: RowBlock, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
+def _means_in_order(heard: RowBlock, sizes: IntArray, order: IntArray) -> FloatArray:
     """Subset means of a block whose outputs are 0 where they do not count, or votes."""
     n_places, n_rows = heard.seen.shape
     shape = (n_rows, heard.n_labels) if heard.n_labels else (n_rows,)
@@ -132,7 +146,7 @@ def _means_in_random_order(heard: RowBlock, sizes: IntArray, rng: np.random.Gene
     drawn = np.zeros(n_rows, dtype=np.int64)
     means = np.full((sizes.size, *shape), np.nan)
     reachable = np.minimum(np.count_nonzero(heard.seen, axis=0), sizes[-1])
-    for place in rng.permutation(n_places):
+    for place in order:
         counts = heard.seen[place]
         total += _indicators(heard, place) if hard else heard.outputs[place]
         drawn += counts
