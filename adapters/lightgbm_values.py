@@ -45,7 +45,7 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
             f"The leaf values of {len(replaced)} trees (tree {replaced[0]} is the first) are not those the trees were "
             "grown with: refit or set_leaf_output replaced them, from rows that the counts of the trees do not tell "
             'about. Pass data="holdout" with rows that neither training nor refit saw, or pass the model as it was '
-            "before refit."
+            "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
         )
     if not telling and any(tree.n_leaves > 1 for tree in model.trees):
         warnings.warn(

@@ -51,9 +51,9 @@ FRAME = pd.DataFrame(X2, columns=[f"feature {i}" for i in range(6)])
 
 def case(name: str, model: Any, X: Any, y: Array, weight: Array | None = None, **options: Any) -> Case:
     """Return the case of a scikit-learn model, fitted when first needed."""
-    return Case(
-        name, (lambda: model.fit(X, y)) if weight is None else (lambda: model.fit(X, y, weight)), X, y, **options
-    )
+    # Some releases take the weights of bagging by their name only.
+    fit = (lambda: model.fit(X, y)) if weight is None else (lambda: model.fit(X, y, sample_weight=weight))
+    return Case(name, fit, X, y, **options)
 
 
 def forests() -> list[Case]:

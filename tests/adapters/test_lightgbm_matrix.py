@@ -78,6 +78,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "integers": {"kind": "integers"},
 }
 N_TREES = 12
+# Before 4.2, forests with quantized gradients count rows they never had, or end in LightGBM's own error.
+QUANTIZED_WORKS = tuple(int(part) for part in lightgbm.__version__.split(".")[:2]) >= (4, 2)
 
 
 def table(kind: str, n_rows: int) -> Any:
@@ -128,6 +130,8 @@ def permuted(X: Any) -> Any:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_tree_is_proved_and_other_rows_are_refused(name: str) -> None:
+    if name == "quantized" and not QUANTIZED_WORKS:
+        pytest.skip(f"LightGBM {lightgbm.__version__} cannot grow forests with quantized gradients")
     setting = SETTINGS[name]
     booster, X, y = forest(setting, 1500)
     np.testing.assert_array_equal(ens_plugin.in_bag(booster, X, y), brute_force(booster, setting, y))

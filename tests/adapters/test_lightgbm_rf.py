@@ -244,7 +244,7 @@ def test_where_refit_cannot_be_told_a_warning_says_so() -> None:
     with pytest.warns(EnsPluginWarning, match="Whether Booster.refit replaced"):
         ens_plugin.in_bag(regressor(objective="regression_l1"), XR)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", EnsPluginWarning)
         ens_plugin.in_bag(regressor(), XR)
 
 
