@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ModelText", "TreeText", "parse_model"]
+__all__ = ["MODEL_START", "ModelText", "TreeText", "is_complete", "parse_model"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+
+MODEL_START = b"tree\nversion="
+TREES_END = b"end of trees\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +97,29 @@ def parse_model(text: str) -> ModelText:
         parameters=_parameters(rest),
         trees=[TreeText(_key_values(tree)) for tree in trees],
     )
+
+
+def is_complete(text: bytes) -> bool:
+    r"""Tell whether a model's text has all its trees, each where the sizes in its header put it.
+
+    LightGBM itself follows the sizes without looking, and can end the process where they lead astray.
+
+    Examples
+    --------
+    >>> is_complete(b"tree\ntree_sizes=12\n\nTree=0\na=b\n\nend of trees\n")
+    True
+    >>> is_complete(b"tree\ntree_sizes=12\n\nTree=0\na=")
+    False
+    """
+    sizes = re.search(rb"^tree_sizes=(.*)$", text, re.MULTILINE)
+    if sizes is None:
+        return TREES_END in text
+    at = text.find(b"\nTree=0\n") + 1
+    for index, size in enumerate(sizes.group(1).split()):
+        if not text.startswith(b"Tree=%d\n" % index, at) or not size.isdigit():
+            return False
+        at += int(size)
+    return text.startswith(TREES_END, at)
 
 
 def _key_values(text: str) -> dict[str, str]:

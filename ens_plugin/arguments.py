@@ -194,7 +194,8 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
     unknown = [label for label in labels.tolist() if label not in code_of]
     if unknown:
         raise InputError(
-            f"y holds labels that the ensemble does not know: {unknown[:5]}; it knows {classes.tolist()[:10]}."
+            f"y holds labels that the ensemble does not know: {unknown[:5]}; it knows {classes.tolist()[:10]}. Pass "
+            "the labels as the ensemble was trained on them (a booster knows codes only)."
         )
     if labels.size < 2:
         raise InputError(

@@ -112,9 +112,10 @@ def analyze(
 
     And how large it should be, what its bias and variance are, and how sure all this is.
 
-    MODEL is a models:/ or runs:/ URI, an MLflow model directory, or a file written by joblib,
-    pickle or skops. Loading a model runs code stored in it: load only what you trust. With
-    MLFLOW_ALLOW_PICKLE_DESERIALIZATION=false nothing that could run code is loaded.
+    MODEL is a models:/ or runs:/ URI, an MLflow model directory, a file written by joblib, pickle
+    or skops, or one written by save_model of LightGBM or XGBoost. Loading a model runs code stored
+    in it: load only what you trust. With MLFLOW_ALLOW_PICKLE_DESERIALIZATION=false nothing that
+    could run code is loaded.
 
     FILE holds the exact training rows in their order, or with --holdout rows that were not used
     for training: the model's features, the target, optionally a weight, and nothing else.

@@ -88,8 +88,9 @@ def _exact_floats(pandas_version: str) -> dict[str, Any]:
 def rows_for_model(frame: pd.DataFrame, model: Any, *, target: str, sample_weight: str | None = None) -> ModelRows:
     """Split a table into the features `model` was trained on, the target and the weights.
 
-    Features are ordered by the model's own ``feature_names_in_``.  A model that was trained
-    without names gets a plain array, in the order of the file.
+    Features are ordered by the names that the model was trained on, as it keeps them
+    (``feature_names_in_``, or a booster's own list).  A model that was trained without names gets a
+    plain array, in the order of the file.
 
     Parameters
     ----------
@@ -140,10 +141,10 @@ def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:
 
 
 def _features(features: pd.DataFrame, model: Any) -> Any:
-    known = getattr(model, "feature_names_in_", None)
+    known = _trained_names(model)
     if known is not None:
-        return _named_features(features, [str(name) for name in known])
-    n_wanted = getattr(model, "n_features_in_", features.shape[1])
+        return _named_features(features, known)
+    n_wanted = _n_trained_on(model, features.shape[1])
     if features.shape[1] != n_wanted:
         raise DataMismatchError(
             f"The model was trained on {n_wanted} features without names, and the data has {features.shape[1]} "
@@ -158,10 +159,35 @@ def _features(features: pd.DataFrame, model: Any) -> Any:
     return features.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
+def _trained_names(model: Any) -> list[str] | None:
+    """Names of the features a model was trained on; None if it was trained without."""
+    found = getattr(model, "feature_names_in_", None)
+    if found is None:
+        booster = getattr(model, "booster_", model)
+        # XGBoost's Booster has a list or None, LightGBM's a method.
+        found = getattr(booster, "feature_names", None)
+        found = booster.feature_name() if callable(getattr(booster, "feature_name", None)) else found
+    if found is None:
+        return None
+    names = [str(name) for name in found]
+    given_by_lightgbm = [f"Column_{index}" for index in range(len(names))]
+    return None if names == given_by_lightgbm else names
+
+
+def _n_trained_on(model: Any, default: int) -> int:
+    """Features of a model without names: of scikit-learn's kind, or one of the two boosters."""
+    for name in ("num_features", "num_feature"):
+        if callable(getattr(model, name, None)):
+            return int(getattr(model, name)())
+    return int(getattr(model, "n_features_in_", default))
+
+
 def _named_features(features: pd.DataFrame, known: list[str]) -> pd.DataFrame:
     names = [str(name) for name in features.columns]
-    missing = [name for name in known if name not in names]
-    unexpected = [name for name in names if name not in known]
+    features = features.set_axis(names, axis="columns")
+    wanted = _file_names(names, known)
+    missing = [name for name in wanted if name not in names]
+    unexpected = [name for name in names if name not in wanted]
     if missing or unexpected:
         found = [
             f"{what}: {_listed(columns)}"
@@ -172,8 +198,13 @@ def _named_features(features: pd.DataFrame, known: list[str]) -> pd.DataFrame:
             f"The columns are not the {len(known)} features the model was trained on; {'; '.join(found)}. "
             "Give it the file it was trained on, without further columns (name a weight column with --sample-weight)."
         )
-    features = features.set_axis(names, axis="columns")
-    return features[known]
+    return features[wanted]
+
+
+def _file_names(names: list[str], known: list[str]) -> list[str]:
+    """The model's names as the file spells them: LightGBM keeps underscores for blanks."""
+    spelled = {name.replace(" ", "_"): name for name in names}
+    return [name if name in names else spelled.get(name, name) for name in known]
 
 
 def _listed(names: list[Any]) -> str:

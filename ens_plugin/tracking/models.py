@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ens_plugin.adapters.lightgbm_text import MODEL_START, is_complete
+from ens_plugin.adapters.xgboost_ubjson import decode
 from ens_plugin.errors import ModelLoadError
 from ens_plugin.tracking.connection import check_server
 
@@ -16,6 +19,7 @@ __all__ = ["is_uri", "load_model", "logged_model_id"]
 
 PICKLE_SWITCH = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters and more: C:/ is a Windows drive
+UBJSON_START = b"{L"
 TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 
 
@@ -42,7 +46,8 @@ def load_model(source: str | Path) -> Any:
     source : str or Path
         ``models:/name/3``, ``models:/name@champion``, ``models:/m-...``, ``runs:/<run>/model``, any
         other URI MLflow knows, an MLflow model directory, or a file written by joblib, pickle,
-        cloudpickle or skops.
+        cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text; JSON or UBJSON).
+        Those two hold a ``Booster``, which knows labels as codes only.
 
     Returns
     -------
@@ -76,8 +81,7 @@ def load_model(source: str | Path) -> Any:
             f"There is no file {str(path)!r}. Pass a model file, an MLflow model directory, or a URI such as "
             "models:/name/1 or runs:/<run id>/model."
         )
-    model = _load_skops(path) if _is_skops(path) else _load_pickle(path)
-    return _checked(model, str(path))
+    return _checked(_reader_of(path)(path), str(path))
 
 
 def logged_model_id(source: str) -> str | None:
@@ -152,6 +156,46 @@ def _load_with_mlflow(uri: str) -> Any:
         ) from error
 
 
+def _reader_of(path: Path) -> Callable[[Path], Any]:
+    """The function that reads a file, told by the file's content; what is nothing else may be a pickle."""
+    with path.open("rb") as file:
+        start = file.read(64)
+    if start.startswith(MODEL_START):
+        return _load_lightgbm
+    if start.startswith(b"{") and b"learner" in start:
+        return _load_xgboost
+    return _load_skops if _is_skops(path) else _load_pickle
+
+
+def _load_lightgbm(path: Path) -> Any:
+    try:
+        lightgbm = import_module("lightgbm")
+    except ImportError as error:
+        raise ModelLoadError(_library_missing(path, "LightGBM", "lightgbm")) from error
+    text = path.read_bytes()
+    if not is_complete(text):
+        raise ModelLoadError(_damaged(path, "LightGBM", "trees are missing or cut short"))
+    try:
+        return lightgbm.Booster(model_str=text.decode())
+    except (lightgbm.basic.LightGBMError, ValueError) as error:
+        raise ModelLoadError(_damaged(path, "LightGBM", _reason(error))) from error
+
+
+def _load_xgboost(path: Path) -> Any:
+    try:
+        xgboost = import_module("xgboost")
+    except ImportError as error:
+        raise ModelLoadError(_library_missing(path, "XGBoost", "xgboost")) from error
+    document = path.read_bytes()
+    try:
+        if document.startswith(UBJSON_START):
+            decode(document)  # XGBoost itself ends the process where a binary document is cut short
+        # From memory, because by its path the name of the file would have to tell its format.
+        return xgboost.Booster(model_file=bytearray(document))
+    except (xgboost.core.XGBoostError, KeyError, ValueError) as error:
+        raise ModelLoadError(_damaged(path, "XGBoost", _reason(error))) from error
+
+
 def _is_skops(path: Path) -> bool:
     if not zipfile.is_zipfile(path):
         return False
@@ -206,7 +250,19 @@ def _checked(model: Any, source: str) -> Any:
 def _not_a_model(path: Path, error: Exception) -> str:
     return (
         f"{str(path)!r} could not be read as a model ({_reason(error)}). Pass a file written by joblib, pickle, "
-        "cloudpickle or skops, with the library versions that wrote it installed."
+        "cloudpickle or skops, or by save_model of LightGBM or XGBoost, with the library versions that wrote it "
+        "installed."
+    )
+
+
+def _library_missing(path: Path, library: str, extra: str) -> str:
+    return f"{str(path)!r} is a model file of {library}, which is not installed: pip install 'ens-plugin[{extra}]'."
+
+
+def _damaged(path: Path, library: str, reason: str) -> str:
+    return (
+        f"{str(path)!r} begins like a model file of {library}, but cannot be read as one ({reason}). Check that it is "
+        f"complete and was not written by a newer {library} than the one installed."
     )
 
 

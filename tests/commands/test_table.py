@@ -125,3 +125,46 @@ def test_doubled_target_columns_are_refused() -> None:
     frame = pd.DataFrame([[1, 2, 3]], columns=["a", "y", "y"])
     with pytest.raises(InputError, match="2 columns called 'y'"):
         rows_for_model(frame, named("a"), target="y")
+
+
+class XGBoostLike:
+    feature_names: list[str] | None = None
+
+    def num_features(self) -> int:
+        return 3
+
+
+class LightGBMLike:
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def feature_name(self) -> list[str]:
+        return list(self.names)
+
+    def num_feature(self) -> int:
+        return len(self.names)
+
+
+def test_boosters_keep_the_names_of_features_in_places_of_their_own() -> None:
+    xgboost = XGBoostLike()
+    xgboost.feature_names = ["w", "a", "b"]
+    for booster in (xgboost, LightGBMLike("w", "a", "b"), model(booster_=LightGBMLike("w", "a", "b"))):
+        assert list(rows_for_model(FRAME, booster, target="y").X.columns) == ["w", "a", "b"]
+        with pytest.raises(DataMismatchError, match="missing: a"):
+            rows_for_model(FRAME.drop(columns="a"), booster, target="y")
+
+
+def test_boosters_of_plain_arrays_get_one() -> None:
+    for booster in (XGBoostLike(), LightGBMLike("Column_0", "Column_1", "Column_2")):
+        np.testing.assert_array_equal(rows_for_model(FRAME, booster, target="y").X, [[1.5, 3, 1], [2.5, 4, 2]])
+        with pytest.raises(DataMismatchError, match="3 features without names, and the data has 2"):
+            rows_for_model(FRAME.drop(columns="a"), booster, target="y")
+
+
+def test_underscores_that_lightgbm_puts_for_blanks_find_their_columns() -> None:
+    frame = FRAME.rename(columns={"a": "mean radius", "b": "mean_area"})
+    rows = rows_for_model(frame, LightGBMLike("mean_radius", "mean_area"), target="y", sample_weight="w")
+    assert list(rows.X.columns) == ["mean radius", "mean_area"]
+    both = frame.rename(columns={"w": "mean_radius"})
+    with pytest.raises(DataMismatchError, match="not known to the model: mean radius"):
+        rows_for_model(both, LightGBMLike("mean_radius", "mean_area"), target="y")
