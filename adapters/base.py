@@ -136,7 +136,7 @@ class EnsembleAdapter(ABC):
         n_rows = features.shape[0]
         outputs: NDArray[Any] | None = None
         for member in range(self.n_members):
-            rows = slice(None) if wanted is None else np.flatnonzero(wanted[member])
+            rows = slice(None) if wanted is None else _wanted_rows(wanted[member])
             values = self.member_outputs(member, _take_rows(features, rows))
             if outputs is None:
                 outputs = np.zeros((self.n_members, n_rows, *values.shape[1:]), dtype=values.dtype)
@@ -254,6 +254,12 @@ def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> 
     starts = range(0, n_members, DRAWN_TOGETHER)
     chunks = [range(start, min(start + DRAWN_TOGETHER, n_members)) for start in starts]
     return Bags.stack(list(in_threads(lambda chunk: Bags.from_indices(map(draw, chunk), n_rows), chunks)))
+
+
+def _wanted_rows(wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Rows that a member is asked about: at least one, because many members refuse none."""
+    rows = np.flatnonzero(wanted)
+    return rows if rows.size else np.zeros(1, dtype=np.intp)
 
 
 def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:

@@ -16,6 +16,7 @@ from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row_weights, within_reach
 from ens_plugin.collection import Evidence, Progress, collect
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.paired_losses import row_losses
 from ens_plugin.core.tally import AnyTally, SupportTally, ValueTally, select_rows
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
@@ -26,6 +27,7 @@ from ens_plugin.report import EnsembleReport
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
+RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
 
 def analyze(
@@ -137,12 +139,16 @@ def run_analysis(
     random_state: int | None = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    choose_rows: RowChoice | None = None,
     **options: Any,
 ) -> EnsembleReport:
-    """Do what :func:`analyze` does, reporting progress: ``progress(blocks, total)`` wraps an iterable."""
+    """Do what :func:`analyze` does, reporting progress: ``progress(blocks, total)`` wraps an iterable.
+
+    ``choose_rows(adapter, features, bags)`` may name training rows, in ascending order, to judge by in place of all.
+    """
     return _analyzed(
         model, X, y, data, sample_weight, metric=metric, random_state=random_state, n_jobs=n_jobs, progress=progress,
-        **options,
+        choose_rows=choose_rows, **options,
     )[0]  # fmt: skip
 
 
@@ -160,7 +166,9 @@ def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[Ensemb
     EnsPluginError
         As :func:`analyze`.
     """
-    report, tally = _analyzed(model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None)
+    report, tally = _analyzed(
+        model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None, choose_rows=None
+    )
     return report, row_losses(tally)
 
 
@@ -175,12 +183,14 @@ def _analyzed(
     random_state: int | None,
     n_jobs: int | None,
     progress: Progress | None,
+    choose_rows: RowChoice | None,
     **options: Any,
 ) -> tuple[EnsembleReport, AnyTally]:
     ensemble, rows = unwrap(model, X)
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
     target = encode_target(adapter, y)
+    labels, chosen = np.asarray(y), None
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
     adapter.check_members(features)
@@ -190,10 +200,14 @@ def _analyzed(
         threadpool_limits(limits=1, user_api="blas"),
     ):
         if data == "oob":
-            bags = adapter.bags(rows, features, np.asarray(y))
+            bags = adapter.bags(rows, features, labels)
+            chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
+            if chosen is not None:
+                features, bags = features[chosen], bags.take(chosen)
+                labels, target, weight = labels[chosen], target[chosen], weight[chosen]
         else:
             bags = None
-            _refuse_training_rows(adapter, features, y)
+            _refuse_training_rows(adapter, features, labels)
         evidence = collect(
             adapter,
             features,
@@ -205,13 +219,13 @@ def _analyzed(
             progress=progress,
         )
         del bags, features
-        _compare_with_stored(adapter, evidence, data)
+        _compare_with_stored(adapter, evidence, data, chosen)
         usable = _usable_rows(evidence)
         if options.get("sizes") is None:
             settings = within_reach(settings, evidence.tally.trials[usable])
         estimates = _estimate(adapter, evidence, usable, settings)
         if metric is not None:
-            estimates = with_metric_curve(estimates, metric, adapter, evidence.sample, np.asarray(y), settings)
+            estimates = with_metric_curve(estimates, metric, adapter, evidence.sample, labels, settings)
     return _report(adapter, evidence, usable, estimates, settings), evidence.tally
 
 
@@ -273,14 +287,17 @@ def _refuse_training_rows(adapter: EnsembleAdapter, features: Any, y: ArrayLike)
         )
 
 
-def _compare_with_stored(adapter: EnsembleAdapter, evidence: Evidence, data: str) -> None:
+def _compare_with_stored(
+    adapter: EnsembleAdapter, evidence: Evidence, data: str, chosen: NDArray[np.intp] | None
+) -> None:
     """Refuse rows for which the library's own stored out-of-bag outputs differ from ours."""
     stored = adapter.stored_oob_outputs() if data == "oob" else None
     if stored is None:
         return
     sample = evidence.sample
     ours = sample.mean_outputs()
-    theirs = np.asarray(stored, dtype=np.float64)[sample.rows]
+    rows = sample.rows if chosen is None else chosen[sample.rows]
+    theirs = np.asarray(stored, dtype=np.float64)[rows]
     known = sample.block.seen.any(axis=0) & np.isfinite(theirs.reshape(theirs.shape[0], -1)).all(axis=1)
     scale = max(float(np.abs(theirs[known]).max(initial=0.0)), 1e-12)
     differing = np.abs(ours - theirs).reshape(known.size, -1).max(axis=1) > 1e-4 * scale

@@ -112,6 +112,8 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(
     model: Any, flavour: str, run: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    with tracking_to(uri):
+        mlflow.set_experiment("Default")  # MLflow remembers the experiment of another store
     with tracking_to(uri), mlflow.start_run() as training:
         info = getattr(mlflow, flavour).log_model(model, name="trees", pip_requirements=[])
     runs_uri = f"runs:/{training.info.run_id}/trees"

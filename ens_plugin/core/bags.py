@@ -55,6 +55,11 @@ class Bags:
         """Put the members of several bags of the same rows one after the other."""
         return cls(np.concatenate([part.bits for part in parts]), parts[0].n_rows)
 
+    def take(self, rows: NDArray[np.intp]) -> Bags:
+        """Bags of some of the rows, one member unpacked at a time."""
+        bits = np.stack([np.packbits(self.member(index)[rows]) for index in range(self.n_members)])
+        return Bags(bits, int(rows.size))
+
     @property
     def n_members(self) -> int:
         """Members."""

@@ -94,3 +94,12 @@ def test_nan_is_refused_where_members_refuse_it() -> None:
     model = BaggingClassifier(KNeighborsClassifier(), 5, random_state=0).fit(X2, Y2)
     with pytest.raises(InputError, match="NaN"):
         SklearnBaggingAdapter(model).prepare(WITH_NAN)
+
+
+def test_rows_that_a_member_saw_all_of_do_not_stop_the_others() -> None:
+    model = BaggingClassifier(KNeighborsClassifier(1), n_estimators=3, random_state=0).fit(X2, Y2)
+    adapter = SklearnBaggingAdapter(model)
+    features = adapter.prepare(X2)[:5]
+    wanted = np.array([[False] * 5, [True] * 5, [False, False, True, False, False]])
+    outputs, whole = adapter.outputs(features, wanted), adapter.outputs(features, None)
+    np.testing.assert_array_equal(outputs[wanted], whole[wanted])

@@ -28,6 +28,14 @@ def test_any_block_of_rows_is_that_part_of_the_mask(mask: NDArray[np.bool_], sta
     np.testing.assert_array_equal(Bags.from_mask(mask).in_bag(rows), mask[:, rows])
 
 
+@given(masks, st.data())
+def test_bags_of_some_rows_are_those_columns_of_the_mask(mask: NDArray[np.bool_], data: st.DataObject) -> None:
+    rows = np.array(data.draw(st.lists(st.integers(0, mask.shape[1] - 1), min_size=1)), dtype=np.intp)
+    taken = Bags.from_mask(mask).take(rows)
+    assert (taken.n_members, taken.n_rows) == (mask.shape[0], rows.size)
+    np.testing.assert_array_equal(taken.in_bag(), mask[:, rows])
+
+
 @given(masks)
 def test_repeated_and_unordered_rows_give_the_same_bags(mask: NDArray[np.bool_]) -> None:
     drawn = [np.repeat(np.flatnonzero(row)[::-1], 2) for row in mask]

@@ -80,7 +80,7 @@ def test_a_file_cut_short_is_refused(name: str, share: float, tmp_path: Path) ->
     FILES[name](tmp_path / name)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(ModelLoadError, match="begins like a model file of .* Check that it is complete"):
+    with pytest.raises(ModelLoadError, match=r"begins like a model file of .* Check that it is complete"):
         load_model(tmp_path / name)
 
 
