@@ -132,7 +132,7 @@ def _with_likely_columns(forest: Forest) -> list[Forest]:
     settings = forest.settings
     if settings.subsample < 1:
         return [forest]
-    deepest = max(int(_depths(tree).max()) for tree in forest.trees)
+    deepest = max(int(tree.depths.max()) for tree in forest.trees)
     ways: tuple[dict[str, Any], ...] = ({"bytree": 0.5}, {"bylevel": 0.5}, {"bynode": 0.5})
     return [forest, *(replace(forest, settings=replace(settings, max_depth=deepest, **way)) for way in ways)]
 
@@ -181,7 +181,7 @@ def _column_draws(forest: Forest, *, once: bool) -> IntArray:
     if settings.bylevel == 1 and settings.bynode == 1:
         return by_level
     for member, tree in enumerate(forest.trees):
-        depth = _depths(tree)
+        depth = tree.depths
         if settings.bylevel < 1:
             levels = int(depth.max()) + 1
             by_level[member] = min(levels, settings.max_depth) if settings.max_depth else levels
@@ -209,16 +209,6 @@ def _evaluated_splits(tree: Tree, depth: IntArray, settings: Settings) -> NDArra
     if settings.max_depth:
         splits &= depth + 1 < settings.max_depth
     return splits
-
-
-def _depths(tree: Tree) -> IntArray:
-    depth = np.zeros(tree.is_leaf.size, dtype=np.int64)
-    level = np.flatnonzero(~tree.is_leaf[:1])
-    while level.size:
-        children = np.concatenate([tree.left[level], tree.right[level]])
-        depth[children] = depth[level[0]] + 1
-        level = children[~tree.is_leaf[children]]
-    return depth
 
 
 def _powers(n_rows: int) -> WordArray:

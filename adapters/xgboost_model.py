@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,17 @@ class Tree:
     def n_leaves(self) -> int:
         """Leaves."""
         return int(np.count_nonzero(self.is_leaf))
+
+    @cached_property
+    def depths(self) -> IntArray:
+        """Depth of each node, 0 for the root, shape (n_nodes,)."""
+        depths = np.zeros(self.is_leaf.size, dtype=np.int64)
+        level = np.flatnonzero(~self.is_leaf[:1])
+        while level.size:
+            children = np.concatenate([self.left[level], self.right[level]])
+            depths[children] = depths[level[0]] + 1
+            level = children[~self.is_leaf[children]]
+        return depths
 
     @property
     def leaf_values(self) -> FloatArray:

@@ -20,7 +20,7 @@ from ens_plugin.adapters.xgboost_model import read_forest
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_truncation import truncated_trees
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.tally import both_scores
+from ens_plugin.core.tally import both_scores, count_members
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
 __all__ = ["XGBoostTreesAdapter"]
@@ -109,7 +109,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         by_tree = self._tree_values(features)
         if self.forest.n_groups == 1:
             return by_tree
-        return np.ascontiguousarray(self._by_class(by_tree).transpose(1, 2, 0))
+        return self._by_class(by_tree).transpose(1, 2, 0)
 
     def member_outputs(self, member: int, features: Any) -> NDArray[np.float64]:
         """Margins or values of one member for the prepared rows."""
@@ -123,16 +123,14 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """
         if bags is None or self.forest.n_groups == 1:
             return super().block(features, bags, rows)
-        by_class = self._by_class(self._tree_values(features))
-        out_of_bag = self._by_class(~bags.in_bag(rows))
-        fewest = out_of_bag.sum(axis=1).argmin(axis=0)
-        seen = np.take_along_axis(out_of_bag, fewest[None, None, :], axis=0)[0]
-        place = np.maximum(np.cumsum(seen, axis=0) - 1, 0)
-        outputs = np.empty((*seen.shape, len(by_class)))
-        for label, (said, free) in enumerate(zip(by_class, out_of_bag, strict=True)):
-            in_order = np.argsort(~free, axis=0, kind="stable")
-            outputs[:, :, label] = np.take_along_axis(said, np.take_along_axis(in_order, place, axis=0), axis=0)
-        return outputs, seen
+        said = self._by_class(self._tree_values(features))
+        free = self._by_class(~bags.in_bag(rows))
+        fewest = np.argmin([count_members(own) for own in free], axis=0)
+        seen = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(free)])
+        outputs = np.empty((self.n_members, self.forest.n_groups, seen.shape[1]))
+        for label in range(self.forest.n_groups):
+            _move(said[label], free[label], outputs[:, label], seen)
+        return outputs.transpose(0, 2, 1), seen
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each tree drew, in the booster's order, proved on the sums in all its leaves."""
@@ -216,6 +214,23 @@ class XGBoostTreesAdapter(EnsembleAdapter):
                 "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
                 "learning_rate=1. ens_plugin.in_bag tells the bags of any number of rounds."
             )
+
+
+def _move(
+    said: NDArray[np.float64], free: NDArray[np.bool_], outputs: NDArray[np.float64], seen: NDArray[np.bool_]
+) -> None:
+    """Put what is said where `free`, in order, to where `seen`; both by member and row, `free` at least as often."""
+    n_rows = free.shape[1]
+    # A value that does not count is written over by the next, so that no rows need to be picked.
+    queue = np.zeros((free.shape[0] + 1) * n_rows)
+    place = np.arange(n_rows)
+    for values, counts in zip(said, free, strict=True):
+        queue[place] = values
+        place += n_rows * counts
+    place = np.arange(n_rows)
+    for values, counts in zip(outputs, seen, strict=True):
+        values[:] = queue.take(place)
+        place += n_rows * counts
 
 
 def _booster(model: Any) -> Any:

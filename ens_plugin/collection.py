@@ -173,7 +173,9 @@ def _row_blocks(adapter: EnsembleAdapter, n_rows: int, n_labels: int) -> list[sl
     """Slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
     # Where rounding follows the height of a block, the height must not follow the threads.
     wanted = -(-n_rows // effective_n_jobs(None)) if adapter.reads_rows_alone else FIXED_ROWS
-    rows = min(BLOCK_BYTES // (adapter.n_members * _bytes_said(adapter, n_labels)), wanted)
+    # Raw scores of two labels mostly come as one.
+    n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
+    rows = min(BLOCK_BYTES // (adapter.n_members * _bytes_said(adapter, n_outputs)), wanted)
     rows = max(-(-rows // CHUNK), 1) * CHUNK
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 

@@ -21,6 +21,7 @@ __all__ = [
     "ValueTally",
     "both_scores",
     "concatenate",
+    "count_members",
     "label_support",
     "member_labels",
     "member_margins",
