@@ -17,7 +17,7 @@ from ens_plugin.tracking.models import load_model
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["Measurement", "RowSource", "Rows", "check_digest", "measure"]
+__all__ = ["Measurement", "RowSource", "Rows", "check_digest", "measure", "recorded_digest"]
 
 RowSource = Callable[[Any], tuple[Any, ArrayLike]]
 
@@ -61,7 +61,7 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
     model = load_model(version.uri)
     X, y = rows.source(model)
     digest = data_digest(X, y)
-    check_digest(digest, _recorded_digest(client, version), rows.data, version.uri)
+    check_digest(digest, recorded_digest(client, version.model_id, version.run_id), rows.data, version.uri)
     report, losses = analyze_rows(model, X, y, data=rows.data)
     return Measurement(report, losses, digest)
 
@@ -101,12 +101,15 @@ def check_digest(digest: str, recorded: str | None, data: str, model: str) -> No
     )
 
 
-def _recorded_digest(client: MlflowClient, version: RegisteredVersion) -> str | None:
-    if version.model_id is not None:
-        found = client.get_logged_model(version.model_id).tags.get(DIGEST_TAG)
-        if found is not None:
-            return str(found)
-    if version.run_id is None:
-        return None
-    found = client.get_run(version.run_id).data.tags.get(DIGEST_TAG)
+def recorded_digest(client: MlflowClient, model_id: str | None, run_id: str | None) -> str | None:
+    """Digest of the training rows that autolog recorded for a model, or else for its run; None if it did not.
+
+    Raises
+    ------
+    MlflowException
+        If the server refuses.
+    """
+    found = None if model_id is None else client.get_logged_model(model_id).tags.get(DIGEST_TAG)
+    if found is None and run_id is not None:
+        found = client.get_run(run_id).data.tags.get(DIGEST_TAG)
     return None if found is None else str(found)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Run
 
-__all__ = ["check_prefix", "log_report"]
+__all__ = ["Parcel", "check_prefix", "log_report", "pack", "send"]
 
 DESCRIPTION_TAG = "mlflow.note.content"
 
@@ -85,7 +85,8 @@ def log_report(
 
     check_prefix(prefix)
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
-        parcel = _pack(report, Path(directory), model_id, prefix)
+        render_artifacts(report, Path(directory))
+        parcel = pack(report, Path(directory), model_id, prefix)
         uri = mlflow.get_tracking_uri()
         check_server(uri)
         with tracking_errors(uri):
@@ -94,17 +95,17 @@ def log_report(
                 client.get_logged_model(model_id)
             target = run_id or _active_run_id()
             if target is not None:
-                _send(client, target, parcel)
+                send(client, target, parcel)
                 return target
             with mlflow.start_run() as run:
-                _send(client, run.info.run_id, parcel)
+                send(client, run.info.run_id, parcel)
                 return str(run.info.run_id)
 
 
-class _Parcel(NamedTuple):
+class Parcel(NamedTuple):
     """Everything that is sent, complete before the first call."""
 
-    directory: Path
+    directory: Path | None
     curve: list[Point]
     scalars: list[Point]
     summary: str
@@ -113,9 +114,9 @@ class _Parcel(NamedTuple):
     prefix: str
 
 
-def _pack(report: EnsembleReport, directory: Path, model_id: str | None, prefix: str) -> _Parcel:
-    render_artifacts(report, directory)
-    return _Parcel(
+def pack(report: EnsembleReport, directory: Path | None, model_id: str | None, prefix: str) -> Parcel:
+    """Put together what is sent of a report; its artifacts, if any, are in `directory` already."""
+    return Parcel(
         directory=directory,
         curve=curve_points(report, prefix),
         scalars=scalar_points(report, prefix),
@@ -126,14 +127,22 @@ def _pack(report: EnsembleReport, directory: Path, model_id: str | None, prefix:
     )
 
 
-def _send(client: MlflowClient, run_id: str, parcel: _Parcel) -> None:
+def send(client: MlflowClient, run_id: str, parcel: Parcel) -> None:
+    """Send a parcel to a run, which may have ended.
+
+    Raises
+    ------
+    TrackingError
+        If the run is deleted; MLflow's own exceptions for all else.
+    """
     run = client.get_run(run_id)
     if run.info.lifecycle_stage == "deleted":
         raise TrackingError(
             f"The run {run_id} is deleted; restore it with `mlflow runs restore`, or log to another one."
         )
     timestamp = int(run.info.start_time) if parcel.created is None else parcel.created
-    client.log_artifacts(run_id, str(parcel.directory), artifact_path(parcel.prefix))
+    if parcel.directory is not None:
+        client.log_artifacts(run_id, str(parcel.directory), artifact_path(parcel.prefix))
     curve = _not_yet_logged(client, run, parcel.curve, timestamp)
     # Logging a scalar again is what links it to a model.
     scalars = parcel.scalars if parcel.model_id else _not_yet_logged(client, run, parcel.scalars, timestamp)
@@ -159,7 +168,7 @@ def _metrics(points: Sequence[Point], timestamp: int, model_id: str | None) -> l
     return [Metric(point.key, point.value, timestamp, point.step, model_id=model_id) for point in points]
 
 
-def _describe(client: MlflowClient, run: Run, parcel: _Parcel) -> None:
+def _describe(client: MlflowClient, run: Run, parcel: Parcel) -> None:
     current = run.data.tags.get(DESCRIPTION_TAG, "")
     merged = merge_description(current, parcel.summary, parcel.prefix)
     if merged != current:
@@ -191,12 +200,7 @@ def _created_ms(report: EnsembleReport) -> int | None:
 
 
 def check_prefix(prefix: str) -> None:
-    """Refuse what cannot start the names of metrics and artifacts.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError unless names of metrics and artifacts can start with `prefix`."""
     if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", prefix):
         raise InputError(
             f"prefix={prefix!r} cannot start the names of metrics and artifacts; "

@@ -31,14 +31,14 @@ class Version:
         return f"models:/{self.name}/{self.version}"
 
 
-def stub_artifacts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out pictures and curves, which take time and have tests of their own."""
+def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "report_log") -> None:
+    """Leave out pictures and curves, which take time and have tests of their own, where a module renders them."""
 
     def write(report: EnsembleReport, directory: Path) -> None:
         (directory / "report.json").write_text(report.to_json(), encoding="utf-8")
         (directory / "report.html").write_text("<p>report</p>")
 
-    monkeypatch.setattr("ens_plugin.tracking.report_log.render_artifacts", write)
+    monkeypatch.setattr(f"ens_plugin.tracking.{user}.render_artifacts", write)
     monkeypatch.setattr("ens_plugin.tracking.report_log.curve_points", lambda report, prefix: [])
 
 

@@ -1,0 +1,151 @@
+"""The evaluator ``ensemble`` of ``mlflow.models.evaluate``: an ensemble report in the run of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import mlflow
+import pandas as pd
+from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
+from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
+
+from ens_plugin._summary import printable
+from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking.artifacts import artifact_path, render_artifacts
+from ens_plugin.tracking.connection import tracking_errors
+from ens_plugin.tracking.curve_points import Point, scalar_points
+from ens_plugin.tracking.data_digest import data_digest
+from ens_plugin.tracking.measurement import check_digest, recorded_digest
+from ens_plugin.tracking.report_log import check_prefix, pack, send
+
+__all__ = ["EnsembleEvaluator"]
+
+ENABLED = "enabled"
+OPTIONS = ("data", "confidence", "tolerance", "max_size", "prefix")
+
+
+class EnsembleEvaluator(ModelEvaluator):
+    """Analyse the ensemble that MLflow evaluates, and log its report to the run.
+
+    MLflow knows it as ``ensemble``.  It works only where its configuration says ``"enabled": True``,
+    because MLflow otherwise runs every installed evaluator.  Other keys: ``"data"`` (``"holdout"``, the
+    default, or ``"oob"`` for the exact training rows in their order, whose digest must be the one that
+    ``ens_plugin.autolog`` recorded), ``"confidence"``, ``"tolerance"`` and ``"max_size"`` as for
+    :func:`ens_plugin.analyze`, and ``"prefix"`` as for :func:`ens_plugin.log_report`.
+
+    Examples
+    --------
+    >>> import mlflow  # doctest: +SKIP
+    >>> mlflow.models.evaluate(  # doctest: +SKIP
+    ...     "models:/churn@champion", test, targets="churned", model_type="classifier",
+    ...     evaluators="ensemble", evaluator_config={"enabled": True},
+    ... ).metrics["ens.error"]
+    """
+
+    @classmethod
+    def can_evaluate(cls, *, model_type: str, evaluator_config: Mapping[str, Any] | None, **_: Any) -> bool:
+        """Tell whether the configuration asks for this evaluator; the model is not known yet."""
+        return bool((evaluator_config or {}).get(ENABLED))
+
+    def evaluate(
+        self, *, model_type: str, dataset: Any, run_id: str, evaluator_config: Mapping[str, Any], model: Any = None,
+        model_id: str | None = None, **_: Any,
+    ) -> EvaluationResult:  # fmt: skip
+        """Analyse, log, and return what was found; called by MLflow.
+
+        Returns
+        -------
+        EvaluationResult
+            The scalars of the report, and the report itself as an artifact.
+
+        Raises
+        ------
+        EnsPluginError
+            If the configuration, the model or the data are not what they must be, or the server refuses.
+        """
+        from ens_plugin.analysis import analyze
+
+        options = _options(evaluator_config)
+        prefix, data = options.pop("prefix", "ens"), options.pop("data", "holdout")
+        native = _native_model(model)
+        X, y = _rows(dataset, native)
+        linked_id = model_id or model.model_id
+        _check_rows(X, y, data, linked_id, model.metadata.run_id)
+        report = analyze(native, X, y, data=data, **options)
+        # Given an id, MLflow logs what is returned, linked to the model and the dataset; otherwise nobody would.
+        _log(report, run_id, prefix, linked_id, scalar_points(report, prefix) if model_id is None else [])
+        metrics = {point.key: point.value for point in scalar_points(report, prefix)}
+        return EvaluationResult(metrics, _artifacts(report, run_id, prefix), run_id)  # type: ignore[no-untyped-call]
+
+
+def _options(config: Mapping[str, Any]) -> dict[str, Any]:
+    options = {key: value for key, value in config.items() if key != ENABLED}
+    for key in options:
+        if key not in OPTIONS:
+            close = get_close_matches(str(key)[:80], OPTIONS, n=1, cutoff=0.0)[0]
+            raise InputError(
+                f"evaluator_config has {printable(repr(key), 80)}, which the evaluator 'ensemble' does not know; did "
+                f"you mean {close!r}? Known: {', '.join((ENABLED, *OPTIONS))}."
+            )
+    if options.get("data", "holdout") not in ("holdout", "oob"):
+        raise InputError(f"evaluator_config has data={printable(repr(options['data']), 80)}; use 'holdout' or 'oob'.")
+    check_prefix(options.get("prefix", "ens"))
+    return options
+
+
+def _native_model(model: Any) -> Any:
+    if model is None:
+        raise InputError(
+            "The evaluator 'ensemble' asks the members of a model, and model=None has none; pass the model."
+        )
+    try:
+        return model.get_raw_model()
+    except (AttributeError, NotImplementedError) as error:
+        raise UnsupportedModelError(
+            f"The evaluator 'ensemble' asks the members of a model, and {type(model).__name__} does not give the model "
+            "inside it; pass a models:/ or runs:/ URI, or mlflow.pyfunc.load_model(uri), of the ensemble itself."
+        ) from error
+
+
+def _rows(dataset: Any, native: Any) -> tuple[Any, Any]:
+    """Features in the order that the model was trained on, as MLflow's own predictions get them, and the target."""
+    if dataset.labels_data is None:
+        raise InputError("The data have no targets; pass targets='<column>' to mlflow.models.evaluate.")
+    X = dataset.features_data
+    known = list(getattr(native, "feature_names_in_", ()))
+    if isinstance(X, pd.DataFrame) and known and {*known} <= {*X.columns}:
+        X = X[known]
+    return X, dataset.labels_data
+
+
+def _check_rows(X: Any, y: Any, data: str, model_id: str | None, run_id: str | None) -> None:
+    client = mlflow.MlflowClient()
+    with tracking_errors(mlflow.get_tracking_uri()):
+        recorded = recorded_digest(client, model_id, run_id)
+    if data == "oob" and recorded is None:
+        raise DataMismatchError(
+            "evaluator_config says that these are the training rows, and nothing recorded at training can confirm it. "
+            "Train with ens_plugin.autolog() on, pass rows that were not used for training with data='holdout', or "
+            "call ens_plugin.analyze, which asks the model itself."
+        )
+    check_digest(data_digest(X, y), recorded, data, "this model")
+
+
+def _log(report: EnsembleReport, run_id: str, prefix: str, model_id: str | None, scalars: list[Point]) -> None:
+    uri = mlflow.get_tracking_uri()
+    with TemporaryDirectory(prefix="ens_plugin-") as directory:
+        render_artifacts(report, Path(directory))
+        parcel = pack(report, Path(directory), model_id, prefix)._replace(scalars=scalars)
+        with tracking_errors(uri):
+            send(mlflow.MlflowClient(), run_id, parcel)
+
+
+def _artifacts(report: EnsembleReport, run_id: str, prefix: str) -> dict[str, JsonEvaluationArtifact]:
+    path = f"{artifact_path(prefix)}/report.json"
+    root = mlflow.MlflowClient().get_run(run_id).info.artifact_uri
+    return {path: JsonEvaluationArtifact(f"{root}/{path}", report.to_dict())}  # type: ignore[no-untyped-call]
