@@ -205,6 +205,10 @@ class EnsembleAdapter(ABC):
         """Whether :meth:`bags` notices rows that are not the training rows in training order."""
         return True
 
+    def cautions(self, data: str) -> tuple[str, ...]:
+        """Sentences that a report from ``"oob"`` or ``"holdout"`` rows of this model must warn with."""
+        return ()
+
     def stored_oob_outputs(self) -> NDArray[Any] | None:
         """Mean out-of-bag outputs that the library stored at training, in training order, or None.
 

@@ -220,7 +220,8 @@ def _other_sizes(failure: _Failure, sampling: Sampling) -> DataMismatchError:
         f"sizes or fill other leaves than {len(failure.failed)} of the {failure.grown.trees.size} trees that have a "
         f"split (trees {failure.trees}) counted at training. Pass the exact training rows, as many and in training "
         f"order; {_HOLDOUT} If they are the training rows, trees were re-ordered or cut out (shuffle_models, "
-        "start_iteration) or a callback changed bagging_fraction: train anew in one go."
+        "start_iteration), a callback changed bagging_fraction, or LightGBM before 3.0 drew the bags, which then "
+        "depended on its number of threads: train anew in one go."
     )
 
 

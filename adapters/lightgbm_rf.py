@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -18,12 +19,12 @@ from ens_plugin.adapters.lightgbm_objective import Objective, read_objective
 from ens_plugin.adapters.lightgbm_proof import prove_bags
 from ens_plugin.adapters.lightgbm_text import ModelText, parse_model
 from ens_plugin.adapters.lightgbm_truncation import truncated_forest
-from ens_plugin.adapters.lightgbm_values import check_leaf_target, check_not_refit
+from ens_plugin.adapters.lightgbm_values import check_leaf_target, check_not_refit, may_be_refit
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.sklearn_trees import checked_members
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import both_scores
-from ens_plugin.errors import BagError, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.errors import BagError, EnsPluginWarning, InputError, NotFittedError, UnsupportedModelError
 
 __all__ = ["LightGBMForestAdapter"]
 
@@ -37,6 +38,11 @@ MOST_FEATURES = 64
 COUNTED_BYTES = 8_000_000
 COMPARED_ROWS = 16
 AGREEMENT = 1e-5
+MAY_BE_REFIT = (
+    "Whether Booster.refit replaced the leaf values of this model cannot be told from its trees (its objective or its "
+    "regularisation moves them, or no tree has three leaves). If it was refit, out-of-bag figures are wrong: the rows "
+    "of the refit are not known. Without refit, all is well."
+)
 
 
 class LightGBMForestAdapter(EnsembleAdapter):
@@ -117,6 +123,8 @@ class LightGBMForestAdapter(EnsembleAdapter):
         """Return the rows each iteration's trees were grown on, proved by the leaf counts of all trees."""
         sampling = read_sampling(self._text.parameters)
         check_not_refit(self._text, self._objective)
+        if may_be_refit(self._text, self._objective):
+            warnings.warn(MAY_BE_REFIT, EnsPluginWarning, stacklevel=2)
         n_rows = features.shape[0]
         target = training_target(y, self.classes, n_rows)
         positive = _positive_rows(sampling, target)
@@ -125,6 +133,20 @@ class LightGBMForestAdapter(EnsembleAdapter):
         if target is not None:
             self._check_target(features, bags, target)
         return bags
+
+    def cautions(self, data: str) -> tuple[str, ...]:
+        """Warn of refits that leave no trace, and of trees that share their bag."""
+        cautions = []
+        if data == "oob" and may_be_refit(self._text, self._objective):
+            cautions.append(MAY_BE_REFIT)
+        together = min(int((self._text.parameters or {}).get("bagging_freq", "1")), self.n_members)
+        if together > 1:
+            cautions.append(
+                f"Each {together} trees in turn share a bag (bagging_freq={together}) and resemble each other. The "
+                "curve takes them for independent: it is too flat, and the recommended size too small, by a factor of "
+                f"up to {together}. Train with bagging_freq=1."
+            )
+        return tuple(cautions)
 
     def distributions(self) -> tuple[str, ...]:
         """Name LightGBM's distribution."""

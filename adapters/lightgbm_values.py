@@ -7,16 +7,14 @@ the values of inner nodes when ``refit`` replaces those of the leaves.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.lightgbm_objective import Objective
 from ens_plugin.adapters.lightgbm_text import ModelText, TreeText
-from ens_plugin.errors import BagError, DataMismatchError, EnsPluginWarning
+from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = ["check_leaf_target", "check_not_refit"]
+__all__ = ["check_leaf_target", "check_not_refit", "may_be_refit"]
 
 FloatArray = NDArray[np.float64]
 
@@ -28,17 +26,14 @@ _REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")
 
 
 def check_not_refit(model: ModelText, objective: Objective) -> None:
-    """Refuse leaf values that were replaced after training; warn where that cannot be told.
+    """Refuse leaf values that were replaced after training, where the trees tell.
 
     Raises
     ------
     BagError
         If inner nodes do not hold the means of their leaves.
     """
-    # A tree of two leaves has no inner node but the root.
-    telling = [
-        index for index, tree in enumerate(model.trees) if tree.n_leaves > 2 and _is_telling(model, objective, tree)
-    ]
+    telling = _telling_trees(model, objective)
     replaced = [index for index in telling if _differs_from_inner_values(model.trees[index])]
     if replaced:
         raise BagError(
@@ -47,14 +42,18 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
             'about. Pass data="holdout" with rows that neither training nor refit saw, or pass the model as it was '
             "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
         )
-    if not telling and any(tree.n_leaves > 1 for tree in model.trees):
-        warnings.warn(
-            "Whether Booster.refit replaced the leaf values of this model cannot be told from its trees (its objective "
-            "or its regularisation moves them, or no tree has three leaves). If it was refit, out-of-bag figures are "
-            "wrong: the rows of the refit are not known. Without refit, all is well.",
-            EnsPluginWarning,
-            stacklevel=2,
-        )
+
+
+def may_be_refit(model: ModelText, objective: Objective) -> bool:
+    """Whether leaf values may have been replaced after training without a trace in the trees."""
+    return not _telling_trees(model, objective) and any(tree.n_leaves > 1 for tree in model.trees)
+
+
+def _telling_trees(model: ModelText, objective: Objective) -> list[int]:
+    # A tree of two leaves has no inner node but the root.
+    return [
+        index for index, tree in enumerate(model.trees) if tree.n_leaves > 2 and _is_telling(model, objective, tree)
+    ]
 
 
 def check_leaf_target(

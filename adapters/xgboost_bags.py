@@ -14,7 +14,7 @@ from ens_plugin.adapters.xgboost_draws import Draws, RowSampler, generator_outpu
 from ens_plugin.adapters.xgboost_hessians import Hessians
 from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_proof import Proof, TreeEvidence, prove, tree_evidence
-from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_found, too_weak
+from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_found, too_few_draws, too_weak
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_search import (
     N_LIKELY_SEEDS,
@@ -81,7 +81,10 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
         raise not_found(forest, share.mean, failed, share.fits(forest.settings.subsample), N_SEEDS)
     chance = _chance_of_false_match(guess, proof)
     if chance > CHANCE:
-        raise too_weak(chance, CHANCE, len(forest.trees))
+        n_trees, n_draws = len(forest.trees), _n_draws(guess.draws)
+        raise (
+            too_weak(chance, CHANCE, n_trees) if n_draws == n_trees else too_few_draws(chance, CHANCE, n_trees, n_draws)
+        )
     if y is not None:
         check_target(forest, rows, hessians, bags, y)
     return bags
@@ -275,6 +278,10 @@ def _pack(guess: _Guess) -> Bags:
 
     starts = range(0, n_trees, TREES_AT_ONCE)
     return Bags.stack(list(in_threads(pack, [range(at, min(at + TREES_AT_ONCE, n_trees)) for at in starts])))
+
+
+def _n_draws(draws: Draws) -> int:
+    return len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True)))
 
 
 def _chance_of_false_match(guess: _Guess, proof: Proof) -> float:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost_model import Forest, Settings
 from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = ["check_settings", "no_sampling", "not_found", "too_weak"]
+__all__ = ["check_settings", "no_sampling", "not_found", "too_few_draws", "too_weak"]
 
 HOLDOUT = 'pass data="holdout" with rows the model never saw'
 
@@ -51,7 +51,14 @@ def not_found(
         "Training weights and base margins count too: pass the training xgboost.DMatrix, or "
         "xgboost.DMatrix(X, y, weight=...), as X."
     )
-    if settings_fit or not 0 < share < 1:
+    if not 0 < share < 1:
+        return DataMismatchError(
+            f"These are not the rows the model was trained on, as far as its trees tell: they counted "
+            f"{100 * share:.1f} % of the rows of X. Pass the exact training rows in training order. {weights} If these "
+            "are the training rows, training reweighted them (sampling_method='gradient_based', which save_model "
+            f"forgets), or the trees were refreshed on other rows: {HOLDOUT}."
+        )
+    if settings_fit:
         return DataMismatchError(
             f"These are not the rows the model was trained on, as far as its trees tell: with seed={settings.seed} and "
             f"subsample={settings.subsample:g}, the rows of X drawn for {which} do not give the sums in its leaves. "
@@ -63,8 +70,8 @@ def not_found(
         f"order, or its settings are lost: its trees hold {100 * share:.1f} % of the rows, but it says subsample="
         f"{settings.subsample:g}, seed={settings.seed}, as after save_model and load_model, and none of the first "
         f"{n_seeds} seeds gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
-        f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU or "
-        f"with gradient_based sampling cannot be redrawn: {HOLDOUT}."
+        f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
+        f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
     )
 
 
@@ -73,4 +80,14 @@ def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
     return BagError(
         f"Bags were found that agree with all {n_trees} trees, but so few and small trees would agree with wrong ones "
         f"with a chance of up to {chance:.2g} ({allowed:g} is allowed). Train more or deeper trees, or {HOLDOUT}."
+    )
+
+
+def too_few_draws(chance: float, allowed: float, n_trees: int, n_draws: int) -> BagError:
+    """The error for parallel trees that share too few draws to tell a right one from a wrong one."""
+    return BagError(
+        f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster were "
+        f"grown on {n_draws} {'draw' if n_draws == 1 else 'draws'}. Rows were found that agree with all of them, but "
+        f"trees so small would agree with wrong ones with a chance of up to {chance:.2g} ({allowed:g} is allowed). "
+        f"Train with tree_method='hist', which draws rows for every tree, or deeper trees, or {HOLDOUT}."
     )

@@ -220,7 +220,7 @@ def _analyzed(
         )
         del bags, features
         _compare_with_stored(adapter, evidence, data, chosen)
-        usable = _usable_rows(evidence)
+        usable = _usable_rows(evidence, adapter.n_members)
         if options.get("sizes") is None:
             settings = within_reach(settings, evidence.tally.trials[usable])
         estimates = _estimate(adapter, evidence, usable, settings)
@@ -309,12 +309,13 @@ def _compare_with_stored(
         )
 
 
-def _usable_rows(evidence: Evidence) -> NDArray[np.bool_]:
+def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
     """Rows about which enough members speak: one hard vote, or two outputs for a variance."""
     tally = evidence.tally
     hard = isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
     few = np.count_nonzero(tally.trials < 2)
     if few > tally.trials.size / 2:
+        _refuse_one_bag(tally.trials, n_members)
         raise TooFewMembersError(
             f"{few} of {tally.trials.size} rows have fewer than 2 out-of-bag members (mean {tally.trials.mean():.2f}): "
             "too few to tell one member's luck from the ensemble's error. Train more members, leave more rows out of "
@@ -324,6 +325,18 @@ def _usable_rows(evidence: Evidence) -> NDArray[np.bool_]:
     if not usable.any():
         raise InputError("sample_weight is 0 for every row that has out-of-bag members; give some of them weight.")
     return np.asarray(usable)
+
+
+def _refuse_one_bag(trials: NDArray[np.float64], n_members: int) -> None:
+    n_shared = int(np.count_nonzero(trials == 0))
+    if n_members < 2 or n_shared == trials.size or not np.isin(trials, (0, n_members)).all():
+        return
+    raise TooFewMembersError(
+        f"All {n_members} members were trained on the same {n_shared} of {trials.size} rows, so the others are out of "
+        "bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag tells which they are), or train "
+        "so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws once "
+        "for all parallel trees, or with bagging_freq=1 for LightGBM."
+    )
 
 
 def _estimate(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], settings: Settings) -> Estimates:
@@ -368,7 +381,7 @@ def _report(
 def _cautions(
     adapter: EnsembleAdapter, estimates: Estimates, weight: NDArray[np.float64], dropped: int, settings: Settings
 ) -> tuple[str, ...]:
-    cautions = []
+    cautions = list(adapter.cautions(settings.data))
     if settings.data == "oob" and not adapter.checks_training_rows():
         cautions.append(
             "Nothing in this model tells whether these rows are its training rows in training order; were they not, "

@@ -20,6 +20,7 @@ from ens_plugin.errors import (
     EnsPluginWarning,
     InputError,
     NotFittedError,
+    TooFewMembersError,
     UnsupportedModelError,
 )
 from tests.adapters.lightgbm_cases import FRAME, RF, X2, X3, XR, Y2, Y3, YR
@@ -155,9 +156,10 @@ def test_mean_that_is_not_the_prediction_is_refused() -> None:
 
 @pytest.mark.parametrize("offset", [-1, 1, 7, 1024])
 def test_another_seed_is_refused(offset: int) -> None:
+    """As is a model of LightGBM before 3.0, whose bags followed from more than its seed."""
     booster = trained()
     other = edited(booster, r"^\[bagging_seed: (\d+)\]$", f"[bagging_seed: {stated_seed(booster) + offset}]")
-    with pytest.raises(DataMismatchError, match="other sizes or"):
+    with pytest.raises(DataMismatchError, match=r"other sizes or .* LightGBM before 3\.0"):
         ens_plugin.in_bag(other, XR)
 
 
@@ -232,6 +234,48 @@ def test_trees_grown_otherwise_from_the_middle_on_are_refused() -> None:
         ens_plugin.in_bag(lightgbm.Booster(model_str=text), XR)
 
 
+def replaced_last(booster: Any) -> Any:
+    booster.rollback_one_iter()
+    booster.update()
+    return booster
+
+
+CHANGED_AFTERWARDS = {
+    "shuffled": lambda booster: booster.shuffle_models(),
+    "last tree grown anew": replaced_last,
+    "first trees cut": lambda booster: lightgbm.Booster(model_str=booster.model_to_string(start_iteration=3)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED_AFTERWARDS)
+def test_trees_moved_after_training_are_refused(name: str) -> None:
+    parameters = {**RF}
+    n_trees = parameters.pop("n_estimators")
+    booster = lightgbm.train(parameters, lightgbm.Dataset(XR, YR), n_trees, keep_training_booster=True)
+    with pytest.raises(
+        (BagError, DataMismatchError), match=r"re-ordered \((shuffle_models|rollback)|re-ordered or cut"
+    ):
+        ens_plugin.in_bag(CHANGED_AFTERWARDS[name](booster), XR)
+
+
+def test_last_trees_cut_leave_the_bags_of_the_others() -> None:
+    booster = trained()
+    first = lightgbm.Booster(model_str=booster.model_to_string(num_iteration=10))
+    np.testing.assert_array_equal(ens_plugin.in_bag(first, XR), ens_plugin.in_bag(booster, XR)[:10])
+
+
+def test_folds_of_cross_validation_are_proved_on_their_own_rows() -> None:
+    parameters = {**RF, "objective": "regression"}
+    n_trees = parameters.pop("n_estimators")
+    folds = [(np.arange(100, 300), np.arange(100)), (np.arange(200), np.arange(200, 300))]
+    found = lightgbm.cv(parameters, lightgbm.Dataset(XR, YR), n_trees, folds=folds, return_cvbooster=True)
+    for booster, (train, _) in zip(found["cvbooster"].boosters, folds, strict=True):
+        expected = drawn_bags(200, stated_seed(booster), int(np.ceil(0.6 * 32768)), n_trees)
+        np.testing.assert_array_equal(ens_plugin.in_bag(booster, XR[train], YR[train]), expected)
+        with pytest.raises(DataMismatchError):
+            ens_plugin.in_bag(booster, XR)
+
+
 def test_refit_is_refused_even_on_the_training_rows_and_without_y() -> None:
     booster = trained()
     for refit in (booster.refit(XR[::-1], YR[::-1] + 1), booster.refit(XR, YR), booster.refit(XR, YR, decay_rate=0.99)):
@@ -246,6 +290,40 @@ def test_where_refit_cannot_be_told_a_warning_says_so() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", EnsPluginWarning)
         ens_plugin.in_bag(regressor(), XR)
+
+
+@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
+def test_a_report_carries_the_warning_where_refit_cannot_be_told() -> None:
+    def cautions(model: Any, data: Any) -> str:
+        return " ".join(ens_plugin.analyze(model, XR, YR, data=data).warnings)
+
+    silent = regressor(objective="regression_l1")
+    assert "Whether Booster.refit replaced" in cautions(silent, "oob")
+    assert "Whether Booster.refit replaced" in ens_plugin.analyze(silent, XR, YR).summary().replace("\n  ", " ")
+    assert "refit" not in cautions(regressor(), "oob")
+    changed = lightgbm.Booster(model_str=silent.booster_.refit(XR, YR + 1).model_to_string())
+    assert "Whether Booster.refit replaced" in cautions(changed, "oob")
+    assert "refit" not in cautions(changed, "holdout")
+
+
+# ---- bags shared by trees
+
+
+@pytest.mark.parametrize("data", ["oob", "holdout"])
+def test_a_report_warns_of_trees_that_share_a_bag(data: Any) -> None:
+    warned = ens_plugin.analyze(regressor(subsample_freq=5), XR, YR, data=data).warnings
+    assert any("Each 5 trees in turn share a bag (bagging_freq=5)" in text for text in warned)
+    assert ens_plugin.analyze(regressor(), XR, YR, data=data).warnings == ()
+
+
+def test_one_bag_for_all_trees_leaves_held_out_rows() -> None:
+    model = regressor(subsample_freq=100, colsample_bytree=0.5, num_leaves=31, min_child_samples=3)
+    in_bag = ens_plugin.in_bag(model, XR, YR)
+    assert (in_bag == in_bag[0]).all()
+    with pytest.raises(TooFewMembersError, match=rf"All 25 members .* same {in_bag[0].sum()} of 300 .* bagging_freq=1"):
+        ens_plugin.analyze(model, XR, YR)
+    out = ~in_bag[0]
+    assert ens_plugin.analyze(model, XR[out], YR[out], data="holdout").n_rows == out.sum()
 
 
 def test_model_survives_saving_and_pickling(tmp_path: Path) -> None:

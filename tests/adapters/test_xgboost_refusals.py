@@ -15,6 +15,7 @@ from ens_plugin.errors import (
     EnsPluginError,
     InputError,
     NotFittedError,
+    TooFewMembersError,
     UnsupportedModelError,
 )
 
@@ -37,6 +38,11 @@ def linear() -> Any:
     return xgboost.train({"booster": "gblinear", "verbosity": 0}, xgboost.DMatrix(XR, YR), num_boost_round=1)
 
 
+def ranking() -> Any:
+    matrix = xgboost.DMatrix(X2, Y2, qid=np.arange(N) // 8)
+    return xgboost.train({**FOREST, "objective": "rank:pairwise"}, matrix, num_boost_round=1)
+
+
 def vector_leaves() -> Any:
     options = {"multi_strategy": "multi_output_tree", "tree_method": "hist", "num_parallel_tree": 1}
     return train(options, XR, np.stack([YR, -YR], axis=1))
@@ -44,6 +50,9 @@ def vector_leaves() -> Any:
 
 UNSUPPORTED = {
     "linear": (linear, UnsupportedModelError, "gblinear"),
+    "dropout": (lambda: train({"booster": "dart"}), UnsupportedModelError, "'dart'.*drops and rescales"),
+    "ranking": (ranking, UnsupportedModelError, "'rank:pairwise'.*or ranks"),
+    "bags of ranking": (ranking, BagError, "cannot be proved for objective 'rank:pairwise'"),
     "vector leaves": (vector_leaves, UnsupportedModelError, "vector in each leaf"),
     "untrained": (lambda: xgboost.Booster(FOREST, [xgboost.DMatrix(X2, Y2)]), NotFittedError, "no trees"),
     "not fitted": (xgboost.XGBClassifier, NotFittedError, "call its fit"),
@@ -63,7 +72,8 @@ UNSUPPORTED = {
 @pytest.mark.parametrize("name", list(UNSUPPORTED))
 def test_refused_models(name: str) -> None:
     make, error, message = UNSUPPORTED[name]
-    model, ask = make(), ens_plugin.in_bag if name in ("no sampling", "unknown objective") else ens_plugin.analyze
+    bags_alone = ("no sampling", "unknown objective", "bags of ranking")
+    model, ask = make(), ens_plugin.in_bag if name in bags_alone else ens_plugin.analyze
     with pytest.raises(error, match=message):
         ask(model, XR if name not in ("no sampling", "untrained") else X2, Y2)
 
@@ -91,6 +101,7 @@ def test_weights_of_dropout_are_refused_in_boosters_of_kind_gbtree(monkeypatch: 
     [
         ("tree_train_param", "sampling_method", "gradient_based", "drawn by their gradients"),
         ("generic_param", "device", "cuda:0", "device 'cuda:0'"),
+        ("gbtree_train_param", "updater_seq", "grow_gpu_hist", "row sampler is another one"),
         ("gbtree_train_param", "process_type", "update", "were refreshed"),
     ],
 )
@@ -103,6 +114,45 @@ def test_refused_settings(monkeypatch: Any, section: str, name: str, value: str,
     monkeypatch.setattr(xgboost.Booster, "save_config", lambda _: json.dumps(configuration))
     with pytest.raises(BagError, match=message):
         ens_plugin.in_bag(booster, X2)
+
+
+def test_absolute_error_counts_something_else_since_3_3(monkeypatch: Any) -> None:
+    booster = train({"objective": "reg:absoluteerror"}, XR, YR)
+    configuration = json.loads(booster.save_config())
+    monkeypatch.setattr(xgboost.Booster, "save_config", lambda _: json.dumps({**configuration, "version": [3, 3, 0]}))
+    with pytest.raises(BagError, match=r"cannot be proved for objective 'reg:absoluteerror' \(XGBoost 3\.3\.0\)"):
+        ens_plugin.in_bag(booster, XR)
+
+
+# ---- one draw for all parallel trees
+
+APPROX = {**BINARY, "tree_method": "approx", "colsample_bynode": 0.5}
+
+
+def test_parallel_trees_of_approx_leave_held_out_rows() -> None:
+    booster = train({**APPROX, "max_depth": 0, "reg_lambda": 0, "min_child_weight": 0})
+    in_bag = ens_plugin.in_bag(booster, X2, Y2)
+    assert (in_bag == in_bag[0]).all()
+    with pytest.raises(
+        TooFewMembersError, match=rf"All 20 members .* same {in_bag[0].sum()} of {N} .* tree_method='hist'"
+    ):
+        ens_plugin.analyze(booster, X2, Y2)
+    out = ~in_bag[0]
+    assert ens_plugin.analyze(booster, X2[out], Y2[out], data="holdout").n_rows == out.sum()
+
+
+def test_small_trees_of_approx_prove_little_together() -> None:
+    with pytest.raises(BagError, match=r"20 trees of this booster were grown on 1 draw\..*tree_method='hist'"):
+        ens_plugin.in_bag(train({**APPROX, "max_depth": 1}), X2, Y2)
+
+
+def test_sums_above_those_of_all_rows_are_no_bags() -> None:
+    """As after training with weights, or by gradients with a booster that forgot it."""
+    heavy = xgboost.train({**FOREST, **BINARY}, xgboost.DMatrix(X2, Y2, weight=np.full(N, 3.0)), num_boost_round=1)
+    with pytest.raises(
+        DataMismatchError, match=r"they counted 1\d\d\.\d % of the rows of X.*Training weights.*gradient"
+    ):
+        ens_plugin.in_bag(heavy, X2, Y2)
 
 
 def test_members_that_do_not_add_up_to_the_prediction_are_refused() -> None:
