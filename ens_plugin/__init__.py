@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.analysis import analyze, in_bag
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
-    from ens_plugin.tracking import GateDecision, gate, log_report
+    from ens_plugin.tracking import GateDecision, Rightsizing, gate, log_report, rightsize
     from ens_plugin.truncation import truncate
 
     __version__: str
@@ -30,6 +30,7 @@ __all__ = [
     "EnsembleReport",
     "ErrorCurve",
     "GateDecision",
+    "Rightsizing",
     "SizeRecommendation",
     "__version__",
     "analyze",
@@ -38,6 +39,7 @@ __all__ = [
     "in_bag",
     "log_report",
     "register_adapter",
+    "rightsize",
     "truncate",
 ]
 
@@ -47,12 +49,14 @@ _HOME_OF = {
     "EnsembleReport": "ens_plugin.report",
     "ErrorCurve": "ens_plugin.report",
     "GateDecision": "ens_plugin.tracking",
+    "Rightsizing": "ens_plugin.tracking",
     "SizeRecommendation": "ens_plugin.report",
     "analyze": "ens_plugin.analysis",
     "gate": "ens_plugin.tracking",
     "in_bag": "ens_plugin.analysis",
     "log_report": "ens_plugin.tracking",
     "register_adapter": "ens_plugin.adapters.base",
+    "rightsize": "ens_plugin.tracking",
     "truncate": "ens_plugin.truncation",
 }
 

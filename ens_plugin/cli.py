@@ -232,6 +232,36 @@ def gate(
         click.get_current_context().exit(NO)
 
 
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin rightsize models:/churn/7 --data train.parquet --target churned\n"
+        "  ens-plugin rightsize models:/churn@champion --data test.csv --target churned --holdout\n"
+    )
+)
+@analysis_arguments
+@format_option
+@click.option("--register", metavar="NAME", help="Registered model that gets the new version; MODEL's own by default.")
+def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> None:
+    """Cut MODEL to its recommended size and log that as a new version.
+
+    MODEL is models:/NAME/VERSION, models:/NAME@ALIAS, models:/m-... or runs:/ID/PATH; FILE is as for
+    `ens-plugin analyze`. The smaller model is compared with MODEL on these rows, logged with its
+    report, loaded back, and only then registered; no alias moves. Loading a model runs code stored
+    in it: load only what you trust.
+
+    Exits with 1 if no size is large enough or the smaller model fails a check, with 2 if that
+    cannot be told.
+    """
+    from ens_plugin.commands.rightsizing import as_json, as_markdown, as_text, rightsized
+
+    found = rightsized(request, register)
+    click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
+    if not found.passed:
+        click.get_current_context().exit(NO)
+
+
 def _formatted(report: EnsembleReport, style: Format) -> str:
     if style == "json":
         return report.to_json()

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.adapters.base import find_adapter
 from ens_plugin.adapters.wrappers import unwrap
+from ens_plugin.predictions import predicted
 from ens_plugin.truncation import truncate
 
 __all__ = ["Savings", "measure_savings"]
@@ -84,25 +85,20 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     True
     """
     smaller = truncate(model, size)
-    predicted = X[: min(PREDICTED_ROWS, X.shape[0])]
-    now, cut = _alternating(lambda: _predict(model, predicted), lambda: _predict(smaller, predicted))
-    ensemble, rows = unwrap(model, X)
+    rows = X[: min(PREDICTED_ROWS, X.shape[0])]
+    now, cut = _alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows))
+    ensemble, features = unwrap(model, X)
     n_members = find_adapter(ensemble).n_members
     return Savings(
         n_members=n_members,
         size=size,
         bytes_now=len(pickle.dumps(model)),
         bytes_cut=len(pickle.dumps(smaller)),
-        n_rows=predicted.shape[0],
+        n_rows=rows.shape[0],
         predict_seconds_now=now,
         predict_seconds_cut=cut,
-        fit_seconds_per_member=_fit_seconds(ensemble, rows, y, n_members),
+        fit_seconds_per_member=_fit_seconds(ensemble, features, y, n_members),
     )
-
-
-def _predict(model: Any, rows: Any) -> Any:
-    # XGBoost's Booster predicts a DMatrix only; of rows it does this.
-    return model.inplace_predict(rows) if hasattr(model, "inplace_predict") else model.predict(rows)
 
 
 def _alternating(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:

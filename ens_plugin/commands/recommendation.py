@@ -20,6 +20,7 @@ from ens_plugin._summary import (
     recommended_text,
     verdict,
 )
+from ens_plugin.checks import Check
 from ens_plugin.commands.console import only_results_on_stdout, write_bytes
 from ens_plugin.commands.request import AnalysisRequest, Answer, answer
 from ens_plugin.errors import InputError
@@ -28,7 +29,19 @@ from ens_plugin.report import EnsembleReport
 if TYPE_CHECKING:
     from ens_plugin.savings import Savings
 
-__all__ = ["SCHEMA_VERSION", "Check", "Limits", "Recommendation", "as_json", "as_markdown", "as_text", "recommended"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Limits",
+    "Recommendation",
+    "as_json",
+    "as_markdown",
+    "as_text",
+    "checks_of",
+    "marked",
+    "recommended",
+    "saving_rows",
+    "table_row",
+]
 
 SCHEMA_VERSION = 1
 
@@ -41,26 +54,6 @@ class Limits:
     min_agreement: float | None = None
 
 
-@dataclass(frozen=True)
-class Check:
-    """One demand and whether it is met.
-
-    Attributes
-    ----------
-    name : {"recommended_size", "max_size_ratio", "min_agreement"}
-    passed : bool
-    value, limit : float or None
-        What was found and what was demanded; None where there is no number.
-    sentence : str
-    """
-
-    name: str
-    passed: bool
-    value: float | None
-    limit: float | None
-    sentence: str
-
-
 @dataclass(frozen=True, eq=False)
 class Recommendation:
     """The answer to ``ens-plugin recommend``.
@@ -69,7 +62,7 @@ class Recommendation:
     ----------
     report : EnsembleReport
     checks : tuple of Check
-        The recommended size first, then what the job demands.
+        ``"recommended_size"`` first, then what the job demands: ``"max_size_ratio"``, ``"min_agreement"``.
     savings : Savings or None
         None where it was not asked for, and where nothing is saved.
     picture : str or None
@@ -194,8 +187,8 @@ def as_text(found: Recommendation) -> str:
     report, savings = found.report, found.savings
     lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
     if savings is not None:
-        lines += ["", *(f"{row[0]:<30}{row[1]:>14}{row[2]:>14}{row[3]:>10}" for row in _saving_rows(savings))]
-    demands = [textwrap.fill(_marked(check), WIDTH, subsequent_indent="  ") for check in found.checks[1:]]
+        lines += ["", *(f"{row[0]:<30}{row[1]:>14}{row[2]:>14}{row[3]:>10}" for row in saving_rows(savings))]
+    demands = [textwrap.fill(marked(check), WIDTH, subsequent_indent="  ") for check in found.checks[1:]]
     return "\n".join([*lines, *([""] if demands else []), *demands])
 
 
@@ -209,9 +202,9 @@ def as_markdown(found: Recommendation) -> str:
         escaped_markdown(report.recommendation.reason, 400),
     ]
     if savings is not None:
-        header, *rows = _saving_rows(savings)
-        lines += ["", _table_row(header), "|---|---:|---:|---:|", *map(_table_row, rows)]
-    demands = [f"- {_marked(check)}" for check in found.checks[1:]]
+        header, *rows = saving_rows(savings)
+        lines += ["", table_row(header), "|---|---:|---:|---:|", *map(table_row, rows)]
+    demands = [f"- {marked(check)}" for check in found.checks[1:]]
     lines += [*([""] if demands else []), *demands]
     if found.picture is not None:
         lines += ["", f"[The error curve as a picture](<{_link_target(found.picture)}>)"]
@@ -227,11 +220,13 @@ def _size_line(report: EnsembleReport, emphasis: str) -> str:
     )
 
 
-def _marked(check: Check) -> str:
+def marked(check: Check) -> str:
+    """Say of a demand whether it is met."""
     return f"{'Passed' if check.passed else 'FAILED'}: {check.sentence}"
 
 
-def _table_row(cells: Sequence[str]) -> str:
+def table_row(cells: Sequence[str]) -> str:
+    """Return a row of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -239,7 +234,8 @@ def _link_target(target: str) -> str:
     return printable(target).replace("<", "%3C").replace(">", "%3E").replace("\\", "%5C")
 
 
-def _saving_rows(savings: Savings) -> list[tuple[str, str, str, str]]:
+def saving_rows(savings: Savings) -> list[tuple[str, str, str, str]]:
+    """Return a header and one row for each cost: what it is, now, cut, and the share saved."""
     rows = [
         ("", members_text(savings.n_members), members_text(savings.size), "saved"),
         _row("Size, pickled", savings.bytes_now, savings.bytes_cut, _bytes_text),

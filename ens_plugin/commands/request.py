@@ -1,4 +1,4 @@
-"""The question that `analyze` and `recommend` share: which model, which rows, how to look at them."""
+"""The question that `analyze`, `recommend` and `rightsize` share: which model, which rows, how to look at them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ens_plugin.commands.table import ModelRows, read_table, rows_for_model
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.models import is_uri, load_model
 
-__all__ = ["AnalysisRequest", "Answer", "analysis_arguments", "answer"]
+__all__ = ["AnalysisRequest", "Answer", "analysis_arguments", "analysis_options", "answer"]
 
 Estimator = Literal["auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"]
 ESTIMATORS = ("auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form")
@@ -118,16 +118,23 @@ def answer(request: AnalysisRequest) -> Answer:
             rows.X,
             rows.y,
             progress=progress_bar,
-            data="holdout" if request.holdout else "oob",
-            sample_weight=rows.sample_weight,
-            confidence=request.confidence,
-            tolerance=request.tolerance,
-            max_size=request.max_size,
-            estimator=request.estimator,
-            random_state=request.random_state,
-            n_jobs=request.n_jobs,
+            **analysis_options(request, rows),
         )
     return Answer(model, rows, report)
+
+
+def analysis_options(request: AnalysisRequest, rows: ModelRows) -> dict[str, Any]:
+    """Return the options of an analysis: those of ``run_analysis``, progress left out."""
+    return {
+        "data": "holdout" if request.holdout else "oob",
+        "sample_weight": rows.sample_weight,
+        "confidence": request.confidence,
+        "tolerance": request.tolerance,
+        "max_size": request.max_size,
+        "estimator": request.estimator,
+        "random_state": request.random_state,
+        "n_jobs": request.n_jobs,
+    }
 
 
 def _loaded(request: AnalysisRequest) -> Any:
