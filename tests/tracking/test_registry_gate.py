@@ -452,7 +452,7 @@ def test_a_server_that_dies_between_writes_leaves_no_pass_that_was_not_earned(
     shared: Callable[[float], Version], name: str,
 ) -> None:  # fmt: skip
     version = shared(1.0)
-    for number in (1, 2, writes - 1, writes):
+    for number in (1, writes - 1, writes):
         for key in tags_of(embedded, version):
             embedded.delete_model_version_tag(version.name, version.version, key)
         if before is not None:
