@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,6 +37,29 @@ WITH_NAN = np.where(np.random.default_rng(4).random(X2.shape) < 0.1, np.nan, X2)
 SPARSE = csr_matrix(np.where(np.abs(X3) < 0.5, 0.0, X3))
 FRAME = pd.DataFrame(X2, columns=[f"feature {index}" for index in range(6)])
 MIXED = FRAME.assign(**{"feature 5": pd.Categorical(NAMES[Y3])})
+
+
+def _library() -> Any:
+    return import_module("lightgbm")
+
+
+def fitted(X: Any = X2, y: Any = Y2, **options: Any) -> Any:
+    return _library().LGBMClassifier(**{**RF, **options}).fit(X, y)
+
+
+def regressor(X: Any = XR, y: Any = YR, **options: Any) -> Any:
+    return _library().LGBMRegressor(**{**RF, **options}).fit(X, y)
+
+
+def trained(X: Any = XR, y: Any = YR, **options: Any) -> Any:
+    parameters = {**RF, **options}
+    return _library().train(parameters, _library().Dataset(X, y), parameters.pop("n_estimators"))
+
+
+def edited(booster: Any, pattern: str, replacement: str) -> Any:
+    text, count = re.subn(pattern, replacement, booster.model_to_string(), flags=re.MULTILINE)
+    assert count
+    return _library().Booster(model_str=text)
 
 
 def booster_of(model: Any) -> Any:
