@@ -125,11 +125,12 @@ def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
     folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=source.uri, dst_path=directory))
     document = mlflow.models.Model.load(str(folder))
     flavor = document.flavors[source.flavor]
+    requirements = folder / "requirements.txt"
     code = sorted(str(path) for path in (folder / flavor["code"]).iterdir()) if flavor.get("code") else None
     options = {
         "signature": document.signature,
         "metadata": document.metadata,
-        "pip_requirements": mlflow.pyfunc.get_model_dependencies(str(folder)),
+        "pip_requirements": str(requirements) if requirements.is_file() else None,
         "code_paths": code,
     }
     if source.flavor == "sklearn":

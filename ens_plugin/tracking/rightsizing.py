@@ -65,7 +65,7 @@ class Rightsizing:
         found, members = self.report.recommendation, members_text(self.report.n_members)
         source = printable(self.source, 300)
         if self.outcome == "no_size":
-            return f"{source}: not even {found.max_size} members would do, so its {members} were not cut."
+            return f"{source}: {members}, and not even {found.max_size} would do; not cut, nothing logged."
         if self.outcome == "not_needed":
             return f"{source}: {members}, no more than the {found.size} recommended; nothing to cut, nothing logged."
         if self.outcome == "refused":
@@ -223,8 +223,10 @@ def _cut(model: Any, size: int, X: Any, y: ArrayLike, options: dict[str, Any]) -
     try:
         return cut, run_analysis(cut, X, y, **options)
     except TooFewMembersError as error:
+        found = str(error).split(": ")[0].rstrip(".")
         raise TooFewMembersError(
-            f"The recommended {members_text(size)} cannot be checked on these rows: {error}"
+            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
+            "data='holdout', or ask for a size that can be: with a higher confidence, or a lower tolerance."
         ) from error
 
 

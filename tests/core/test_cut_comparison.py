@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, hypergeom, norm
 
 from ens_plugin.core.cut_comparison import agreement_interval, interval_over_seeds
 from ens_plugin.errors import InputError
@@ -50,3 +50,18 @@ def test_independent_variances_add_up() -> None:
     lower, upper = interval_over_seeds(0.5, (0.5 - 3 * z, 0.5 + 6 * z), 4.0, 0.95)
     assert lower == pytest.approx(0.5 - 5 * z)
     assert upper == pytest.approx(0.5 + np.sqrt(52) * z)
+
+
+@pytest.mark.parametrize(("size", "n_members"), [(1, 3), (3, 5), (5, 21), (11, 13), (51, 201)])
+@pytest.mark.parametrize("wrong", [0.01, 0.2, 0.4, 0.49])
+def test_members_agree_with_all_members_at_least_as_with_infinitely_many(
+    size: int, n_members: int, wrong: float
+) -> None:
+    """Why the wanted agreement with the infinite ensemble may be demanded of the labels of all members."""
+    votes = np.arange(n_members + 1)
+    chance = binom.pmf(votes, n_members, wrong)
+    first_err = hypergeom.sf(size // 2, n_members, votes, size)
+    all_err = votes > n_members / 2
+    differing = chance @ np.where(all_err, 1 - first_err, first_err)
+    assert chance @ first_err == pytest.approx(binom.sf(size // 2, size, wrong))
+    assert differing <= binom.sf(size // 2, size, wrong) + 1e-12
