@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ens_plugin.analysis import analyze, in_bag
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
     from ens_plugin.tracking import GateDecision, Rightsizing, gate, log_report, rightsize
+    from ens_plugin.tracking.autolog import autolog
     from ens_plugin.truncation import truncate
 
     __version__: str
@@ -34,6 +35,7 @@ __all__ = [
     "SizeRecommendation",
     "__version__",
     "analyze",
+    "autolog",
     "errors",
     "gate",
     "in_bag",
@@ -52,6 +54,7 @@ _HOME_OF = {
     "Rightsizing": "ens_plugin.tracking",
     "SizeRecommendation": "ens_plugin.report",
     "analyze": "ens_plugin.analysis",
+    "autolog": "ens_plugin.tracking.autolog",
     "gate": "ens_plugin.tracking",
     "in_bag": "ens_plugin.analysis",
     "log_report": "ens_plugin.tracking",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -9,12 +10,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mlflow
+import mlflow.lightgbm
+import mlflow.sklearn
+import mlflow.xgboost
 import pytest
 import requests
+from mlflow.utils.autologging_utils import AUTOLOGGING_INTEGRATIONS
 
+from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking.autolog import autolog
+from tests.reports import classification_report
+from tests.tracking.fits import new_experiment
 from tests.tracking.stores import tracking_to
 
 START_TIMEOUT_S = 120
@@ -61,6 +72,45 @@ def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def served(server_uri: str) -> Iterator[mlflow.MlflowClient]:
     yield from _client(server_uri)
+
+
+@pytest.fixture
+def autologging() -> Iterator[None]:
+    """Whatever a test switches on is switched off after it, ours and MLflow's."""
+    yield
+    autolog(disable=True)
+    for flavour in (mlflow.sklearn, mlflow.xgboost, mlflow.lightgbm):
+        flavour.autolog(disable=True)
+        # A later mlflow.autolog() would leave a flavour alone that was ever configured by itself.
+        AUTOLOGGING_INTEGRATIONS[flavour.FLAVOR_NAME] = {}
+
+
+@pytest.fixture
+def experiment(embedded: mlflow.MlflowClient) -> Iterator[str]:
+    """An experiment of the test's own in the embedded store."""
+    with new_experiment(embedded) as made:
+        yield made
+
+
+@pytest.fixture
+def canned_report(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A report that is there already, where it does not matter what it says; the models one was asked for."""
+    report = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
+    asked: list[Any] = []
+
+    def analysis(model: Any, *rows: Any, **options: Any) -> EnsembleReport:
+        asked.append(model)
+        return report
+
+    monkeypatch.setattr("ens_plugin.tracking.fit_report.run_analysis", analysis)
+    return asked
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """What autolog says, at every level."""
+    caplog.set_level(logging.DEBUG, logger="ens_plugin.autolog")
+    return caplog
 
 
 def _unused_port() -> int:

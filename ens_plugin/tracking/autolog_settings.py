@@ -1,0 +1,61 @@
+"""What autolog was asked to do, and how it speaks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+
+__all__ = ["LEAST_SECONDS", "Settings", "inform", "warn_once"]
+
+LEAST_SECONDS = 2.0  # a report may always take this long, however short the fit was
+
+_logger = logging.getLogger("ens_plugin.autolog")
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The arguments of one call of :func:`ens_plugin.autolog`.
+
+    Attributes
+    ----------
+    silent, exclusive, log_artifacts : bool
+    max_overhead : float
+        Share of a fit's time that its report may take.
+    prefix : str
+        Start of the first report's names in a run.
+    process : int
+        The process that asked; fits in its children are not reported.
+    warned : dict
+        Kinds of problems that were warned of.
+    """
+
+    silent: bool
+    exclusive: bool
+    max_overhead: float
+    prefix: str
+    log_artifacts: bool
+    process: int = field(default_factory=os.getpid)
+    warned: dict[str, object] = field(default_factory=dict)
+
+    def seconds_for(self, fit_seconds: float) -> float:
+        """Seconds that the report of a fit may take."""
+        return max(self.max_overhead * fit_seconds, LEAST_SECONDS)
+
+
+def warn_once(settings: Settings, kind: str, message: str) -> None:
+    """Log a warning; further ones of the same kind go to the debug level."""
+    if settings.silent:
+        return
+    token = object()
+    # Of several threads, exactly one finds its own token.
+    if settings.warned.setdefault(kind, token) is token:
+        _logger.warning("%s Further messages of this kind are logged at level DEBUG.", message)
+    else:
+        _logger.debug(message)
+
+
+def inform(settings: Settings, level: int, message: str) -> None:
+    """Log at `level`, unless silent."""
+    if not settings.silent:
+        _logger.log(level, message)

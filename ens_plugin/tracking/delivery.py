@@ -1,0 +1,177 @@
+"""Sending reports from a thread of their own, so that a slow or dying server holds up nobody's fit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ens_plugin.errors import TrackingError
+from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking.connection import check_server, tracking_errors
+from ens_plugin.tracking.report_log import pack, send
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+__all__ = ["Shipment", "deliver", "post"]
+
+INTEGRATION = "ens_plugin"
+RUN_VARIABLE = "MLFLOW_RUN_ID"
+MAX_WAITING = 20
+LAST_WAIT_S = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Shipment:
+    """A report and where it goes.
+
+    Attributes
+    ----------
+    report : EnsembleReport
+    directory : Path or None
+        Of the rendered artifacts.
+    tracking_uri : str
+    run_id : str or None
+        None for a run of its own.
+    model_id : str or None
+        LoggedModel that the scalars are linked to.
+    prefix : str
+        Start of all names; a run that has a report of this name gets the next one under
+        ``<prefix>_2``, and so on.
+    data_digest : str or None
+        Of the training data, kept as a tag of the run and of the model.
+    """
+
+    report: EnsembleReport
+    directory: Path | None
+    tracking_uri: str
+    run_id: str | None
+    model_id: str | None
+    prefix: str
+    data_digest: str | None
+
+
+def deliver(shipment: Shipment) -> str:
+    """Send a report and return the id of its run; a run made for it ends here, FINISHED or FAILED.
+
+    Raises
+    ------
+    TrackingError
+        If the tracking server cannot be reached or refuses a call.
+    """
+    import mlflow
+    from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
+
+    check_server(shipment.tracking_uri)
+    with tracking_errors(shipment.tracking_uri):
+        # MLflow would resume the run that the variable names, and end it.
+        run_id = shipment.run_id or os.environ.get(RUN_VARIABLE)
+        client = mlflow.MlflowClient(tracking_uri=shipment.tracking_uri)
+        if run_id is not None:
+            _unload(client, run_id, shipment)
+            return run_id
+        if mlflow.get_tracking_uri() != shipment.tracking_uri:
+            raise TrackingError(
+                f"The tracking URI changed from {shipment.tracking_uri} before the report was sent, so there is no "
+                "telling where its run belongs. Call ens_plugin.log_report yourself, or set the URI before the fit."
+            )
+        with mlflow.start_run(tags={MLFLOW_AUTOLOGGING: INTEGRATION}) as run:
+            _unload(client, str(run.info.run_id), shipment)
+            return str(run.info.run_id)
+
+
+def _unload(client: MlflowClient, run_id: str, shipment: Shipment) -> None:
+    prefix = _free_prefix(client.get_run(run_id), shipment.prefix)
+    if shipment.data_digest is not None:
+        client.set_tag(run_id, f"{prefix}.data_digest", shipment.data_digest)
+        if shipment.model_id is not None:
+            from ens_plugin.tracking.data_digest import DIGEST_TAG
+
+            client.set_logged_model_tags(shipment.model_id, {DIGEST_TAG: shipment.data_digest})
+    send(client, run_id, pack(shipment.report, shipment.directory, shipment.model_id, prefix))
+
+
+def _free_prefix(run: Run, prefix: str) -> str:
+    names = [*run.data.metrics, *run.data.tags]
+    numbered, count = prefix, 1
+    while any(name.startswith((f"{numbered}.", f"{numbered}/")) for name in names):
+        count += 1
+        numbered = f"{prefix}_{count}"
+    return numbered
+
+
+@dataclass(frozen=True, eq=False)
+class _Letter:
+    send: Callable[[], object]
+    sent: threading.Event = field(default_factory=threading.Event)
+
+
+_letters: queue.Queue[_Letter] = queue.Queue(MAX_WAITING)
+_start = threading.Lock()
+_postman: threading.Thread | None = None
+
+
+def post(work: Callable[[], object], seconds: float) -> bool:
+    """Have `work` done after all work posted before it, and wait for it no longer than `seconds`.
+
+    Parameters
+    ----------
+    work : callable
+        Must not raise.
+    seconds : float
+
+    Returns
+    -------
+    bool
+        Whether it is done; if not, it goes on without being waited for.
+
+    Raises
+    ------
+    TrackingError
+        If 20 others are waiting already.
+    """
+    _employ()
+    letter = _Letter(work)
+    try:
+        _letters.put_nowait(letter)
+    except queue.Full:
+        raise TrackingError(
+            f"{MAX_WAITING} reports are waiting for the tracking server; this one is left out. Look after the server, "
+            "or log to another store."
+        ) from None
+    return letter.sent.wait(seconds)
+
+
+def _employ() -> None:
+    global _postman
+    with _start:
+        if _postman is None:
+            # A daemon, because MLflow's own retries would hold up the end of the program for minutes.
+            _postman = threading.Thread(target=_work, name="ens_plugin.autolog", daemon=True)
+            _postman.start()
+            atexit.register(_wait_for_the_last)
+
+
+def _work() -> None:
+    while True:
+        letter = _letters.get()
+        try:
+            letter.send()
+        finally:
+            letter.sent.set()
+
+
+def _wait_for_the_last() -> None:
+    last = _Letter(lambda: None)
+    try:
+        _letters.put_nowait(last)
+    except queue.Full:
+        return
+    last.sent.wait(LAST_WAIT_S)

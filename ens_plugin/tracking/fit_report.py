@@ -1,0 +1,224 @@
+"""From a finished fit to a report in its MLflow run."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import threading
+import time
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.analysis import run_analysis
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import (
+    BagError,
+    EnsPluginWarning,
+    InputError,
+    NotFittedError,
+    TrackingError,
+    UnsupportedModelError,
+)
+from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking.artifacts import render_artifacts
+from ens_plugin.tracking.autolog_settings import Settings, inform, warn_once
+from ens_plugin.tracking.data_digest import data_digest
+from ens_plugin.tracking.delivery import Shipment, deliver, post
+from ens_plugin.tracking.row_budget import affordable_rows
+from ens_plugin.tracking.training_data import TrainingData
+
+__all__ = ["FinishedFit", "ensemble_inside", "report_fit"]
+
+RENDERING_S = 0.6
+SENDING_S = 0.3
+LEAST_WAIT_S = 1.0
+RANDOM_STATE = 0
+
+# matplotlib's defaults and the number of BLAS threads are the whole process's.
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedFit:
+    """A fit that has ended well.
+
+    Attributes
+    ----------
+    model : object
+        What the user fitted.
+    data : TrainingData
+        What the user gave it.
+    ensemble : object or None
+        The ensemble that was last fitted inside `model`, if any.
+    ensemble_data : TrainingData or None
+        What reached it.
+    seconds : float
+    run_id : str or None
+        The MLflow run it belongs to.
+    """
+
+    model: Any
+    data: TrainingData
+    ensemble: Any
+    ensemble_data: TrainingData | None
+    seconds: float
+    run_id: str | None
+
+
+def ensemble_inside(model: Any) -> Any:
+    """Return the ensemble that a fitted search or pipeline ends with, or `model` itself.
+
+    Raises
+    ------
+    NotFittedError
+        If a search kept no best estimator.
+    """
+    if hasattr(model, "cv_results_"):
+        if not hasattr(model, "best_estimator_"):
+            raise NotFittedError(f"This {type(model).__name__} was fitted with refit=False; it has no best estimator.")
+        return ensemble_inside(model.best_estimator_)
+    pipelines = sys.modules.get("sklearn.pipeline")
+    if pipelines is not None and isinstance(model, pipelines.Pipeline):
+        return ensemble_inside(model[-1])
+    return model
+
+
+def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> None:
+    """Analyze a finished fit and send the report to its run.
+
+    Models that have no out-of-bag rows are left alone.
+
+    Parameters
+    ----------
+    fit : FinishedFit
+    model_id : str or None
+        LoggedModel of this fit.
+    settings : Settings
+
+    Raises
+    ------
+    EnsPluginError
+        If the model is one that should have a report.
+    """
+    deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
+    try:
+        ensemble = ensemble_inside(fit.model)
+        find_adapter(ensemble)
+        with _one_at_a_time:
+            report = _analyze(ensemble, fit, deadline, settings)
+            digest = _digest(fit.data, settings)
+            folder = _render(report) if settings.log_artifacts else None
+    except (BagError, NotFittedError, UnsupportedModelError) as error:
+        inform(settings, logging.DEBUG, f"No report: {error}")
+        return
+    shipment = Shipment(
+        report=report,
+        directory=None if folder is None else Path(folder.name),
+        tracking_uri=_tracking_uri(),
+        run_id=fit.run_id,
+        model_id=model_id,
+        prefix=settings.prefix,
+        data_digest=digest,
+    )
+    _send(shipment, folder, deadline, settings)
+
+
+def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Settings) -> EnsembleReport:
+    data = fit.data if ensemble is fit.model else fit.ensemble_data if ensemble is fit.ensemble else None
+    if data is None or data.X is None:
+        raise InputError(
+            f"the rows that this {type(ensemble).__name__} was trained on are out of reach. Pass lightgbm.train a "
+            "Dataset that has not been constructed yet, or free_raw_data=False; let a search refit in this process."
+        )
+    deadline -= SENDING_S + (RENDERING_S if settings.log_artifacts else 0.0)
+    allowance = settings.seconds_for(fit.seconds)
+    cautions: list[str] = []
+
+    def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
+        left = deadline - time.perf_counter()
+        rows = affordable_rows(adapter, features, bags, left, allowance, RANDOM_STATE)
+        if rows is not None:
+            cautions.append(
+                f"Judged by {rows.size} of the {features.shape[0]} training rows, drawn at random, to keep to the time "
+                f"that autologging may take (max_overhead={settings.max_overhead:g})."
+            )
+        return rows
+
+    with warnings.catch_warnings():
+        # The report has its own cautions.
+        warnings.simplefilter("ignore", EnsPluginWarning)
+        report = run_analysis(
+            ensemble,
+            data.rows_for(ensemble),
+            data.y,
+            sample_weight=data.sample_weight,
+            n_jobs=_n_jobs(ensemble),
+            random_state=RANDOM_STATE,
+            choose_rows=None if math.isinf(allowance) else choose_rows,
+        )
+    return replace(report, warnings=(*cautions, *report.warnings))
+
+
+def _n_jobs(ensemble: Any) -> int | None:
+    """As many threads as the fit was allowed."""
+    n_jobs = getattr(ensemble, "n_jobs", None)
+    return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
+
+
+def _render(report: EnsembleReport) -> TemporaryDirectory[str]:
+    folder = TemporaryDirectory(prefix="ens_plugin-")
+    try:
+        render_artifacts(report, Path(folder.name))
+    except BaseException:
+        folder.cleanup()
+        raise
+    return folder
+
+
+def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: float, settings: Settings) -> None:
+    name = shipment.report.model
+
+    def work() -> None:
+        try:
+            run_id = deliver(shipment)
+            inform(settings, logging.INFO, f"Logged the report of {name} to run {run_id}.")
+        except Exception as error:
+            # Nobody waits for an answer here: whatever happened is logged.
+            warn_once(settings, type(error).__name__, f"The report of {name} was not logged: {error}")
+        finally:
+            clean_up()
+
+    def clean_up() -> None:
+        if folder is not None:
+            folder.cleanup()
+
+    seconds = min(max(deadline - time.perf_counter(), LEAST_WAIT_S), threading.TIMEOUT_MAX)
+    try:
+        is_sent = post(work, seconds)
+    except TrackingError:
+        clean_up()
+        raise
+    if not is_sent:
+        warn_once(settings, "slow", f"The report of {name} is still being sent: the tracking server is slow.")
+
+
+def _tracking_uri() -> str:
+    import mlflow
+
+    return str(mlflow.get_tracking_uri())
+
+
+def _digest(data: TrainingData, settings: Settings) -> str | None:
+    try:
+        return data_digest(data.table(), data.y)
+    except InputError as error:
+        inform(settings, logging.DEBUG, f"The training data have no digest: {error}")
+        return None
