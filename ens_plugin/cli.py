@@ -6,6 +6,7 @@ Results go to stdout, progress and notices to stderr.  Exit codes: 0 fine, 1 the
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -260,6 +261,55 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
     if not found.passed:
         click.get_current_context().exit(NO)
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin gate-server --policy policy.toml --baseline champion --promote champion\n"
+        "  ens-plugin gate-server --policy policy.toml --on-alias challenger --audit-log gate.jsonl\n"
+    )
+)
+@click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
+@click.option("--baseline", metavar="ALIAS", help="Compare with the version that has this alias.")
+@click.option("--promote", metavar="ALIAS", help="Move this alias to versions that pass.")
+@click.option("--on-alias", metavar="ALIAS", help="Judge a version also when it gets this alias.")
+@click.option("--prefix", default="ens", show_default=True, help="Prefix that the reports were logged with.")
+@click.option(
+    "--secret-variable",
+    default="ENS_PLUGIN_WEBHOOK_SECRET",
+    show_default=True,
+    metavar="NAME",
+    help="Environment variable with the webhook's secret.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Port to listen on.")
+@click.option("--audit-log", metavar="FILE", type=Path, help="Append the audit lines here instead of to stderr.")
+@click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
+def gate_server(
+    policy: Path, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret_variable: str,
+    host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
+) -> None:  # fmt: skip
+    """Listen for MLflow's registry webhooks, judge every new version.
+
+    Unsigned, wrongly signed, stale and repeated deliveries are refused. Versions are judged one
+    after the other, as by `ens-plugin gate` without --data.
+    """
+    from ens_plugin.commands.gate import serve
+
+    serve(
+        policy,
+        baseline=baseline,
+        promote=promote,
+        on_alias=on_alias,
+        prefix=prefix,
+        secret=os.environ.get(secret_variable, ""),
+        host=host,
+        port=port,
+        audit_log=audit_log,
+        tracking_uri=tracking_uri,
+    )
 
 
 def _formatted(report: EnsembleReport, style: Format) -> str:

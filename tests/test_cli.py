@@ -26,7 +26,7 @@ from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, trackin
 
 pytestmark = MLFLOW_WARNINGS
 
-COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize")
+COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "gate-server")
 
 
 class Outcome(NamedTuple):

@@ -1,10 +1,11 @@
-"""`ens-plugin gate`: the gate of a model registry, for jobs that watch the clock."""
+"""`ens-plugin gate` and `gate-server`: the gate of a model registry, with an eye on the clock."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,18 @@ from numpy.typing import ArrayLike
 from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries
 from ens_plugin.commands.store import use_store
 from ens_plugin.commands.table import read_table, rows_for_model
+from ens_plugin.errors import InputError
 from ens_plugin.tracking.audit import Audit, audit_to_file
 from ens_plugin.tracking.connection import check_server
 from ens_plugin.tracking.gate_decision import GateDecision
+from ens_plugin.tracking.gate_server import GateWorker, gate_app
 from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.model_version import VersionAddress, check_alias
 from ens_plugin.tracking.registry_gate import audited_errors, gate_request, run_gate
 
-__all__ = ["decide", "rows_from_file"]
+__all__ = ["decide", "rows_from_file", "serve"]
+
+CONNECTIONS = 50
 
 # MLflow's own patience is minutes for each call, in which a job says nothing.
 PATIENCE = {
@@ -66,6 +72,38 @@ def decide(
             check_server(uri)
         with _patience():
             return run_gate(request, audit)
+
+
+def serve(
+    policy: Path, *, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret: str,
+    host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
+) -> None:  # fmt: skip
+    """Listen for registry webhooks until interrupted, and ask the gate about every version they name.
+
+    Raises
+    ------
+    EnsPluginError
+        If an argument is wrong, or the tracking server cannot be reached at the start.
+    """
+    import uvicorn
+
+    audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
+    if baseline is not None:
+        check_alias(baseline)
+    if on_alias is not None and on_alias == promote:
+        raise InputError(f"The gate would answer its own promotions to {promote!r}; listen to another alias.")
+    read = gate_request("models:/any/1", policy, baseline=None, rows=None, promote=promote, prefix=prefix)
+
+    def judge(version: VersionAddress) -> None:
+        beside = None if baseline is None else VersionAddress(version.name, None, baseline)
+        run_gate(replace(read, candidate=version, baseline=beside), audit)
+
+    app = gate_app(GateWorker(judge), secret, on_alias)
+    with only_results_on_stdout(), quiet_libraries():
+        check_server(use_store(tracking_uri))
+        with _patience():
+            notice(f"Listening on {host}:{port}.")
+            uvicorn.run(app, host=host, port=port, log_level="warning", limit_concurrency=CONNECTIONS)
 
 
 @contextmanager

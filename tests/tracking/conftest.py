@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import os
 import signal
@@ -29,6 +30,13 @@ from tests.tracking.fits import new_experiment
 from tests.tracking.stores import tracking_to
 
 START_TIMEOUT_S = 120
+# The server may call a listener of the tests, and asks the database each second whom to call.
+WEBHOOKS = {
+    "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http",
+    "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true",
+    "MLFLOW_WEBHOOK_CACHE_TTL": "1",
+    "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY": base64.urlsafe_b64encode(bytes(32)).decode(),
+}
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +62,7 @@ def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
                "--backend-store-uri", f"sqlite:///{directory}/mlflow.db",
                "--artifacts-destination", str(directory / "artifacts")]  # fmt: skip
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **WEBHOOKS}
     log = directory / "server.log"
     with log.open("w") as output:
         server = subprocess.Popen(
