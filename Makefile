@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow benchmarks clean
+.PHONY: help demo test lint slow screenshots benchmarks clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s%s\n", $$1, $$2 }'
@@ -25,6 +25,9 @@ lint: $(READY) ## the same without the tests
 
 slow: $(READY) ## the repeated and large tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+
+screenshots: $(READY) ## the pictures of MLflow in docs/images; needs Chromium
+	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser
 
 benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmarks/RESULTS.md (long)
 	$(BIN)/python -m benchmarks.accuracy

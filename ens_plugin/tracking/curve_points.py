@@ -12,7 +12,7 @@ from ens_plugin.report import EnsembleReport
 
 __all__ = ["Point", "charted_sizes", "curve_points", "scalar_points"]
 
-SMALLEST_SIZE = 5  # size 1 would flatten the rest of MLflow's linear chart
+SMALLEST_SIZE = 5
 N_POINTS = 100
 
 
@@ -67,18 +67,20 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
 def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
     """Return about 100 log-spaced odd sizes of the curve, in ascending order.
 
-    They reach from 5 to the larger of twice the current and 1.2 times the recommended size.  Only
-    tabulated sizes are taken, so a curve that starts later, ends earlier or has even sizes only
-    gives what it has.
+    They reach from half the smallest of current, recommended and last tabulated size, but at least
+    5, to the larger of twice the current and 1.2 times the recommended size: MLflow's chart has a
+    linear axis, on which the steep beginning would flatten the rest.  Only tabulated sizes are
+    taken, so a curve that starts later, ends earlier or has even sizes only gives what it has.
 
     Returns
     -------
     ndarray of int64, shape (n_sizes,)
     """
     recommended = report.recommended_size or report.recommendation.max_size
-    last = max(2 * report.n_members, math.ceil(1.2 * recommended))
     sizes = report.error_curve.sizes
-    for wanted in ((sizes >= SMALLEST_SIZE) & (sizes <= last) & (sizes % 2 == 1), sizes <= last, sizes > 0):
+    first = max(SMALLEST_SIZE, min(report.n_members, recommended, int(sizes[-1])) // 2)
+    last = max(2 * report.n_members, math.ceil(1.2 * recommended))
+    for wanted in ((sizes >= first) & (sizes <= last) & (sizes % 2 == 1), sizes <= last, sizes > 0):
         if wanted.any():
             return _log_spaced(sizes[wanted])
     return sizes

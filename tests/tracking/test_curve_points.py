@@ -8,7 +8,14 @@ import pytest
 
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.curve_points import charted_sizes, curve_points, scalar_points
-from tests.reports import all_reports, capped_report, classification_report, path_report, regression_report
+from tests.reports import (
+    all_reports,
+    capped_report,
+    classification_report,
+    hypergeometric_report,
+    path_report,
+    regression_report,
+)
 
 REPORTS = all_reports()
 
@@ -29,13 +36,25 @@ def test_charted_sizes_are_tabulated_ascending_and_about_a_hundred(name: str) ->
 
 
 @pytest.mark.parametrize("report", [classification_report(), regression_report(), capped_report()])
-def test_charted_sizes_are_odd_from_five_to_beyond_current_and_recommended(report: EnsembleReport) -> None:
+def test_charted_sizes_are_odd_from_below_to_beyond_current_and_recommended(report: EnsembleReport) -> None:
     sizes = charted_sizes(report)
-    wanted = max(2 * report.n_members, 1.2 * (report.recommended_size or report.recommendation.max_size))
+    recommended = report.recommended_size or report.recommendation.max_size
+    wanted = max(2 * report.n_members, 1.2 * recommended)
     largest = min(wanted, report.error_curve.sizes[-1])
-    assert sizes[0] == 5
+    assert 0 <= sizes[0] - min(report.n_members, recommended) // 2 <= 2
     assert np.all(sizes % 2 == 1)
     assert 0.97 * largest <= sizes[-1] <= math.ceil(wanted)
+
+
+def test_charted_sizes_of_few_members_start_at_five() -> None:
+    assert charted_sizes(replace(classification_report(), n_members=9))[0] == 5
+
+
+def test_a_curve_that_ends_below_the_current_size_is_charted_from_half_its_end() -> None:
+    sizes = charted_sizes(
+        replace(hypergeometric_report(), n_members=1000, recommendation=capped_report().recommendation)
+    )
+    assert 0 <= sizes[0] - hypergeometric_report().error_curve.sizes[-1] // 2 <= 2
 
 
 def test_a_path_ends_where_its_members_end() -> None:
@@ -57,7 +76,7 @@ def test_a_dense_curve_is_thinned_evenly_on_a_log_axis() -> None:
     steps = np.diff(np.log(sizes[sizes > 200]))
     assert 70 <= len(sizes) <= 100
     assert sizes[-1] == 19_999
-    np.testing.assert_allclose(steps, np.log(20_001 / 5) / 99, atol=0.01)
+    np.testing.assert_allclose(steps, np.log(20_001 / sizes[0]) / 99, atol=0.01)
 
 
 def test_curve_points_repeat_the_table_under_names_with_a_slash() -> None:

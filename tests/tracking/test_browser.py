@@ -1,0 +1,150 @@
+"""What a person sees in MLflow's UI after the script of docs/mlflow.md.
+
+``make screenshots`` runs these tests and keeps the pictures of the documentation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+
+from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking.curve_points import charted_sizes
+from tests.tracking.chromium import CHROMIUM, launch, open_tab
+from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
+
+pytestmark = [
+    MLFLOW_WARNINGS,
+    pytest.mark.browser,
+    pytest.mark.server,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("mlflow_server"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
+]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "mlflow.md").read_text(encoding="utf-8")
+SCRIPT = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[-1]
+CHARTS = "runs?compareRunsMode=CHART"
+REPORT = "artifacts/ensemble/report.html"
+LINE = "path.js-line"
+VIEWER = "iframe.mlflow-html-iframe"
+BOTH_RUNS = "plot => new Set(plot.data.map(({uuid}) => uuid)).size === 2"
+FIRST_GLANCE_PX = 480  # height of the viewer on a small screen
+# The pictures of a page that are shown, and their texts that stick out of them.
+PICTURES = """[...document.querySelectorAll('svg')]
+    .map(svg => [svg, svg.getBoundingClientRect()])
+    .filter(([, box]) => box.width > 0)
+    .map(([svg, box]) => ({
+        width: box.width,
+        bottom: box.bottom,
+        clipped: [...svg.querySelectorAll('text')].filter(text => {
+            const inner = text.getBoundingClientRect()
+            return inner.left < box.left || inner.right > box.right || inner.top < box.top || inner.bottom > box.bottom
+        }).map(text => text.textContent),
+    }))"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launch() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def experiment(server_uri: str) -> Iterator[str]:
+    """Address of the experiment that the documentation's script has just logged to."""
+    with tracking_to(server_uri):
+        exec(SCRIPT, {})
+        logged = mlflow.get_experiment_by_name("digits")
+        assert logged is not None
+        yield f"{server_uri}/#/experiments/{logged.experiment_id}"
+
+
+@pytest.fixture
+def reports(experiment: str) -> dict[str, EnsembleReport]:
+    """The report of each run, read back from its artifacts."""
+    return {
+        run.info.run_id: EnsembleReport.from_json(
+            mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/ensemble/report.json")
+        )
+        for run in mlflow.search_runs(experiment_names=["digits"], output_format="list")
+    }
+
+
+@pytest.fixture
+def forest_run(reports: dict[str, EnsembleReport]) -> str:
+    return next(run_id for run_id, report in reports.items() if "RandomForest" in report.model)
+
+
+def test_two_runs_share_a_chart_of_the_error_against_the_size(
+    browser: Any, experiment: str, reports: dict[str, EnsembleReport]
+) -> None:
+    with open_tab(browser, f"{experiment}/{CHARTS}", LINE) as (page, complaints):
+        traces = chart(page, "ens/error").evaluate("plot => plot.data.map(({uuid, x, y}) => [uuid, x, y])")
+        lines = {run_id: dict(zip(sizes, errors, strict=True)) for run_id, sizes, errors in traces}
+        assert set(lines) == set(reports)
+        for run_id, report in reports.items():
+            curve = report.error_curve
+            assert lines[run_id] == {size: pytest.approx(curve.at(size)) for size in charted_sizes(report).tolist()}
+        assert complaints == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_report_opens_in_the_artifact_viewers_sandbox(
+    browser: Any, experiment: str, forest_run: str, theme: str
+) -> None:
+    with open_tab(browser, f"{experiment}/runs/{forest_run}/{REPORT}", VIEWER, theme) as (page, complaints):
+        frame = viewed(page)
+        assert page.locator(VIEWER).get_attribute("sandbox") == "allow-scripts"
+        assert "would do" in frame.locator("h1").inner_text()
+        assert len(frame.evaluate(PICTURES)) == 3
+        assert frame.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert complaints == []
+
+
+@pytest.mark.parametrize("width", [1000, 1280, 1920])
+def test_verdict_and_curve_are_seen_at_first_glance(browser: Any, experiment: str, forest_run: str, width: int) -> None:
+    with open_tab(browser, f"{experiment}/runs/{forest_run}/{REPORT}", VIEWER, width=width) as (page, _):
+        frame = viewed(page)
+        pictures = frame.evaluate(PICTURES)
+        assert pictures[0]["bottom"] <= FIRST_GLANCE_PX
+        assert min(picture["width"] for picture in pictures) > 250
+        assert [picture["clipped"] for picture in pictures] == [[], [], []]
+        assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_pictures_of_the_documentation_are_light(
+    browser: Any, experiment: str, forest_run: str, tmp_path: Path
+) -> None:
+    directory = Path(os.environ.get("ENS_PLUGIN_SCREENSHOTS", tmp_path))
+    with open_tab(browser, f"{experiment}/{CHARTS}", LINE) as (page, _):
+        for name in ("ens/error", "ens/error_lower", "ens/error_upper"):
+            chart(page, name)
+        page.screenshot(path=directory / "mlflow_curves.png")
+    with open_tab(browser, f"{experiment}/runs/{forest_run}/{REPORT}", VIEWER) as (page, _):
+        viewed(page)
+        page.screenshot(path=directory / "mlflow_report.png")
+    assert all(picture.stat().st_size < 200_000 for picture in directory.glob("mlflow_*.png"))
+
+
+def chart(page: Any, metric: str) -> Any:
+    """The plot of a metric among MLflow's charts, drawn."""
+    cards = page.get_by_test_id("experiment-view-compare-runs-card")
+    card = cards.filter(has=page.get_by_text(metric, exact=True))
+    card.locator(LINE).first.wait_for()
+    plot = card.locator(".js-plotly-plot")
+    page.wait_for_function(BOTH_RUNS, arg=plot.element_handle())
+    return plot
+
+
+def viewed(page: Any) -> Any:
+    """The report inside MLflow's artifact viewer, drawn."""
+    frame = page.locator(VIEWER).element_handle().content_frame()
+    frame.locator("svg:visible").last.wait_for()
+    return frame
