@@ -13,7 +13,9 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["accuracy", "intervals", "speed", pytest.param("memory", marks=needs_proc)])
+@pytest.mark.parametrize(
+    "script", ["accuracy", "intervals", "speed", "booster_speed", pytest.param("memory", marks=needs_proc)]
+)
 def test_smoke(script: str, tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
     body = import_module(f"benchmarks.{script}").main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
