@@ -257,7 +257,8 @@ def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> 
     """
     starts = range(0, n_members, DRAWN_TOGETHER)
     chunks = [range(start, min(start + DRAWN_TOGETHER, n_members)) for start in starts]
-    return Bags.stack(list(in_threads(lambda chunk: Bags.from_indices(map(draw, chunk), n_rows), chunks)))
+    parts = in_threads(lambda chunk: Bags.from_indices(map(draw, chunk), n_rows), chunks)
+    return Bags.stack(parts, n_members, n_rows)
 
 
 def _wanted_rows(wanted: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -38,6 +38,7 @@ CHANCE = 1e-9
 PROBE_CELLS = 200_000
 MAX_PROOFS = 6
 TREES_AT_ONCE = 4
+DRAWN_CELLS = 1_000_000
 SPREADS = 5.0
 MAX_SHARES = 40
 
@@ -276,8 +277,9 @@ def _pack(guess: _Guess) -> Bags:
             return Bags.from_mask(np.stack([_mask(draws, sampler, tree) for tree in trees]))
         return Bags.from_mask(sampler.from_words(words[trees.start : trees.stop]))
 
-    starts = range(0, n_trees, TREES_AT_ONCE)
-    return Bags.stack(list(in_threads(pack, [range(at, min(at + TREES_AT_ONCE, n_trees)) for at in starts])))
+    at_once = max(min(TREES_AT_ONCE, DRAWN_CELLS // sampler.n_rows), 1)
+    chunks = [range(start, min(start + at_once, n_trees)) for start in range(0, n_trees, at_once)]
+    return Bags.stack(in_threads(pack, chunks), n_trees, sampler.n_rows)
 
 
 def _n_draws(draws: Draws) -> int:

@@ -22,6 +22,8 @@ __all__ = ["LeafReader", "read_leaves"]
 
 EXACT_BITS = 24
 OUTPUT_BYTES = 2_000_000
+# The library's own copy of a block takes eight bytes for each value in it.
+MOST_ROWS = 16_384
 _OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
 
 
@@ -55,7 +57,7 @@ class LeafReader:
     def read(self, rows: Rows) -> NDArray[Any]:
         """Leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows)."""
         leaves = np.empty((self._n_trees, rows.shape[0]), dtype=self.dtype)
-        step = max(OUTPUT_BYTES // (4 * self._n_outputs), 64)
+        step = min(max(OUTPUT_BYTES // (4 * self._n_outputs), 64), MOST_ROWS)
         for start in range(0, rows.shape[0], step):
             block = slice(start, min(start + step, rows.shape[0]))
             said = self._booster.predict(rows[block].matrix()).reshape(block.stop - start, -1)

@@ -109,19 +109,19 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
     tolerance = hessians.tolerance()
     n_rows = rows.shape[0]
     margin = np.array(hessians.first(slice(0, n_rows)))
+    by_group = np.asarray(hessians.at(slice(0, n_rows), margin), dtype=np.float64)
     found, known_round = [], 0
     for member, leaf in zip(chosen, leaves, strict=True):
-        if hessians.depend_on_margin:
+        if hessians.depend_on_margin and forest.round[member] > known_round:
             earlier = np.flatnonzero((forest.round >= known_round) & (forest.round < forest.round[member])).tolist()
             for start in range(0, len(earlier), 16):
                 part = earlier[start : start + 16]
                 for before, reached in zip(part, read_leaves(forest, rows, part), strict=True):
                     margin[:, forest.group[before]] += forest.trees[before].leaf_values[reached]
             known_round = int(forest.round[member])
-        tree = forest.trees[member]
-        hessian = hessians.at(slice(0, n_rows), margin)[:, forest.group[member]]
-        own = np.asarray(hessian, dtype=np.float64)
-        found.append(TreeEvidence(leaf, tree.leaf_covers, own, float(tolerance[member])))
+            by_group = np.asarray(hessians.at(slice(0, n_rows), margin), dtype=np.float64)
+        own = by_group[:, forest.group[member]]
+        found.append(TreeEvidence(leaf, forest.trees[member].leaf_covers, own, float(tolerance[member])))
     return found
 
 

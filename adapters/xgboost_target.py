@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from ens_plugin.adapters.xgboost_hessians import LOGISTIC, SOFTMAX, Hessians
+from ens_plugin.adapters.xgboost_leaves import read_leaves
 from ens_plugin.adapters.xgboost_model import Forest
-from ens_plugin.adapters.xgboost_proof import tree_evidence
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import DataMismatchError
@@ -34,16 +34,16 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
     n_trees = len(forest.trees)
     chosen = sorted({0, n_trees // 2, n_trees - 1})
     gradient = _gradient(forest, hessians, y, rows.shape[0])
-    for member, evidence in zip(chosen, tree_evidence(forest, rows, hessians, chosen), strict=True):
+    for member, reached in zip(chosen, read_leaves(forest, rows, chosen), strict=True):
+        tree = forest.trees[member]
         seen = bags.member(member)
         own = gradient[seen, forest.group[member]]
-        n_leaves = evidence.covers.size
-        total = np.bincount(evidence.leaf[seen], weights=own, minlength=n_leaves)
-        size = np.bincount(evidence.leaf[seen], weights=np.abs(own), minlength=n_leaves)
-        weight = evidence.covers + settings.penalty
+        total = np.bincount(reached[seen], weights=own, minlength=tree.n_leaves)
+        size = np.bincount(reached[seen], weights=np.abs(own), minlength=tree.n_leaves)
+        weight = tree.leaf_covers + settings.penalty
         leaves = np.flatnonzero((size > 0) & (weight > 0))
         expected, slack = -total[leaves] / weight[leaves], size[leaves] / weight[leaves]
-        values = forest.trees[member].leaf_values[leaves]
+        values = tree.leaf_values[leaves]
         rate = float(values @ expected) / max(float(expected @ expected), 1e-300)
         differing = np.abs(values - rate * expected) > CLOSE * abs(rate) * slack + 1e-30
         if differing.any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,9 +51,14 @@ class Bags:
         return cls(np.packbits(mask, axis=1), mask.shape[1])
 
     @classmethod
-    def stack(cls, parts: Sequence[Bags]) -> Bags:
-        """Put the members of several bags of the same rows one after the other."""
-        return cls(np.concatenate([part.bits for part in parts]), parts[0].n_rows)
+    def stack(cls, parts: Iterable[Bags], n_members: int, n_rows: int) -> Bags:
+        """Put the members of several bags of the same rows one after the other, taking one part at a time."""
+        bits = np.empty((n_members, -(-n_rows // 8)), dtype=np.uint8)
+        start = 0
+        for part in parts:
+            bits[start : start + part.n_members] = part.bits
+            start += part.n_members
+        return cls(bits, n_rows)
 
     def take(self, rows: NDArray[np.intp]) -> Bags:
         """Bags of some of the rows, one member unpacked at a time."""

@@ -7,6 +7,7 @@ deconvolved from the observed ones (``docs/methods.md``, section 3).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from ens_plugin.core.validation import as_sizes, as_values, as_weight
 __all__ = ["MarginModel", "fit_margins"]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+IntArray = NDArray[np.integer]
 
 MIN_STANDARD_ERROR = 1.0 / 200.0
 PRIOR_MEMBERS = 2.0
@@ -28,6 +29,7 @@ STRATA_PER_OCTAVE = 8
 CELL_WIDTH = 0.5
 EXACT_ROWS = 2000
 SCORE_QUANTILE = 0.995
+PART_ROWS = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,20 +116,52 @@ def fit_margins(
     n = as_values(trials, "trials", m.size)
     w = as_weight(weight, m.size)
     w = w / w.max()
-    w = w * w.sum() / (w @ w)
+    w *= w.sum() / (w @ w)
     unit = 1.0 if bounded else max(float(np.quantile(np.abs(m), SCORE_QUANTILE)), 1e-12)
-    m, d = np.clip(m / unit, -1.0, 1.0), d / unit
-    pooled = float(w @ ((n - 1.0) * d**2) / (w @ (n - 1.0)))
-    d = np.sqrt(((n - 1.0) * d**2 + PRIOR_MEMBERS * pooled) / (n - 1.0 + PRIOR_MEMBERS))
-    d = np.maximum(d, 1e-9)
-    se = np.maximum(d / np.sqrt(n), MIN_STANDARD_ERROR)
-    return _fit_grouped(m, d, se, w, unit)
-
-
-def _fit_grouped(m: FloatArray, d: FloatArray, se: FloatArray, w: FloatArray, unit: float) -> MarginModel:
-    octaves = np.floor(np.log2(d) * STRATA_PER_OCTAVE).astype(np.int64)
-    row_stratum = _index_of_distinct(octaves - octaves.min())
+    m = m / unit
+    np.clip(m, -1.0, 1.0, out=m)
+    d = _shrunk(d, n, w, unit)
+    se = np.sqrt(n)
+    np.divide(d, se, out=se)
+    np.maximum(se, MIN_STANDARD_ERROR, out=se)
+    row_stratum = _strata(d)
     spread = _group_means(d, w, row_stratum)
+    del d
+    return _fit_grouped(m, se, w, row_stratum, spread, unit)
+
+
+def _parts(n_rows: int) -> Iterator[slice]:
+    """Stretches of rows, so that intermediate results stay small."""
+    return (slice(start, start + PART_ROWS) for start in range(0, n_rows, PART_ROWS))
+
+
+def _shrunk(d: FloatArray, n: FloatArray, w: FloatArray, unit: float) -> FloatArray:
+    """Each row's spread, in units, put together with the pooled one as if two more members had that."""
+    sums = np.zeros(2)
+    for rows in _parts(d.size):
+        freedom = w[rows] * (n[rows] - 1.0)
+        sums += [freedom @ d[rows] ** 2, freedom.sum()]
+    pooled = sums[0] / sums[1]
+    shrunk = np.empty(d.size)
+    for rows in _parts(d.size):
+        freedom = n[rows] - 1.0
+        shrunk[rows] = np.sqrt((freedom * d[rows] ** 2 + PRIOR_MEMBERS * pooled) / (freedom + PRIOR_MEMBERS))
+    shrunk /= unit
+    return np.maximum(shrunk, 1e-9, out=shrunk)
+
+
+def _strata(d: FloatArray) -> IntArray:
+    """Index of each row's part of an octave of the spread among the occupied ones."""
+    octave = np.empty(d.size, dtype=np.int16)
+    for rows in _parts(d.size):
+        octave[rows] = np.floor(np.log2(d[rows]) * STRATA_PER_OCTAVE)
+    octave -= octave.min()
+    return _index_of_distinct(octave)
+
+
+def _fit_grouped(
+    m: FloatArray, se: FloatArray, w: FloatArray, row_stratum: IntArray, spread: FloatArray, unit: float
+) -> MarginModel:
     group = _group_rows(m, se, row_stratum)
     counts = np.bincount(group, w).astype(np.float64)
     centre = _group_means(m, w, group)
@@ -155,8 +189,15 @@ def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArra
 
 def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:
     """Weighted mean of each group; the plain mean where no row of it has weight."""
-    mass = np.where(np.bincount(group, weight)[group] > 0, weight, 1.0)
-    return np.asarray(np.bincount(group, mass * values) / np.bincount(group, mass))
+    n_groups = int(group.max()) + 1
+    mass, total, count, plain = np.zeros((4, n_groups))
+    for rows in _parts(group.size):
+        own, part, share = group[rows], values[rows], weight[rows]
+        mass += np.bincount(own, share, n_groups)
+        total += np.bincount(own, share * part, n_groups)
+        count += np.bincount(own, minlength=n_groups)
+        plain += np.bincount(own, part, n_groups)
+    return np.asarray(np.where(mass > 0, total, plain) / np.where(mass > 0, mass, count))
 
 
 def _group_rows(m: FloatArray, se: FloatArray, row_stratum: IntArray) -> IntArray:
@@ -167,12 +208,24 @@ def _group_rows(m: FloatArray, se: FloatArray, row_stratum: IntArray) -> IntArra
     if m.size <= EXACT_ROWS:
         return np.argsort(np.argsort(row_stratum, kind="stable"))
     least = np.full(int(row_stratum.max()) + 1, np.inf)
-    np.minimum.at(least, row_stratum, se)
-    cell = np.floor((m + 1.0) / (CELL_WIDTH * least)[row_stratum]).astype(np.int64)
-    return _index_of_distinct(row_stratum * (cell.max() + 1) + cell)
+    for rows in _parts(m.size):
+        np.minimum.at(least, row_stratum[rows], se[rows])
+    width = CELL_WIDTH * least
+    first_cell = np.concatenate([[0.0], np.cumsum(np.floor(2.0 / width) + 1.0)])
+    cell = np.empty(m.size, dtype=np.int32)
+    for rows in _parts(m.size):
+        own = row_stratum[rows]
+        cell[rows] = first_cell[own] + np.floor((m[rows] + 1.0) / width[own])
+    return _index_of_distinct(cell)
 
 
 def _index_of_distinct(code: IntArray) -> IntArray:
     """Index of each code among the distinct ones, in ascending order; codes are small and not negative."""
-    position = np.cumsum(np.bincount(code) > 0) - 1
-    return np.asarray(position[code])
+    counts = np.zeros(int(code.max()) + 1, dtype=np.int64)
+    for rows in _parts(code.size):
+        counts += np.bincount(code[rows], minlength=counts.size)
+    position = np.cumsum(counts > 0, dtype=np.int32) - 1
+    index = np.empty(code.size, dtype=np.int32)
+    for rows in _parts(code.size):
+        index[rows] = position[code[rows]]
+    return index

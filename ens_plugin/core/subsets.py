@@ -58,7 +58,8 @@ class Sample:
     def keep(self, usable: NDArray[np.bool_]) -> Sample:
         """Leave out the rows of the whole data that are not usable, and renumber the others."""
         position = np.cumsum(usable) - 1
-        kept = self.select(np.flatnonzero(usable[self.rows]))
+        stays = usable[self.rows]
+        kept = self if stays.all() else self.select(np.flatnonzero(stays))
         return Sample(kept.block, position[kept.rows], kept.weight)
 
 

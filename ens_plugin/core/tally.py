@@ -6,7 +6,7 @@ nothing, to the bit: sums over members run in member order, sums over rows wait 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
@@ -129,16 +129,28 @@ AnyTally: TypeAlias = SupportTally | MarginTally | ValueTally
 
 def concatenate(tallies: Sequence[AnyTally]) -> AnyTally:
     """Merge tallies of disjoint blocks of rows, in row order."""
-    kind = type(tallies[0])
-    columns = (np.concatenate([getattr(tally, field.name) for tally in tallies]) for field in fields(kind))
-    return kind(*columns)
+    return _by_column(tallies, np.concatenate)
 
 
 def select_rows(tally: AnyTally, usable: BoolArray) -> AnyTally:
     """The tally of some of the rows; the same one, not a copy, where all are."""
     if usable.all():
         return tally
-    return type(tally)(*(getattr(tally, field.name)[usable] for field in fields(tally)))
+    return _by_column([tally], lambda columns: columns[0][usable])
+
+
+def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[FloatArray]], FloatArray]) -> AnyTally:
+    """Make a tally of each column of several; columns that are one array stay one."""
+    kind = type(tallies[0])
+    made: dict[tuple[int, ...], FloatArray] = {}
+    columns = []
+    for field in fields(kind):
+        parts = [getattr(tally, field.name) for tally in tallies]
+        key = tuple(map(id, parts))
+        if key not in made:
+            made[key] = change(parts)
+        columns.append(made[key])
+    return kind(*columns)
 
 
 def count_members(mask: BoolArray) -> FloatArray:

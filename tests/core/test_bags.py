@@ -36,6 +36,12 @@ def test_bags_of_some_rows_are_those_columns_of_the_mask(mask: NDArray[np.bool_]
     np.testing.assert_array_equal(taken.in_bag(), mask[:, rows])
 
 
+@given(masks, st.integers(0, 41))
+def test_parts_are_stacked_in_their_order(mask: NDArray[np.bool_], cut: int) -> None:
+    parts = (Bags.from_mask(part) for part in (mask[:cut], mask[cut:]) if part.size)
+    np.testing.assert_array_equal(Bags.stack(parts, *mask.shape).in_bag(), mask)
+
+
 @given(masks)
 def test_repeated_and_unordered_rows_give_the_same_bags(mask: NDArray[np.bool_]) -> None:
     drawn = [np.repeat(np.flatnonzero(row)[::-1], 2) for row in mask]

@@ -94,6 +94,17 @@ def test_rows_of_a_group_share_a_stratum_and_differ_by_half_a_standard_error(
         assert np.abs(np.log2(fit.spread[fit.stratum[group]] / shrunk[rows])).max() < 1 / 8 + 1e-9
 
 
+def test_parts_of_the_rows_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    mean, sd, n, _, _ = draw(2500, 15, 9)
+    weight = np.random.default_rng(9).integers(0, 4, 2500).astype(np.float64)
+    whole = fit_margins(mean, sd, n, weight, bounded=False)
+    monkeypatch.setattr(margins_module, "PART_ROWS", 7)
+    parts = fit_margins(mean, sd, n, weight, bounded=False)
+    np.testing.assert_array_equal(parts.group, whole.group)
+    np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-12)
+    np.testing.assert_allclose(model_error(parts, SIZES), model_error(whole, SIZES), rtol=0, atol=1e-9)
+
+
 def test_order_of_the_rows_does_not_matter() -> None:
     mean, sd, n, _, _ = draw(200, 15, 5)
     order = np.random.default_rng(0).permutation(200)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.tally import (
     AnyTally,
+    MarginTally,
     RowBlock,
     both_scores,
     concatenate,
@@ -172,6 +173,17 @@ def test_select_rows_keeps_every_column() -> None:
     chosen = select_rows(tally, usable)
     for field in fields(tally):
         np.testing.assert_array_equal(getattr(chosen, field.name), getattr(tally, field.name)[usable])
+
+
+def test_columns_that_are_one_array_stay_one() -> None:
+    rng = np.random.default_rng(0)
+    blocks = [RowBlock(rng.normal(size=(5, 9)), rng.random((5, 9)) < 0.7, rng.integers(0, 2, 9), 2) for _ in range(2)]
+    whole = concatenate([tally_score_signs(block) for block in blocks])
+    for tally in (whole, select_rows(whole, np.arange(18) % 3 > 0)):
+        assert isinstance(tally, MarginTally)
+        assert tally.mean is tally.cross_mean
+        assert tally.sd is tally.cross_sd
+        assert tally.wrong_labels is not tally.dissent
 
 
 def test_outputs_that_do_not_count_are_never_read() -> None:
