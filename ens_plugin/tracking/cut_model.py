@@ -15,6 +15,7 @@ from ens_plugin.errors import ModelLoadError, TrackingError
 from ens_plugin.predictions import predicted
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.connection import check_server, tracking_errors
+from ens_plugin.tracking.data_digest import DIGEST_TAG
 from ens_plugin.tracking.model_source import ModelSource
 from ens_plugin.tracking.models import load_model
 from ens_plugin.tracking.report_log import log_report
@@ -58,7 +59,7 @@ def log_cut_model(
 ) -> LoggedCut:
     """Log a model cut from `source` to a new run beside it, with its report, and load it back.
 
-    Flavour, signature, requirements, metadata and code are those of the source.
+    Flavour, signature, requirements, metadata, code and the digest of the training rows are those of the source.
 
     Parameters
     ----------
@@ -170,8 +171,9 @@ def _log(
 ) -> str:
     import mlflow
 
+    digest = {} if source.data_digest is None else {DIGEST_TAG: source.data_digest}
     created = client.create_logged_model(
-        source.experiment_id, name=source.model_name, source_run_id=run_id, tags=dict(tags)
+        source.experiment_id, name=source.model_name, source_run_id=run_id, tags={**tags, **digest}
     )
     log = getattr(mlflow, source.flavor).log_model
     log(cut, name=source.model_name, run_id=run_id, model_id=created.model_id, **options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from ens_plugin._summary import printable
 from ens_plugin.errors import InputError, ModelLoadError, UnsupportedModelError
 from ens_plugin.tracking.connection import check_server, tracking_errors
+from ens_plugin.tracking.measurement import recorded_digest
 from ens_plugin.tracking.model_version import VersionAddress, find_version, parse_address
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class ModelSource:
     experiment_id : str
         Where it was logged.
     flavor : {"sklearn", "xgboost", "lightgbm"}
+    data_digest : str or None
+        Of the training rows, as autolog recorded it.
     """
 
     uri: str
@@ -48,6 +51,7 @@ class ModelSource:
     model_name: str
     experiment_id: str
     flavor: Flavor
+    data_digest: str | None
 
 
 def find_source(uri: str) -> ModelSource:
@@ -107,12 +111,16 @@ def _address(uri: str) -> VersionAddress:
 
 def _described(client: MlflowClient, uri: str, name: str | None, version: str | None) -> ModelSource:
     document = _document(uri)
-    if document.model_id is None:
+    model_id = document.model_id
+    if model_id is None:
         model_name, experiment_id = "model", _experiment_of_run(client, document.run_id, uri)
+        digest = recorded_digest(client, None, document.run_id)
     else:
-        logged = client.get_logged_model(document.model_id)
+        logged = client.get_logged_model(model_id)
         model_name, experiment_id = str(logged.name), str(logged.experiment_id)
-    return ModelSource(uri, name, version, document.model_id, model_name, experiment_id, _flavor(document, uri))
+        # Its run may be gone.
+        digest = recorded_digest(client, model_id, None)
+    return ModelSource(uri, name, version, model_id, model_name, experiment_id, _flavor(document, uri), digest)
 
 
 def _document(uri: str) -> Model:

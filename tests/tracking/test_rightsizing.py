@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +30,10 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.tracking import Rightsizing, load_model, rightsize
+from ens_plugin.tracking.data_digest import DIGEST_TAG
+from ens_plugin.tracking.model_source import ModelSource
+from ens_plugin.tracking.rightsizing import rightsize_analysed
+from tests.reports import classification_report
 from tests.tracking.registry import stub_artifacts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics
 
@@ -91,6 +96,9 @@ def skops() -> dict[str, Any]:
     if not hasattr(mlflow.sklearn, "SERIALIZATION_FORMAT_SKOPS"):
         pytest.skip("this MLflow has no skops format: pip install -U mlflow")
     return {"serialization_format": "skops", "skops_trusted_types": ["sklearn.tree._tree.Tree"]}
+
+
+SOURCE = ModelSource("models:/churn/7", "churn", "7", None, "model", "0", "sklearn", None)
 
 
 @pytest.fixture(autouse=True)
@@ -192,6 +200,7 @@ def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
     source = log(Case("sklearn", forest(), options=CLOUDPICKLE), name)
     mlflow.set_experiment("tests")
     embedded.set_registered_model_alias(name, "champion", "1")
+    embedded.set_logged_model_tags(source.model_id, {DIGEST_TAG: "v1:0a"})
     found = rightsize(f"models:/{name}@champion", X, Y, **EASY)
     logged = found.logged
     assert logged is not None
@@ -204,7 +213,7 @@ def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
     assert version.tags == {**change, "ens.parent_version": "1"}
     assert version.source == logged.uri
     model = embedded.get_logged_model(logged.model_id)
-    assert model.tags.items() >= change.items()
+    assert model.tags.items() >= {**change, DIGEST_TAG: "v1:0a"}.items()
     assert (model.name, model.experiment_id, model.source_run_id) == ("forest", elsewhere, logged.run_id)
     run = embedded.get_run(logged.run_id)
     assert (run.info.status, run.info.experiment_id) == ("FINISHED", elsewhere)
@@ -297,9 +306,11 @@ def test_autologging_makes_no_runs_of_the_members_timed(embedded: Client, name: 
     log(Case("sklearn", forest(), options=CLOUDPICKLE), name)
     before = counts(embedded)
     mlflow.sklearn.autolog(silent=True)
+    ens_plugin.autolog(silent=True)
     try:
         found = rightsize(f"models:/{name}/1", X, Y, **EASY)
     finally:
+        ens_plugin.autolog(disable=True)
         mlflow.sklearn.autolog(disable=True)
     assert found.savings is not None
     assert found.savings.fit_seconds_per_member is not None
@@ -320,6 +331,21 @@ def test_a_model_of_the_right_size_is_left_alone(unchanged: str) -> None:
     assert found.report.recommended_size is not None
     assert found.report.recommended_size >= 60
     assert (found.outcome, found.passed, found.logged) == ("not_needed", True, None)
+
+
+def test_exactly_the_recommended_size_is_left_alone() -> None:
+    report = classification_report()
+    size = report.recommended_size
+    assert size is not None
+    found = rightsize_analysed(SOURCE, None, X, Y, replace(report, n_members=size), None)
+    assert found.outcome == "not_needed"
+
+
+def test_a_size_that_is_not_known_is_no_answer() -> None:
+    report = classification_report()
+    unknown = replace(report.recommendation, size=None, values=np.full(report.recommendation.values.shape, np.nan))
+    with pytest.raises(InputError, match="The recommended size cannot be told"):
+        rightsize_analysed(SOURCE, None, X, Y, replace(report, recommendation=unknown), None)
 
 
 def test_no_size_large_enough_is_a_no(unchanged: str) -> None:
@@ -503,6 +529,4 @@ def test_a_dead_server_is_noticed_at_once() -> None:
 
 
 def test_the_sentence_hides_control_characters() -> None:
-    from tests.reports import classification_report
-
     assert "\x1b" not in Rightsizing("models:/a\x1b[2J/1", "logged", classification_report()).sentence

@@ -94,8 +94,14 @@ def death_after_the_first_write() -> Rule:
 
 @pytest.mark.parametrize(
     "rule",
-    [no_registration, no_run, no_model, no_artifacts, no_metrics, death_after_the_first_write()],
-    ids=["registration", "run", "model", "artifacts", "metrics", "death"],
+    [
+        pytest.param(no_registration, id="registration"),
+        pytest.param(no_artifacts, id="artifacts"),
+        pytest.param(death_after_the_first_write(), id="death"),
+        pytest.param(no_run, id="run", marks=pytest.mark.slow),
+        pytest.param(no_model, id="model", marks=pytest.mark.slow),
+        pytest.param(no_metrics, id="metrics", marks=pytest.mark.slow),
+    ],
 )
 def test_no_version_unless_all_of_it_arrived(rule: Rule, served: mlflow.MlflowClient, name: str) -> None:
     with faulty_proxy(mlflow.get_tracking_uri()) as proxy:
