@@ -227,7 +227,8 @@ def _deviations(outputs: NDArray[Any], seen: NDArray[np.bool_]) -> tuple[FloatAr
     Rows with fewer than two such outputs get deviations and variance 0 and the number 2.
     """
     n = np.count_nonzero(seen, axis=0).astype(np.float64)
-    deviations = np.where(seen, outputs, 0.0)
+    # In one memory order, whatever that of the outputs: rounding follows it.
+    deviations = np.ascontiguousarray(np.where(seen, outputs, 0.0))
     deviations -= deviations.sum(axis=0) / np.maximum(n, 1.0)
     deviations *= seen
     deviations[:, n < 2] = 0.0
