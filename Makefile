@@ -31,6 +31,7 @@ screenshots: $(READY) ## the pictures of MLflow in docs/images; needs Chromium
 
 benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmarks/RESULTS.md (long)
 	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.booster_accuracy
 	$(BIN)/python -m benchmarks.intervals
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.memory

@@ -58,6 +58,7 @@ _ESTIMATORS = {
     "margin": "model of the members' margins over the strongest rival label (margin)",
     "subset_average": "average over random subsets of the members (subset_average)",
 }
+_MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
 
 
@@ -210,6 +211,8 @@ def bag_words(report: EnsembleReport) -> str:
 
 def estimator_words(report: EnsembleReport) -> str:
     """Say how the error curve was estimated."""
+    if report.aggregation == "mean_score" and report.error_curve.estimator == "deconvolved":
+        return _MARGINS
     return _ESTIMATORS.get(report.error_curve.estimator, printable(report.error_curve.estimator, 60))
 
 

@@ -74,6 +74,7 @@ def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Any) 
     expected = ens_plugin.analyze(model, X, Y).summary().rstrip() + "\n"
     assert out == expected.replace(type(model).__name__, "Booster")
     assert widest(out) <= 80
+    assert "distribution of the rows' mean margins, fitted to the members' raw scores" in " ".join(out.split())
 
 
 def test_recommend_answers_for_a_regression_of_each_library(run: Any) -> None:

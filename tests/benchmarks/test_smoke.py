@@ -14,10 +14,21 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "script", ["accuracy", "intervals", "speed", "booster_speed", pytest.param("memory", marks=needs_proc)]
+    "script",
+    [
+        "accuracy",
+        "booster_accuracy",
+        "intervals",
+        "speed",
+        "booster_speed",
+        pytest.param("memory", marks=needs_proc),
+    ],
 )
 def test_smoke(script: str, tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
+    if script == "booster_accuracy":
+        pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+        pytest.importorskip("xgboost", reason="xgboost is not installed")
     body = import_module(f"benchmarks.{script}").main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
     assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
     assert body.startswith("## ")
