@@ -9,12 +9,22 @@ from pathlib import Path
 
 import mlflow
 import pytest
+from mlflow.exceptions import MlflowException
 
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking import log_report
 from tests.reports import classification_report
 
-__all__ = ["Version", "experiment_id", "lines", "register", "report_with_error", "stub_artifacts", "tags_of"]
+__all__ = [
+    "Version",
+    "experiment_id",
+    "is_registered",
+    "lines",
+    "register",
+    "report_with_error",
+    "stub_artifacts",
+    "tags_of",
+]
 
 
 @dataclass(frozen=True)
@@ -79,11 +89,20 @@ def register(
         log_report(report, run_id=run_id, model_id=model.model_id if linked else None)
     for key, value in (metrics or {}).items():
         client.log_metric(run_id, key, value)
-    if name not in {model.name for model in client.search_registered_models()}:
+    if not is_registered(client, name):
         client.create_registered_model(name)
     found = client.create_model_version(name, f"models:/{model.model_id}", run_id, model_id=model.model_id)
     client.update_run(run_id, "FINISHED")
     return Version(name, str(found.version), run_id, model.model_id)
+
+
+def is_registered(client: mlflow.MlflowClient, name: str) -> bool:
+    """Tell whether there is a registered model of this name; a search would page, and quotes end a filter."""
+    try:
+        client.get_registered_model(name)
+    except MlflowException:
+        return False
+    return True
 
 
 def tags_of(client: mlflow.MlflowClient, version: Version) -> dict[str, str]:

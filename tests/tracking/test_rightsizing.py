@@ -131,7 +131,7 @@ def counts(client: Client) -> Counts:
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     return Counts(
         len(client.search_runs(experiments)),
-        len(client.search_logged_models(experiments)),
+        len(client.search_logged_models(experiments, max_results=10_000)),  # all in the database that tests share
         len(client.search_model_versions()),
     )
 
