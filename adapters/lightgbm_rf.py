@@ -80,9 +80,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def __init__(self, model: Any) -> None:
         self.model = model
         self._booster = _fitted_booster(model)
+        # Of a long boosted model, one tree is enough to refuse it.
+        _check_mode(parse_model(self._booster.model_to_string(num_iteration=1)))
         # Without num_iteration, the text holds the iterations that predict uses: those up to the best one.
         self._text = parse_model(self._booster.model_to_string())
-        _check_mode(self._text)
         self._objective = read_objective(self._text.header.get("objective"))
         self.n_members = len(self._text.trees) // self._text.trees_per_iteration
         self.bags_are = "proved"

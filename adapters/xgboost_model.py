@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost_ubjson import decode
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
-__all__ = ["GROWN_PARALLEL", "LEAF", "Forest", "Settings", "Tree", "read_forest"]
+__all__ = ["GROWN_PARALLEL", "LEAF", "Forest", "Settings", "Shape", "Tree", "read_forest", "read_shape"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -163,6 +163,44 @@ class Forest:
         return 0 if grown is None else int(grown) - int(np.count_nonzero(self.round == 0)) // self.n_groups
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What a booster tells of itself without showing its trees.
+
+    Attributes
+    ----------
+    objective : str
+    n_groups : int
+        1 for regression and two labels, else the number of labels.
+    n_rounds, n_trees : int
+    """
+
+    objective: str
+    n_groups: int
+    n_rounds: int
+    n_trees: int
+
+
+def read_shape(booster: Any) -> Shape:
+    """Read how many trees a booster has, of how many rounds, in the time that one tree takes.
+
+    Raises
+    ------
+    NotFittedError
+        If it holds no trees.
+    UnsupportedModelError
+        If it is not made of trees that add up.
+    """
+    _check_trained(booster)
+    learner = _configuration(booster)["learner"]
+    return Shape(
+        objective=learner["objective"]["name"],
+        n_groups=_n_groups(learner["learner_model_param"]),
+        n_rounds=int(booster.num_boosted_rounds()),
+        n_trees=int(learner["gradient_booster"]["gbtree_model_param"]["num_trees"]),
+    )
+
+
 def read_forest(booster: Any) -> Forest:
     """Read a booster of trees, at least one of them.
 
@@ -174,13 +212,7 @@ def read_forest(booster: Any) -> Forest:
         If it is not made of ordinary trees.
     """
     _check_trained(booster)
-    configuration = json.loads(booster.save_config())
-    kind = configuration["learner"]["learner_train_param"]["booster"]
-    if kind != "gbtree":
-        raise UnsupportedModelError(
-            f"This booster is of kind {kind!r}; ens_plugin covers 'gbtree': linear models have no members, and dart "
-            "drops and rescales trees while it trains. Train with booster='gbtree'."
-        )
+    configuration = _configuration(booster)
     document = decode(booster.save_raw("ubj"))
     learner = document["learner"]
     model = learner["gradient_booster"]["model"]
@@ -188,7 +220,7 @@ def read_forest(booster: Any) -> Forest:
     trees = [_tree(tree) for tree in model["trees"]]
     group = np.asarray(model["tree_info"], dtype=np.int64)
     parameters = learner["learner_model_param"]
-    n_groups = max(int(parameters["num_class"]), int(parameters.get("num_target", "1")), 1)
+    n_groups = _n_groups(parameters)
     objective = learner["objective"]
     return Forest(
         document=document,
@@ -201,6 +233,21 @@ def read_forest(booster: Any) -> Forest:
         base_margin=_base_margin(parameters["base_score"], objective["name"], n_groups),
         settings=_settings(configuration),
     )
+
+
+def _configuration(booster: Any) -> dict[str, Any]:
+    configuration: dict[str, Any] = json.loads(booster.save_config())
+    kind = configuration["learner"]["learner_train_param"]["booster"]
+    if kind != "gbtree":
+        raise UnsupportedModelError(
+            f"This booster is of kind {kind!r}; ens_plugin covers 'gbtree': linear models have no members, and dart "
+            "drops and rescales trees while it trains. Train with booster='gbtree'."
+        )
+    return configuration
+
+
+def _n_groups(parameters: dict[str, str]) -> int:
+    return max(int(parameters["num_class"]), int(parameters.get("num_target", "1")), 1)
 
 
 def _check_trained(booster: Any) -> None:

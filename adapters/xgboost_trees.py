@@ -16,7 +16,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.xgboost_bags import proved_bags
 from ens_plugin.adapters.xgboost_leaves import LeafReader
-from ens_plugin.adapters.xgboost_model import read_forest
+from ens_plugin.adapters.xgboost_model import Forest, read_forest, read_shape
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_truncation import truncated_trees
 from ens_plugin.core.bags import Bags
@@ -66,10 +66,12 @@ class XGBoostTreesAdapter(EnsembleAdapter):
     def __init__(self, model: Any) -> None:
         self.model = model
         self.booster = model if isinstance(model, xgboost.Booster) else _booster(model)
-        self.forest = read_forest(self.booster)
-        objective, n_groups = self.forest.objective, self.forest.n_groups
-        one_round = self.forest.n_rounds == 1
-        self.n_members = self.forest.n_parallel if one_round else len(self.forest.trees)
+        self._shape = read_shape(self.booster)
+        objective, n_groups = self._shape.objective, self._shape.n_groups
+        self.n_members = self._shape.n_trees // (n_groups if self._shape.n_rounds == 1 else 1)
+        if self._shape.n_rounds == 1:
+            # Complaints about its trees come now; those of many rounds are read when needed, most are only refused.
+            self.forest  # noqa: B018
         self.bags_are, self.reads_rows_alone = "proved", True
         if objective in _TWO_LABELS or objective in _MORE_LABELS:
             self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
@@ -164,6 +166,11 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return np.asarray(softmax(mean_output, axis=1))
 
     @cached_property
+    def forest(self) -> Forest:
+        """The booster's trees."""
+        return read_forest(self.booster)
+
+    @cached_property
     def _reader(self) -> LeafReader:
         return LeafReader(self.forest)
 
@@ -191,25 +198,25 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def _check_form(self) -> None:
         self._check_rounds()
-        forest = self.forest
-        if forest.objective in (*_TWO_LABELS, *_MORE_LABELS):
+        shape = self._shape
+        if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):
             return
-        if forest.objective not in _VALUES:
+        if shape.objective not in _VALUES:
             raise UnsupportedModelError(
-                f"Objective {forest.objective!r} predicts through a link, or ranks, and its error curve is not "
+                f"Objective {shape.objective!r} predicts through a link, or ranks, and its error curve is not "
                 "covered: mean scores of regression are covered without a link only. Train with 'reg:squarederror', "
                 "'binary:logistic' or 'multi:softprob'. ens_plugin.in_bag tells the bags of some further objectives."
             )
-        if forest.n_groups > 1:
+        if shape.n_groups > 1:
             raise UnsupportedModelError(
-                f"This booster predicts {forest.n_groups} outputs; ens_plugin covers one. Train one model per "
+                f"This booster predicts {shape.n_groups} outputs; ens_plugin covers one. Train one model per "
                 "output and analyze each."
             )
 
     def _check_rounds(self) -> None:
-        if self.forest.n_rounds > 1:
+        if self._shape.n_rounds > 1:
             raise UnsupportedModelError(
-                f"This booster was trained in {self.forest.n_rounds} rounds: later trees correct earlier ones, so they "
+                f"This booster was trained in {self._shape.n_rounds} rounds: later trees correct earlier ones, so they "
                 "are no bagged ensemble, no curve describes them and none can be left out. Train one round "
                 "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
                 "learning_rate=1. ens_plugin.in_bag tells the bags of any number of rounds."
