@@ -17,6 +17,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
     "script",
     [
         "accuracy",
+        "autolog",
         "booster_accuracy",
         "intervals",
         "speed",

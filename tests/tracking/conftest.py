@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -20,16 +13,15 @@ import mlflow.lightgbm
 import mlflow.sklearn
 import mlflow.xgboost
 import pytest
-import requests
 from mlflow.utils.autologging_utils import AUTOLOGGING_INTEGRATIONS
 
+from benchmarks.tracking_server import serving
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.autolog import autolog
 from tests.reports import classification_report
 from tests.tracking.fits import new_experiment
 from tests.tracking.stores import tracking_to
 
-START_TIMEOUT_S = 120
 # The server may call a listener of the tests, and asks the database each second whom to call.
 WEBHOOKS = {
     "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http",
@@ -56,25 +48,9 @@ def embedded(embedded_uri: str) -> Iterator[mlflow.MlflowClient]:
 
 @pytest.fixture(scope="session")
 def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("server")
-    port = _unused_port()
-    uri = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-               "--backend-store-uri", f"sqlite:///{directory}/mlflow.db",
-               "--artifacts-destination", str(directory / "artifacts")]  # fmt: skip
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **WEBHOOKS}
-    log = directory / "server.log"
-    with log.open("w") as output:
-        server = subprocess.Popen(
-            command, cwd=directory, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
-        try:
-            _wait_until_healthy(uri, server, log)
-            mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests")
-            yield uri
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+    with serving(tmp_path_factory.mktemp("server"), WEBHOOKS) as uri:
+        mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests")
+        yield uri
 
 
 @pytest.fixture
@@ -121,24 +97,7 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def _unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _client(uri: str) -> Iterator[mlflow.MlflowClient]:
     with tracking_to(uri):
         mlflow.set_experiment("tests")
         yield mlflow.MlflowClient()
-
-
-def _wait_until_healthy(uri: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            if requests.get(f"{uri}/health", timeout=2).ok:
-                return
-        except requests.exceptions.RequestException:
-            time.sleep(0.3)
-    pytest.fail(f"mlflow server did not start:\n{log.read_text()[-3000:]}")
