@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["LoggedCut", "log_cut_model", "register_cut_model"]
 
 COMPARED_ROWS = 100
+MODEL_ARGUMENTS = {"sklearn": "sk_model", "xgboost": "xgb_model", "lightgbm": "lgb_model"}
 
 
 class LoggedCut(NamedTuple):
@@ -175,8 +176,15 @@ def _log(
     created = client.create_logged_model(
         source.experiment_id, name=source.model_name, source_run_id=run_id, tags={**tags, **digest}
     )
-    log = getattr(mlflow, source.flavor).log_model
-    log(cut, name=source.model_name, run_id=run_id, model_id=created.model_id, **options)
+    mlflow.models.Model.log(
+        artifact_path=None,
+        name=source.model_name,
+        flavor=getattr(mlflow, source.flavor),
+        run_id=run_id,  # which not every release's log_model takes
+        model_id=created.model_id,
+        **{MODEL_ARGUMENTS[source.flavor]: cut},
+        **options,
+    )
     return str(created.model_id)
 
 

@@ -129,7 +129,7 @@ def _as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
     if column.dtype == object:
         if pd.api.types.infer_dtype(column, skipna=True) not in NUMBERS:
             return None
-        column = pd.Series(column).infer_objects().to_numpy()
+        column = pd.Series(column, dtype=object).infer_objects().to_numpy()
         if column.dtype == object:
             return _objects_as_numbers(column)
     if column.dtype.kind in "iu" and column.size and max(abs(int(column.min())), abs(int(column.max()))) > EXACT:
