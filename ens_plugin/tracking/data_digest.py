@@ -118,7 +118,7 @@ def _column_bytes(column: NDArray[Any]) -> bytes:
     numbers = _as_numbers(column)
     if numbers is None:
         # NumPy would turn times into bare integers here.
-        values = pd.Series(column).astype(object)
+        values = _inferred(column).astype(object)
         return b"t" + "".join(map(_encoded, values)).encode("utf-8", "surrogatepass")
     # Adding 0 turns -0 into 0; a missing value can be any of many patterns of bits.
     return b"n" + np.where(np.isnan(numbers), np.nan, numbers + 0.0).astype("<f8").tobytes()
@@ -129,7 +129,7 @@ def _as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
     if column.dtype == object:
         if pd.api.types.infer_dtype(column, skipna=True) not in NUMBERS:
             return None
-        column = pd.Series(column, dtype=object).infer_objects().to_numpy()
+        column = _inferred(column).to_numpy()
         if column.dtype == object:
             return _objects_as_numbers(column)
     if column.dtype.kind in "iu" and column.size and max(abs(int(column.min())), abs(int(column.max()))) > EXACT:
@@ -137,6 +137,15 @@ def _as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
     if column.dtype.kind in "biu" or (column.dtype.kind == "f" and column.dtype.itemsize <= 8):
         return column.astype(np.float64)
     return None
+
+
+def _inferred(column: NDArray[Any]) -> pd.Series[Any]:
+    """Return a column with the type that pandas gives its values, if there is one."""
+    try:
+        return pd.Series(column).infer_objects()
+    except OverflowError:
+        # pandas before 2.2, of integers beyond any float
+        return pd.Series(column, dtype=object)
 
 
 def _objects_as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
