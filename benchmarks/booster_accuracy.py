@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 import ens_plugin
-from benchmarks.accuracy import MAX_SIZE, SIZES, VOTE_SETS, Errors, plans
+from benchmarks.accuracy import MAX_SIZE, VOTE_SETS, plans
 from benchmarks.boosters import LIBRARIES, fresh_error, scores, tossed_rows
+from benchmarks.deviations import SIZES, Deviations, Errors, Targets, by_size, deviation_claims, deviation_table
 from benchmarks.forests import FEW, Plan, Record, grow_all
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, claims_table, publish, run_facts, table
@@ -35,6 +36,7 @@ TRIED_SHARE = (
     "nothing. Where the share is high, the plug-in happens to be good (see its column), not the default bad: the "
     "default's own RMSE is the claim above this one."
 )
+TARGETS = Targets(rmse=1.1, share=0.5, tried_bias=TRIED_BIAS, tried_share=TRIED_SHARE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +45,6 @@ class Estimate:
 
     errors: FloatArray
     size: int
-
-
-@dataclass(frozen=True, eq=False)
-class Deviations:
-    """How far the default and the plug-in estimate from 50 members are from the reference, by size and for the size."""
-
-    truth: float
-    default: Mapping[float, Errors]
-    plug_in: Mapping[float, Errors]
-    default_size: Errors
-    plug_in_size: Errors
 
 
 def default_estimate(record: Record) -> Estimate:
@@ -122,63 +113,11 @@ def deviations(records: Sequence[Record]) -> Deviations:
     log_sizes = {name: np.log2([one.size for one in estimates]) for name, estimates in found.items()}
     return Deviations(
         truth=100.0 * float(errors["truth"][:, -1].mean()),
-        default=_by_size(errors["default"] - errors["truth"]),
-        plug_in=_by_size(errors["plug-in"] - errors["truth"]),
+        default=by_size(errors["default"] - errors["truth"]),
+        simple=by_size(errors["plug-in"] - errors["truth"]),
         default_size=Errors(log_sizes["default"] - log_sizes["truth"]),
-        plug_in_size=Errors(log_sizes["plug-in"] - log_sizes["truth"]),
+        simple_size=Errors(log_sizes["plug-in"] - log_sizes["truth"]),
     )
-
-
-def _by_size(differences: FloatArray) -> dict[float, Errors]:
-    return {size: Errors(100.0 * differences[:, column]) for column, size in enumerate(SIZES)}
-
-
-def accuracy_claims(library: str, by_set: Mapping[str, Deviations]) -> list[Claim]:
-    """List the first issue's targets for one library, averaged over data sets."""
-    claims = []
-    for size in SIZES:
-        where = f"{library}, {FEW} trees, B = {'∞' if np.isinf(size) else f'{size:g}'}"
-        default = [found.default[size] for found in by_set.values()]
-        worst = max(default, key=lambda errors: abs(errors.bias))
-        bias_se = np.sqrt(sum(errors.bias_se**2 for errors in default)) / len(default)
-        rmse_se = np.sqrt(sum(errors.rmse_se**2 for errors in default)) / len(default)
-        bias = float(np.mean([abs(errors.bias) for errors in default]))
-        rmse = float(np.mean([errors.rmse for errors in default]))
-        share = rmse / float(np.mean([found.plug_in[size].rmse for found in by_set.values()]))
-        claims += [
-            Claim(f"{where}: mean absolute bias (points)", bias, float(bias_se), high=0.25),
-            Claim(f"{where}: worst absolute bias (points)", abs(worst.bias), worst.bias_se, high=0.6, tried=TRIED_BIAS),
-            Claim(f"{where}: mean RMSE (points)", rmse, float(rmse_se), high=1.1),
-            Claim(f"{where}: RMSE relative to the plug-in's", share, high=0.5, tried=TRIED_SHARE),
-        ]
-    sizes = [found.default_size for found in by_set.values()]
-    size_se = np.sqrt(sum(errors.rmse_se**2 for errors in sizes)) / len(sizes)
-    measure = f"{library}, {FEW} trees: RMSE of log2(recommended size / reference)"
-    return [*claims, Claim(measure, float(np.mean([errors.rmse for errors in sizes])), float(size_se), high=0.85)]
-
-
-def accuracy_table(library: str, by_set: Mapping[str, Deviations]) -> str:
-    """Bias / RMSE of every data set."""
-    header = [
-        f"{LIBRARIES[library].name}, first {FEW} trees",
-        "error at ∞ (%)",
-        *(f"default, B = {'∞' if np.isinf(size) else f'{size:g}'}" for size in SIZES),
-        "plug-in, B = ∞",
-        "size, default",
-        "size, plug-in",
-    ]
-    rows = [
-        [
-            name,
-            f"{found.truth:.1f}",
-            *(found.default[size].shown() for size in SIZES),
-            found.plug_in[np.inf].shown(),
-            found.default_size.shown(),
-            found.plug_in_size.shown(),
-        ]
-        for name, found in by_set.items()
-    ]
-    return table(header, rows)
 
 
 def accuracy_section(options: Options) -> tuple[list[Claim], str]:
@@ -190,8 +129,8 @@ def accuracy_section(options: Options) -> tuple[list[Claim], str]:
             forests = plans(name, options, None, 0)
             grow = partial(scores, library)
             by_set[name] = deviations(grow_all(options.cache, f"{facts.name} scores", forests, grow, options.n_jobs))
-        claims += accuracy_claims(library, by_set)
-        tables.append(accuracy_table(library, by_set))
+        claims += deviation_claims(f"{library}, {FEW} trees", by_set, "the plug-in", TARGETS)
+        tables.append(deviation_table(f"{facts.name}, first {FEW} trees", by_set, "plug-in"))
     return claims, "\n\n".join(tables)
 
 
