@@ -140,21 +140,27 @@ def test_samples_are_training_rows_with_replacement() -> None:
 
 def test_a_label_missing_from_a_sample_has_no_probability_there() -> None:
     X, y = iris()
-    y = np.where(y == 2, 1, y)
-    y[0] = 7
+    y = np.where(y == 2, 7, np.where(y == 1, 7, y))
+    y[0] = 3
     model = averaged(n_estimators=30).fit(X, y)
-    assert model.classes_.tolist() == [0, 1, 7]
-    without = [one for one in model.estimators_ if 7 not in one.classes_]
-    assert 0 < len(without) < 30
+    assert model.classes_.tolist() == [0, 3, 7]
+    assert 0 < sum(3 not in one.classes_ for one in model.estimators_) < 30
     expected = np.zeros((len(X), 3))
     for one in model.estimators_:
-        columns = np.searchsorted(model.classes_, one.classes_)
-        expected[:, columns] += np.exp(one.predict_joint_log_proba(X))
+        for label, scores in zip(one.classes_, one.predict_joint_log_proba(X).T, strict=True):
+            expected[:, model.classes_.tolist().index(label)] += np.exp(scores)
     np.testing.assert_allclose(np.exp(model.predict_joint_log_proba(X)), expected / 30, rtol=1e-10)
-    only = averaged(n_estimators=1, random_state=3).fit(X, y)
-    if 7 not in only.estimators_[0].classes_:
-        assert np.isneginf(only.predict_joint_log_proba(X)[:, 2]).all()
-    assert np.isfinite(model.predict_proba(X)).all()
+    for combine in ("joint", "conditional"):
+        assert np.isfinite(model.set_params(combine=combine).predict_proba(X)).all()
+
+
+def test_a_label_missing_from_every_sample_is_never_predicted() -> None:
+    X, y = iris()
+    y[0] = 3
+    fits = (averaged(n_estimators=1, random_state=seed).fit(X, y) for seed in range(50))
+    model = next(fit for fit in fits if 3 not in fit.estimators_[0].classes_)
+    assert np.isneginf(model.predict_joint_log_proba(X)[:, 3]).all()
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 3], 0.0)
 
 
 def test_a_row_without_any_probability_gets_the_shares_of_the_labels() -> None:
