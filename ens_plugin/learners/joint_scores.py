@@ -110,8 +110,11 @@ def models_needed(
 ) -> FloatArray:
     """Estimate the models that settle each row, shape (n_rows,); infinite where no number does.
 
-    Rows that every model gives no probability under any label are never settled.
+    Rows that every model gives no probability under any label are never settled; nor is any row while some label
+    is missing from every model, since nothing is known of its probabilities.
     """
+    if np.unique(np.concatenate([model.classes_ for model in models])).size < classes.size:
+        return np.full(X.shape[0], np.inf)
 
     def needed(rows: Any) -> FloatArray:
         stacked = stacked_scores(models, rows, classes, scores)

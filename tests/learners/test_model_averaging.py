@@ -256,6 +256,20 @@ def test_regions_are_those_of_the_core(combine: str, monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-300)
 
 
+def test_no_label_is_settled_while_another_is_missing_from_every_model() -> None:
+    """One row of the second label: a third of the samples miss it, and their models are all alike."""
+    X = np.zeros((32, 1), dtype=int)
+    X[0] = 1
+    y = X[:, 0]
+    base = CategoricalNB(alpha=0.01)
+    assert averaged(base, n_estimators=500).fit(X, y).predict([[1]]).tolist() == [1]
+    fits = [averaged(base, n_estimators=3, random_state=seed).fit(X, y) for seed in range(100)]
+    missed = [fit for fit in fits if fit.predict([[1]]).tolist() == [0]]
+    assert missed
+    assert not any(fit.settled_rows([[1]]).any() for fit in missed)
+    assert missed[0].models_to_settle([[1]]) is None
+
+
 def test_too_few_models_for_regions() -> None:
     X, y = iris()
     model = averaged(n_estimators=2).fit(X, y)
