@@ -104,6 +104,11 @@ def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_
     2004 section 8.2.  All of a row's regions must hold at once, so each is given delta over the number
     of labels; the paper gives each the whole delta, and the chances then add up.
 
+    The spread is that of the models at hand.  Where a rival's score varies by orders of magnitude and its
+    mean rests on models rarer than one in T, they show neither: a rival that is log-normal with a
+    standard deviation of 3 in logarithms and a mean 1.1 times the best label's is settled against in 36 %
+    of the cases at T = 25 and 5 % at 1000 (with 1.5 instead of 3, in 0.6 % and never).
+
     Examples
     --------
     >>> import numpy as np
