@@ -8,6 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
 from benchmarks.model_averaging import (
+    FRESH_ROWS,
     METHODS,
     PROBLEMS,
     ROWS,
@@ -64,7 +65,7 @@ def test_splits_have_the_wanted_rows_and_every_label(name: str) -> None:
     problem = PROBLEMS[name]
     X, y, X_test, y_test = split_rows(problem, problem.n_rows // 10, 0, 1)
     assert len(X) == len(y) == problem.n_rows // 10
-    assert len(X_test) == len(y_test) == (2000 if problem.generated else problem.n_rows - len(X))
+    assert len(X_test) == len(y_test) == (FRESH_ROWS if problem.generated else problem.n_rows - len(X))
     assert set(y) == set(y_test)
     other, *_ = split_rows(problem, problem.n_rows // 10, 0, 2)
     assert not np.array_equal(X, other)
