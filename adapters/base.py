@@ -281,6 +281,12 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("lightgbm", "ens_plugin.adapters.lightgbm_rf", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost_trees", "XGBoostTreesAdapter"),
 )
+# Ensembles of this package that no adapter can stand for.
+_NO_MEANS = {
+    "BootstrapModelAveragingClassifier": "A BootstrapModelAveragingClassifier adds up joint probabilities, of which a "
+    "few models may hold nearly all. Error curves are known for means of votes, probabilities or scores only. Its own "
+    "settled_rows(X) and models_to_settle(X) say how near infinitely many models it is.",
+}
 _registered: list[type[EnsembleAdapter]] = []
 
 AdapterClass = TypeVar("AdapterClass", bound=type[EnsembleAdapter])
@@ -323,6 +329,8 @@ def find_adapter(model: object) -> EnsembleAdapter:
     for cls in chain(_registered, _built_in_candidates(model)):
         if cls.accepts(model):
             return cls(model)
+    if type(model).__name__ in _NO_MEANS:
+        raise UnsupportedModelError(_NO_MEANS[type(model).__name__])
     raise UnsupportedModelError(
         f"No adapter accepts a {type(model).__module__}.{type(model).__name__}. Supported are scikit-learn's "
         "RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode (also inside a Pipeline or a search) and "

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.base import register_adapter
     from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.analysis import analyze, in_bag
+    from ens_plugin.learners import BootstrapModelAveragingClassifier
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
     from ens_plugin.tracking import GateDecision, Rightsizing, gate, log_report, rightsize
     from ens_plugin.tracking.autolog import autolog
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BiasVariance",
+    "BootstrapModelAveragingClassifier",
     "CustomEnsemble",
     "EnsembleReport",
     "ErrorCurve",
@@ -47,6 +49,7 @@ __all__ = [
 
 _HOME_OF = {
     "BiasVariance": "ens_plugin.report",
+    "BootstrapModelAveragingClassifier": "ens_plugin.learners",
     "CustomEnsemble": "ens_plugin.adapters.custom",
     "EnsembleReport": "ens_plugin.report",
     "ErrorCurve": "ens_plugin.report",

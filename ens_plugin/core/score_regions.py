@@ -17,7 +17,7 @@ from ens_plugin.core.model_averaging_bounds import mean_bound
 from ens_plugin.core.scalars import as_chance
 from ens_plugin.errors import InputError, TooFewMembersError
 
-__all__ = ["ScoreRegions", "models_to_settle", "score_regions", "settled_rows"]
+__all__ = ["ScoreRegions", "models_by_row", "models_to_settle", "score_regions", "settled_rows"]
 
 FloatArray = NDArray[np.float64]
 
@@ -104,6 +104,11 @@ def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_
     2004 section 8.2.  All of a row's regions must hold at once, so each is given delta over the number
     of labels; the paper gives each the whole delta, and the chances then add up.
 
+    The spread is that of the models at hand.  Where a rival's score varies by orders of magnitude and its
+    mean rests on models rarer than one in T, they show neither: a rival that is log-normal with a
+    standard deviation of 3 in logarithms and a mean 1.1 times the best label's is settled against in 36 %
+    of the cases at T = 25 and 5 % at 1000 (with 1.5 instead of 3, in 0.6 % and never).
+
     Examples
     --------
     >>> import numpy as np
@@ -160,6 +165,38 @@ def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 
     (3, 485)
     """
     wanted = as_chance(share, "share")
+    by_row = np.sort(models_by_row(log_scores, delta))
+    enough = by_row[math.ceil(wanted * by_row.size) - 1]
+    return int(enough) if np.isfinite(enough) else None
+
+
+def models_by_row(log_scores: ArrayLike, delta: float = 0.05) -> FloatArray:
+    """Estimate how many models settle each row's label.
+
+    Parameters
+    ----------
+    log_scores, delta
+        As for :func:`models_to_settle`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+        Whole numbers of at least 3, infinite where the means of two labels are equal.  A row is settled
+        (:func:`settled_rows`) just if this is at most the number of models at hand.
+
+    Raises
+    ------
+    InputError, TooFewMembersError
+        As :func:`score_regions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> scores = np.array([[0.3, 0.1], [0.21, 0.2]]) * rng.uniform(0.8, 1.2, size=(100, 2, 2))
+    >>> models_by_row(np.log(scores))
+    array([  3., 485.])
+    """
     chance = as_chance(delta, "delta")
     mean, sd, _ = _score_moments(log_scores)
     best = np.argmax(mean, axis=1)[:, None]
@@ -168,9 +205,7 @@ def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 
     tied = gap <= 0
     needed = np.where(tied, np.inf, (spread / np.where(tied, 1.0, gap)) ** 2) * mean.shape[1] / chance
     np.put_along_axis(needed, best, 0.0, 1)
-    by_row = np.sort(needed.max(axis=1))
-    enough = by_row[math.ceil(wanted * by_row.size) - 1]
-    return max(math.floor(enough) + 1, MIN_MODELS) if np.isfinite(enough) else None
+    return np.asarray(np.maximum(np.floor(needed.max(axis=1)) + 1.0, MIN_MODELS))
 
 
 def _score_moments(log_scores: ArrayLike) -> tuple[FloatArray, FloatArray, int]:

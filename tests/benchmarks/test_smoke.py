@@ -22,6 +22,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "intervals",
         "speed",
         "booster_speed",
+        "model_averaging",
         pytest.param("memory", marks=needs_proc),
     ],
 )

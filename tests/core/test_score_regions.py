@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.score_regions import models_to_settle, score_regions, settled_rows
+from ens_plugin.core.score_regions import models_by_row, models_to_settle, score_regions, settled_rows
 from ens_plugin.errors import InputError, TooFewMembersError
 
 FloatArray = NDArray[np.float64]
@@ -93,7 +93,7 @@ def test_tied_labels_are_never_settled() -> None:
     assert models_to_settle(logs, 0.5) == 3
 
 
-@pytest.mark.parametrize("function", [score_regions, settled_rows, models_to_settle])
+@pytest.mark.parametrize("function", [score_regions, settled_rows, models_by_row, models_to_settle])
 def test_bad_input_is_named(function: object) -> None:
     assert callable(function)
     good = np.log(np.full((5, 2, 2), 0.5))
@@ -121,3 +121,13 @@ def test_bad_input_is_named(function: object) -> None:
 def test_share_is_checked() -> None:
     with pytest.raises(InputError, match="share must lie strictly"):
         models_to_settle(np.log(np.full((5, 2, 2), 0.5)), share=1.0)
+
+
+def test_models_by_row_answer_for_each_row_what_the_regions_say() -> None:
+    logs = np.concatenate([drawn(np.random.default_rng(seed), 200, 0.15) for seed in range(20)], axis=1)
+    logs[:, 4] = np.log(0.5)
+    by_row = models_by_row(logs, 0.1)
+    np.testing.assert_array_equal(by_row <= 200, settled_rows(logs, 0.1))
+    assert 0 < np.mean(by_row <= 200) < 1
+    assert np.isinf(by_row[4])
+    assert models_to_settle(logs, 0.5, 0.1) == np.sort(by_row)[29]

@@ -1,0 +1,77 @@
+"""What estimators check of their rows, with refusals of ens_plugin.errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sklearn.exceptions
+from sklearn.utils.validation import check_is_fitted
+
+from ens_plugin import errors
+
+__all__ = ["UnfittedLearnerError", "checked_rows", "refusals", "require_fitted", "unchanged_on_failure"]
+
+
+class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
+    """The estimator has not been fitted yet; scikit-learn's own exception too."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise what scikit-learn refuses as InputError, with its message."""
+    try:
+        yield
+    except errors.EnsPluginError:
+        raise
+    except ValueError as error:
+        raise errors.InputError(str(error)) from error
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Give an estimator its attributes back where a fit fails half-way."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def require_fitted(estimator: Any, attribute: str) -> None:
+    """Raise UnfittedLearnerError if the estimator lacks `attribute`."""
+    try:
+        check_is_fitted(estimator, attribute)
+    except sklearn.exceptions.NotFittedError as error:
+        raise UnfittedLearnerError(str(error)) from error
+
+
+def checked_rows(estimator: Any, **rows: Any) -> Any:
+    """Check X (and y) as a fit or a prediction of `estimator` does, leaving missing values to others.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        Learns the number and the names of the features; with ``reset=False`` they are compared.
+    **rows
+        X, y and reset, as for ``sklearn.utils.validation.validate_data``.
+
+    Returns
+    -------
+    X, or X and y : ndarray or CSR matrix
+
+    Raises
+    ------
+    InputError
+        With scikit-learn's message.
+    """
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # scikit-learn below 1.6 has no public name for this
+        with refusals():
+            return estimator._validate_data(**rows, accept_sparse="csr", dtype=None, force_all_finite=False)
+    with refusals():
+        return validate_data(estimator, **rows, accept_sparse="csr", dtype=None, ensure_all_finite=False)

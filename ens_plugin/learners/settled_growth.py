@@ -1,0 +1,113 @@
+"""Growing an average of models until the labels of enough rows are settled (2004, section 8.2)."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.errors import WeakEstimateWarning
+
+__all__ = ["FIRST_BATCH", "GrowthStep", "grow_until_settled", "models_for_share"]
+
+FloatArray = NDArray[np.float64]
+
+FIRST_BATCH = 25
+
+
+class GrowthStep(NamedTuple):
+    """One look at the training rows while an average grows.
+
+    Attributes
+    ----------
+    size : int
+        Models at this point.
+    settled : float
+        Share of the training rows whose label they settle.
+    needed : int or None
+        Models that would settle the wanted share, extrapolated; None where no number would.
+    seconds : float
+        Since the growth began.
+    """
+
+    size: int
+    settled: float
+    needed: int | None
+    seconds: float
+
+
+def grow_until_settled(
+    grow: Callable[[int, int], list[Any]],
+    models_by_row: Callable[[list[Any]], FloatArray],
+    share: float,
+    max_size: int,
+) -> tuple[list[Any], list[GrowthStep]]:
+    """Grow by what the models at hand ask for, at most doubling, until enough rows are settled.
+
+    Parameters
+    ----------
+    grow : callable
+        ``grow(start, stop)`` returns the models with these numbers.
+    models_by_row : callable
+        Of the models at hand: how many settle each training row, shape (n_rows,).
+    share : float
+        Wanted share of settled rows.
+    max_size : int
+        Stop here with a WeakEstimateWarning, at least 3.
+
+    Returns
+    -------
+    models : list
+    history : list of GrowthStep
+    """
+    began = time.perf_counter()
+    models: list[Any] = []
+    history: list[GrowthStep] = []
+    size = min(FIRST_BATCH, max_size)
+    while True:
+        models += grow(len(models), size)
+        by_row = models_by_row(models)
+        step = GrowthStep(
+            size, float(np.mean(by_row <= size)), models_for_share(by_row, share), time.perf_counter() - began
+        )
+        history.append(step)
+        if step.settled >= share:
+            return models, history
+        if size == max_size:
+            warnings.warn(_unsettled(step, share), WeakEstimateWarning, stacklevel=5)
+            return models, history
+        size = min(_next_size(step), max_size)
+
+
+def models_for_share(by_row: FloatArray, share: float) -> int | None:
+    """Models that settle a share of the rows, from those that settle each; None where no number does."""
+    enough = np.sort(by_row)[math.ceil(share * by_row.size) - 1]
+    return int(enough) if np.isfinite(enough) else None
+
+
+def _next_size(step: GrowthStep) -> int:
+    """Never more than twice as many: what is needed is a guess."""
+    if step.needed is None:
+        return 2 * step.size
+    return min(max(step.needed, step.size + FIRST_BATCH), 2 * step.size)
+
+
+def _unsettled(step: GrowthStep, share: float) -> str:
+    found = (
+        f"{step.size} models settle the labels of {100 * step.settled:.1f} % of the training rows; "
+        f"{100 * share:g} % were wanted."
+    )
+    if step.needed is None:
+        return (
+            f"{found} As far as can be told no number of models would: too many rows have equal scores. Ask for a "
+            "smaller share. The models at hand are kept."
+        )
+    return (
+        f"{found} If means and spreads stay as they are it takes about {step.needed}: raise max_n_estimators, or "
+        "ask for a smaller share or a larger delta. The models at hand are kept."
+    )
