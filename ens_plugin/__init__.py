@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.analysis import analyze, in_bag
     from ens_plugin.learners import BootstrapModelAveragingClassifier
+    from ens_plugin.learners.growth import grow
+    from ens_plugin.learners.growth_outcome import Growth, GrowthStep
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
     from ens_plugin.tracking import GateDecision, Rightsizing, gate, log_report, rightsize
     from ens_plugin.tracking.autolog import autolog
@@ -33,6 +35,8 @@ __all__ = [
     "EnsembleReport",
     "ErrorCurve",
     "GateDecision",
+    "Growth",
+    "GrowthStep",
     "Rightsizing",
     "SizeRecommendation",
     "__version__",
@@ -40,6 +44,7 @@ __all__ = [
     "autolog",
     "errors",
     "gate",
+    "grow",
     "in_bag",
     "log_report",
     "register_adapter",
@@ -54,11 +59,14 @@ _HOME_OF = {
     "EnsembleReport": "ens_plugin.report",
     "ErrorCurve": "ens_plugin.report",
     "GateDecision": "ens_plugin.tracking",
+    "Growth": "ens_plugin.learners.growth_outcome",
+    "GrowthStep": "ens_plugin.learners.growth_outcome",
     "Rightsizing": "ens_plugin.tracking",
     "SizeRecommendation": "ens_plugin.report",
     "analyze": "ens_plugin.analysis",
     "autolog": "ens_plugin.tracking.autolog",
     "gate": "ens_plugin.tracking",
+    "grow": "ens_plugin.learners.growth",
     "in_bag": "ens_plugin.analysis",
     "log_report": "ens_plugin.tracking",
     "register_adapter": "ens_plugin.adapters.base",

@@ -1,4 +1,4 @@
-"""scikit-learn estimators and helpers built on the core; scikit-learn is loaded with the first estimator."""
+"""scikit-learn estimators and helpers built on the core."""
 
 from __future__ import annotations
 
@@ -8,11 +8,26 @@ from typing import TYPE_CHECKING
 from ens_plugin.learners.design_bites import BiteDesign, BiteOption, design_bites
 
 if TYPE_CHECKING:
+    from ens_plugin.learners.growth import grow
+    from ens_plugin.learners.growth_outcome import Growth, GrowthStep
     from ens_plugin.learners.model_averaging import BootstrapModelAveragingClassifier
 
-__all__ = ["BiteDesign", "BiteOption", "BootstrapModelAveragingClassifier", "design_bites"]
+__all__ = [
+    "BiteDesign",
+    "BiteOption",
+    "BootstrapModelAveragingClassifier",
+    "Growth",
+    "GrowthStep",
+    "design_bites",
+    "grow",
+]
 
-_HOME_OF = {"BootstrapModelAveragingClassifier": "ens_plugin.learners.model_averaging"}
+_HOME_OF = {
+    "BootstrapModelAveragingClassifier": "ens_plugin.learners.model_averaging",
+    "Growth": "ens_plugin.learners.growth_outcome",
+    "GrowthStep": "ens_plugin.learners.growth_outcome",
+    "grow": "ens_plugin.learners.growth",
+}
 
 
 def __getattr__(name: str) -> object:
