@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ens_plugin.learners import BootstrapModelAveragingClassifier
     from ens_plugin.learners.growth import grow
     from ens_plugin.learners.growth_outcome import Growth, GrowthStep
+    from ens_plugin.learners.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
     from ens_plugin.tracking import GateDecision, Rightsizing, gate, log_report, rightsize
     from ens_plugin.tracking.autolog import autolog
@@ -37,6 +38,8 @@ __all__ = [
     "GateDecision",
     "Growth",
     "GrowthStep",
+    "RightSizedClassifier",
+    "RightSizedRegressor",
     "Rightsizing",
     "SizeRecommendation",
     "__version__",
@@ -61,6 +64,8 @@ _HOME_OF = {
     "GateDecision": "ens_plugin.tracking",
     "Growth": "ens_plugin.learners.growth_outcome",
     "GrowthStep": "ens_plugin.learners.growth_outcome",
+    "RightSizedClassifier": "ens_plugin.learners.right_sized",
+    "RightSizedRegressor": "ens_plugin.learners.right_sized",
     "Rightsizing": "ens_plugin.tracking",
     "SizeRecommendation": "ens_plugin.report",
     "analyze": "ens_plugin.analysis",

@@ -1,4 +1,4 @@
-"""scikit-learn estimators and helpers built on the core."""
+"""scikit-learn estimators and helpers built on the core; scikit-learn is loaded with the first estimator."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ens_plugin.learners.growth import grow
     from ens_plugin.learners.growth_outcome import Growth, GrowthStep
     from ens_plugin.learners.model_averaging import BootstrapModelAveragingClassifier
+    from ens_plugin.learners.right_sized import RightSizedClassifier, RightSizedRegressor
 
 __all__ = [
     "BiteDesign",
@@ -18,6 +19,8 @@ __all__ = [
     "BootstrapModelAveragingClassifier",
     "Growth",
     "GrowthStep",
+    "RightSizedClassifier",
+    "RightSizedRegressor",
     "design_bites",
     "grow",
 ]
@@ -26,6 +29,8 @@ _HOME_OF = {
     "BootstrapModelAveragingClassifier": "ens_plugin.learners.model_averaging",
     "Growth": "ens_plugin.learners.growth_outcome",
     "GrowthStep": "ens_plugin.learners.growth_outcome",
+    "RightSizedClassifier": "ens_plugin.learners.right_sized",
+    "RightSizedRegressor": "ens_plugin.learners.right_sized",
     "grow": "ens_plugin.learners.growth",
 }
 
