@@ -30,8 +30,9 @@ MAX_SIZE = 5001
 # Sizes looked at, so that what it would take can be told beyond what may be trained.
 LOOKED_AT = 20001
 PROBE_SIZES = {"one_shot": 50, "figure3": 100}
-# Below it every figure of a report is rough: no size is acted on.
-FEWEST_ROWS = 30
+# No size is acted on below these: every figure is then rough.  Four out-of-bag members per row can all agree by chance,
+# which asks for far too few.
+FEWEST_ROWS, FEWEST_OUT_OF_BAG = 30, 5
 
 
 def grow(
@@ -95,9 +96,9 @@ def grow(
     Warns
     -----
     NotConvergedWarning
-        If `max_size` is smaller than the estimate, or there is none: with fewer than 30 rows, too few out-of-bag
-        members, or a regression error that cannot be told from 0.  The model then has `max_size` members, or those of
-        the probe.
+        If `max_size` is smaller than the estimate, or there is none: with fewer than 30 rows, fewer than 5 out-of-bag
+        members per row on average, or a regression error that cannot be told from 0.  The model then has `max_size`
+        members, or those of the probe.
 
     Notes
     -----
@@ -236,9 +237,19 @@ class _Course:
             )
         except TooFewMembersError as error:
             return None, str(error)
-        if report.n_rows < FEWEST_ROWS:
-            return report, f"{report.n_rows} rows are too few to tell a size from; {FEWEST_ROWS} are needed."
-        return report, "" if report.recommendation.is_known else report.recommendation.reason
+        return report, _weakness(report)
+
+
+def _weakness(report: EnsembleReport) -> str:
+    """Why a report's recommended size is not to be acted on; empty if it is."""
+    if report.n_rows < FEWEST_ROWS:
+        return f"{report.n_rows} rows are too few to tell a size from; {FEWEST_ROWS} are needed."
+    if report.mean_oob_members < FEWEST_OUT_OF_BAG:
+        return (
+            f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "
+            "needed: set a larger probe_size, or have bags leave more rows out (subsample, max_samples)."
+        )
+    return "" if report.recommendation.is_known else report.recommendation.reason
 
 
 def _step(

@@ -133,7 +133,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):  # type: ignore[misc]
 
     Notes
     -----
-    With fewer than 30 rows, or too few out-of-bag members, the probe is kept and a
+    With fewer than 30 rows, or fewer than 5 out-of-bag members per row, the probe is kept and a
     :class:`~ens_plugin.errors.NotConvergedWarning` says so.  ``predict_proba``, ``predict_log_proba`` and
     ``decision_function`` are there if the ensemble has them.  ``sample_weight`` weighs rows in training and in the
     estimate of the size; with metadata routing on, ``set_fit_request(sample_weight=True)`` asks for it.
@@ -256,8 +256,8 @@ class RightSizedRegressor(RegressorMixin, _RightSized):  # type: ignore[misc]
 
     Notes
     -----
-    With fewer than 30 rows, too few out-of-bag members, or an error that cannot be told from 0, the probe is kept and a
-    :class:`~ens_plugin.errors.NotConvergedWarning` says so.
+    With fewer than 30 rows, fewer than 5 out-of-bag members per row, or an error that cannot be told from 0, the probe
+    is kept and a :class:`~ens_plugin.errors.NotConvergedWarning` says so.
 
     Examples
     --------

@@ -70,10 +70,10 @@ def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
 
 
 def test_figure3_follows_the_pseudo_code() -> None:
-    growth = grow(forest(), X, Y, method="figure3", confidence=0.995, probe_size=10)
+    growth = grow(forest(), X, Y, method="figure3", confidence=0.995, probe_size=15)
     sizes = [step.n_members for step in growth.history]
     wanted = [step.recommended_size for step in growth.history]
-    assert sizes[0] == 10
+    assert sizes[0] == 15
     for size, asked, following in zip(sizes, wanted, sizes[1:], strict=False):
         assert asked > size
         assert following == min(asked, 2 * size)
@@ -254,6 +254,14 @@ def test_few_rows_keep_the_probe() -> None:
     assert not growth.converged
     assert growth.suffices is None
     assert growth.history[0].recommended_size is None
+
+
+def test_few_out_of_bag_members_per_row_keep_the_probe() -> None:
+    # The share left out is 0.368: of 13 members 4.8, of 14 5.2.
+    with pytest.warns(NotConvergedWarning, match=r"4\.\d out-of-bag members on average, and 5 are needed"):
+        growth = grow(forest(), X, Y, probe_size=13)
+    assert (growth.n_members, growth.converged) == (13, False)
+    assert grow(forest(), X, Y, probe_size=14).converged
 
 
 def test_too_few_out_of_bag_members_keep_the_probe() -> None:

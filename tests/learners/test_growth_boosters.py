@@ -114,7 +114,7 @@ class TestXGBoost:
 
     def test_weights_prove_the_bags_too(self, xgboost: Any) -> None:
         weight = np.where(Y == 0, 2.0, 1.0)
-        growth = grow(xgboost.XGBRFClassifier(n_jobs=1), X, Y, sample_weight=weight, **TIGHT)
+        growth = grow(xgboost.XGBRFClassifier(subsample=0.5, n_jobs=1), X, Y, sample_weight=weight, **TIGHT)
         assert growth.converged
 
     def test_a_generator_draws_once(self, xgboost: Any) -> None:

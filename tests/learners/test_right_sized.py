@@ -38,11 +38,7 @@ EXPECTED_FAILURES = {
     # The two above, before scikit-learn 1.6.
     "check_sample_weights_invariance": WEIGHTED,
 }
-CHECKED = [
-    RightSizedClassifier(probe_size=10, max_size=20),
-    RightSizedRegressor(probe_size=10, max_size=20),
-    RightSizedClassifier(make_pipeline(StandardScaler(), RandomForestClassifier()), probe_size=10, max_size=20),
-]
+CHECKED = [RightSizedClassifier(probe_size=15, max_size=30), RightSizedRegressor(probe_size=15, max_size=30)]
 
 
 # Before scikit-learn 1.6, an estimator itself had to say which checks it fails.
@@ -78,10 +74,10 @@ class TestFit:
         assert isinstance(RightSizedRegressor().fit(*load_diabetes(return_X_y=True)).estimator_, RandomForestRegressor)
 
     def test_every_option_reaches_grow(self) -> None:
-        model = RightSizedClassifier(method="figure3", probe_size=11, max_size=12, confidence=0.999, random_state=0)
-        with pytest.warns(NotConvergedWarning, match="max_size=12"):
+        model = RightSizedClassifier(method="figure3", probe_size=15, max_size=17, confidence=0.999, random_state=0)
+        with pytest.warns(NotConvergedWarning, match="max_size=17"):
             model.fit(X, Y)
-        assert [step.n_members for step in model.growth_.history] == [11, 12]
+        assert [step.n_members for step in model.growth_.history] == [15, 17]
         assert model.growth_.method == "figure3"
         rows, target = load_diabetes(return_X_y=True)
         sizes = [
