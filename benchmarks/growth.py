@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
+from tqdm import tqdm
 
-from benchmarks.forests import Plan, Record, grow_all, leaf_values, out_of_bag
+from benchmarks.forests import Plan, Record, kept, leaf_values, out_of_bag
 from benchmarks.options import Options, read_options
 from benchmarks.problems import FORMULAS
 from benchmarks.results import Claim, claims_table, publish, run_facts, table
@@ -41,16 +45,23 @@ class Found(NamedTuple):
     seconds: FloatArray
 
 
-def compare(plan: Plan) -> Record:
+def reference_labels(plan: Plan) -> Record:
+    """Labels of the large forest, which take most of the time and do not depend on this package."""
+    features, y, test, _ = split(plan)
+    forest = RandomForestClassifier(plan.n_trees, random_state=plan.forest_seed() + 1).fit(features, y)
+    return {"labels": forest.predict(test)}
+
+
+def compare(cache: Path, plan: Plan) -> Record:
     """Train by every rule on the same rows, and compare with the reference on the same test rows."""
     features, y, test, test_y = split(plan)
     seed = plan.forest_seed()
-    reference = RandomForestClassifier(plan.n_trees, random_state=seed + 1).fit(features, y).predict(test)
+    reference = kept(cache, "reference labels", plan, reference_labels)["labels"]
 
-    def measured(model: Any, kept: int, trained: int, seconds: float) -> Array:
+    def measured(model: Any, size: int, trained: int, seconds: float) -> Array:
         labels = model.predict(test)
         shares = 100.0 * np.mean(labels != reference), 100.0 * np.mean(labels != test_y)
-        return np.array([*shares, kept, trained, seconds])
+        return np.array([*shares, size, trained, seconds])
 
     record = {"reference": np.array(100.0 * np.mean(reference != test_y))}
     for method in GROWN:
@@ -61,10 +72,10 @@ def compare(plan: Plan) -> Record:
         forest = RandomForestClassifier(size, random_state=seed).fit(features, y)
         seconds = time.perf_counter() - begun
         record[str(size)] = measured(forest, size, size, seconds)
-    kept = ban_size(out_of_bag_path(forest, features, y)) or FIXED_SIZES[-1]
-    trained = (kept + BAN_BATCH - 1) // BAN_BATCH * BAN_BATCH + BAN_BATCH
-    small = RandomForestClassifier(kept, random_state=seed).fit(features, y)
-    record["BAN"] = measured(small, kept, trained, seconds * trained / FIXED_SIZES[-1])
+    chosen = ban_size(out_of_bag_path(forest, features, y)) or FIXED_SIZES[-1]
+    trained = (chosen + BAN_BATCH - 1) // BAN_BATCH * BAN_BATCH + BAN_BATCH
+    small = RandomForestClassifier(chosen, random_state=seed).fit(features, y)
+    record["BAN"] = measured(small, chosen, trained, seconds * trained / FIXED_SIZES[-1])
     return record
 
 
@@ -182,23 +193,18 @@ hard/easy mixture, Breiman's ringnorm, wine), where a probe of 100 gave the same
 
 
 def run(options: Options) -> dict[str, Sequence[Record]]:
-    """Compare on every set."""
-    problems = ["circle", "breast cancer"] if options.smoke else list(TRAINING_ROWS)
-    n_trees = 60 if options.smoke else REFERENCE_TREES
-    test_rows = 200 if options.smoke else TEST_ROWS
-    return {
-        problem: grow_all(
-            options.cache,
-            "grown",
-            [
-                Plan(problem, TRAINING_ROWS[problem], n_trees, None, test_rows, options.seed, repetition)
-                for repetition in range(options.repetitions)
-            ],
-            compare,
-            options.n_jobs,
-        )
-        for problem in problems
-    }
+    """Compare on every set, with progress on stderr."""
+    n_trees, test_rows = (60, 200) if options.smoke else (REFERENCE_TREES, TEST_ROWS)
+    results: dict[str, Sequence[Record]] = {}
+    for problem in ["circle", "breast cancer"] if options.smoke else TRAINING_ROWS:
+        plans = [
+            Plan(problem, TRAINING_ROWS[problem], n_trees, None, test_rows, options.seed, repetition)
+            for repetition in range(options.repetitions)
+        ]
+        calls = (joblib.delayed(compare)(options.cache, plan) for plan in plans)
+        records = joblib.Parallel(n_jobs=options.n_jobs, return_as="generator")(calls)
+        results[problem] = list(tqdm(records, desc=problem, total=len(plans), file=sys.stderr, mininterval=5))
+    return results
 
 
 def main(arguments: list[str] | None = None) -> str:

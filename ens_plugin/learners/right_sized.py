@@ -28,7 +28,7 @@ class _UnfittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[mis
 
 def _delegates(name: str) -> Callable[[Any], bool]:
     def has_method(model: Any) -> bool:
-        getattr(getattr(model, "estimator_", None) or model._template(), name)
+        getattr(model.estimator_ if hasattr(model, "estimator_") else model._template(), name)
         return True
 
     return has_method
