@@ -20,11 +20,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import ens_plugin
 from ens_plugin import Growth, grow
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotConvergedWarning, UnsupportedModelError
+from ens_plugin.learners.member_training import TrainingRows, find_trainer
 
 X, Y = load_breast_cancer(return_X_y=True)
 # An agreement that takes more than a probe of 20 on these rows, and less than 200.
@@ -212,8 +213,9 @@ def test_a_pipeline_is_grown_at_its_end() -> None:
 
 
 def test_a_pipeline_with_a_memory(tmp_path: Any) -> None:
-    growth = grow(make_pipeline(StandardScaler(), forest(), memory=str(tmp_path)), X, Y)
-    plain = grow(make_pipeline(StandardScaler(), forest()), X, Y)
+    # Of the steps before the ensemble, all but the last are kept there, and copies fitted.
+    growth = grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest(), memory=str(tmp_path)), X, Y)
+    plain = grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest()), X, Y)
     assert_array_equal(growth.model.predict_proba(X), plain.model.predict_proba(X))
 
 
@@ -229,6 +231,14 @@ def test_max_size_says_what_there_is_and_what_it_would_take() -> None:
     assert growth.suffices is False
     assert growth.wanted_size == probe.recommended_size > 30
     assert str(probe.recommended_size) in growth.reason
+
+
+def test_one_member_less_than_wanted_is_not_converged() -> None:
+    probe = ens_plugin.analyze(forest(n_estimators=20).fit(X, Y), X, Y, confidence=0.995)
+    assert probe.recommended_size is not None
+    with pytest.warns(NotConvergedWarning, match="max_size"):
+        assert not grow(forest(), X, Y, max_size=probe.recommended_size - 1, **TIGHT).converged
+    assert grow(forest(), X, Y, max_size=probe.recommended_size, **TIGHT).converged
 
 
 def test_figure3_stops_at_max_size_too() -> None:
@@ -383,6 +393,14 @@ def test_progress_goes_to_stderr_and_only_when_asked(capsys: pytest.CaptureFixtu
     assert f"{loud.n_members}/{loud.n_members}" in err
     # Batches for the bar's sake change nothing.
     assert_same_members(loud.model, quiet.model)
+
+
+def test_progress_is_told_after_every_batch() -> None:
+    told: list[int] = []
+    wanted = iter([65, None])
+    rows = TrainingRows(X, Y, None, 100, 20, told.append)
+    find_trainer(forest())(forest(), rows, 20, lambda _: next(wanted))
+    assert told == [20, 40, 60, 65]
 
 
 def test_repr_is_short() -> None:
