@@ -85,13 +85,12 @@ def grow(
     Raises
     ------
     InputError
-        Naming the argument that is out of range; a single label among them.
+        Naming the argument that is out of range; of a single label; and in the words of the estimator, where it
+        refuses X or y.
     UnsupportedModelError
         If the estimator is no ensemble of members drawn alike, or its library is not covered.
     BagError
         If its members see every row, so that no row tells.
-    ValueError
-        Of the estimator itself, where it refuses X or y.
 
     Warns
     -----

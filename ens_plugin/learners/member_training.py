@@ -20,6 +20,7 @@ from sklearn.ensemble import (
 from sklearn.utils import check_random_state
 
 from ens_plugin.errors import BagError, UnsupportedModelError
+from ens_plugin.learners.learner_checks import refusals
 from ens_plugin.truncation import truncate
 
 __all__ = ["Evidence", "NextSize", "Trainer", "TrainingRows", "find_trainer"]
@@ -59,9 +60,10 @@ class TrainingRows:
     progress: Callable[[int], None]
 
     def fit(self, model: Any, **options: Any) -> Any:
-        """Fit a model to these rows, with weights where there are any."""
+        """Fit a model to these rows, with weights where there are any; what it refuses is an InputError."""
         weights = {} if self.sample_weight is None else {"sample_weight": self.sample_weight}
-        return model.fit(self.X, self.y, **weights, **options)
+        with refusals():
+            return model.fit(self.X, self.y, **weights, **options)
 
 
 @dataclass(frozen=True, eq=False)

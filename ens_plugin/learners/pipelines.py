@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from ens_plugin.errors import UnsupportedModelError
+from ens_plugin.learners.learner_checks import refusals
 
 __all__ = ["Steps", "split_pipeline"]
 
@@ -29,7 +30,8 @@ class Steps:
         for pipeline in self.pipelines:
             earlier = pipeline[:-1]
             if earlier.steps:
-                X = earlier.fit_transform(X, y)
+                with refusals():
+                    X = earlier.fit_transform(X, y)
                 # With a memory, copies were fitted.
                 pipeline.steps[:-1] = earlier.steps
         return X

@@ -9,21 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from ens_plugin.errors import NotFittedError, UnsupportedModelError
+from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.learners.growth import MAX_SIZE, grow
 from ens_plugin.learners.growth_outcome import Growth
+from ens_plugin.learners.learner_checks import UnfittedLearnerError
 from ens_plugin.learners.member_training import LARGEST_SEED, find_trainer
 from ens_plugin.learners.pipelines import split_pipeline
 
 __all__ = ["RightSizedClassifier", "RightSizedRegressor"]
-
-
-class _UnfittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
-    """Both this package's and scikit-learn's, whose checks ask for their own."""
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
@@ -86,7 +82,7 @@ class _RightSized(BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> Any:
         if not hasattr(self, "estimator_"):
-            raise _UnfittedError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
+            raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
         return self.estimator_
 
     def __sklearn_is_fitted__(self) -> bool:

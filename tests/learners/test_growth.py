@@ -370,8 +370,9 @@ def test_a_single_label_is_refused() -> None:
 def test_what_the_base_refuses_is_refused_in_its_words() -> None:
     broken = X.copy()
     broken[3, 4] = np.inf
-    with pytest.raises(ValueError, match="infinity"):
-        grow(forest(), broken, Y)
+    for estimator in (forest(), make_pipeline(StandardScaler(), forest())):
+        with pytest.raises(InputError, match="infinity"):
+            grow(estimator, broken, Y)
 
 
 # What is shown.
