@@ -17,7 +17,7 @@ from scipy.special import betainc, ndtr, ndtri
 
 from ens_plugin.core.density import GRID
 from ens_plugin.core.scalars import as_confidence
-from ens_plugin.core.stopping import StoppingTable, looks
+from ens_plugin.core.stopping import StoppingTable, looks, rarer_weights
 
 __all__ = [
     "DuelTable",
@@ -291,7 +291,7 @@ def _needed_shares(prior: RowPrior, seen: IntArray, n_members: int, confidence: 
     votes = prior.spread * seen[:, None]
     p = np.clip(prior.support, 1e-9, 1.0 - 1e-9)
     to_come = prior.spread * (n_members - seen[:, None])
-    wins = (p > 0.5) + 0.5 * (p == 0.5)
+    wins = _sides(p, 0.5)
 
     def chance(share: FloatArray) -> tuple[FloatArray, FloatArray]:
         supporting = votes * share[:, None]
@@ -316,7 +316,7 @@ def _needed_scores(prior: RowPrior, seen: IntArray, n_members: int, confidence: 
     t = seen[:, None].astype(np.float64)
     to_come = n_members - t
     mu, spread = prior.support, prior.spread
-    wins = (mu > 0.0) + 0.5 * (mu == 0.0)
+    wins = _sides(mu, 0.0)
 
     def chance(mean: FloatArray) -> tuple[FloatArray, FloatArray]:
         log_posterior = -t * (mean[:, None] - mu) ** 2 / (2.0 * spread**2)
@@ -339,11 +339,14 @@ def _least(
 ) -> FloatArray:
     """Smallest mean at which the posterior chance of the second label is high enough, at each look, by bisection."""
     wanted = as_confidence(confidence)
+    second_wins = float(prior.weights @ _sides(prior.support, low))
+    _, rarer = rarer_weights(1.0 - second_wins, second_wins)
 
     def enough(mean: FloatArray) -> NDArray[np.bool_]:
         log_posterior, second = chance(mean)
         posterior = prior.weights * np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
-        return np.asarray((posterior * second).sum(axis=1) >= wanted * posterior.sum(axis=1))
+        for_second = (posterior * second).sum(axis=1)
+        return np.asarray((1.0 - wanted) * for_second >= wanted * rarer * (posterior.sum(axis=1) - for_second))
 
     below, above = np.full(n_looks, low), np.full(n_looks, high)
     never = ~enough(above)
@@ -353,3 +356,8 @@ def _least(
         above = np.where(settles, middle, above)
         below = np.where(settles, below, middle)
     return np.where(never, np.inf, above)
+
+
+def _sides(support: FloatArray, draw: float) -> FloatArray:
+    """1 where the second label wins in the end, 0 where the first does, one half in between."""
+    return np.asarray((np.sign(support - draw) + 1.0) / 2.0)

@@ -25,6 +25,7 @@ __all__ = [
     "expected_stopping",
     "learned_prior",
     "looks",
+    "rarer_weights",
     "stopping_table",
     "uniform_prior",
 ]
@@ -212,7 +213,7 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
     schedule = looks(prior.n_members, together)
     second = prior.chooses_second(target)
     first = prior.full - second
-    rarer = _rarer_weights(float(first.sum()), float(second.sum()))
+    rarer = rarer_weights(float(first.sum()), float(second.sum()))
     lower, upper = np.empty((2, schedule.size))
     for place, (for_first, for_second) in enumerate(
         zip(_thinned(first, schedule), _thinned(second, schedule), strict=True)
@@ -275,8 +276,14 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
     return queries, disagreement
 
 
-def _rarer_weights(first: float, second: float) -> tuple[float, float]:
-    """What the other label's chance is multiplied with so that either label counts alike, if that makes it larger."""
+def rarer_weights(first: float, second: float) -> tuple[float, float]:
+    """Factors of the other label's chance, for either label, that hold a rarer label to the standard of even labels.
+
+    Parameters
+    ----------
+    first, second : float
+        Chance that the first and the second label is the target's.
+    """
     if first <= 0.0 or second <= 0.0:
         return 1.0, 1.0
     return max(first / second, 1.0), max(second / first, 1.0)

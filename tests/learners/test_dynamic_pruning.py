@@ -45,7 +45,6 @@ from ens_plugin.errors import (
 
 Array = NDArray[Any]
 
-frozen = pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
 ALMOST_SURE = 1.0 - 1e-12
 few_rows = pytest.mark.filterwarnings("ignore:Only .* rows to estimate:ens_plugin.errors.WeakEstimateWarning")
 
@@ -54,8 +53,13 @@ def twonorm(n_rows: int, seed: int = 0) -> tuple[Array, Array]:
     return FORMULAS["twonorm"].sample(n_rows, np.random.default_rng(seed))
 
 
-def fitted(kind: str, X: Array, y: Array) -> Any:
-    """An ensemble of one kind, fitted."""
+def frozen(model: Any) -> Any:
+    """The model in scikit-learn's FrozenEstimator."""
+    return pytest.importorskip("sklearn.frozen", reason="new in scikit-learn 1.6").FrozenEstimator(model)
+
+
+def ensemble(kind: str) -> Any:
+    """An ensemble of one kind, not fitted."""
     if kind == "lightgbm":
         lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         model = lightgbm.LGBMClassifier(
@@ -80,7 +84,7 @@ def fitted(kind: str, X: Array, y: Array) -> Any:
             "bagged trees": BaggingClassifier(n_estimators=101, max_features=0.7, random_state=0),
             "bagged votes": BaggingClassifier(RidgeClassifier(), n_estimators=101, max_samples=0.2, random_state=0),
         }[kind]
-    return model.fit(X, y)
+    return model
 
 
 KINDS = [
@@ -115,22 +119,20 @@ def test_scikit_learn_s_own_checks(estimator: Any, check: Any) -> None:
 @every_kind
 def test_when_nothing_is_given_up_labels_are_the_whole_ensemble_s(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
-    model = fitted(kind, X, y)
     for rule in ("full", "learned"):
-        pruned = DynamicPruningClassifier(frozen.FrozenEstimator(model), rule=rule, confidence=ALMOST_SURE).fit(X, y)
-        np.testing.assert_array_equal(pruned.predict(fresh), model.predict(fresh))
+        pruned = DynamicPruningClassifier(ensemble(kind), rule=rule, confidence=ALMOST_SURE).fit(X, y)
+        np.testing.assert_array_equal(pruned.predict(fresh), pruned.estimator_.predict(fresh))
 
 
 @labels
 @every_kind
 def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
-    model = fitted(kind, X, y)
     for rule in ("full", "infinite", "learned"):
-        pruned = DynamicPruningClassifier(frozen.FrozenEstimator(model), rule=rule).fit(X, y)
+        pruned = DynamicPruningClassifier(ensemble(kind), rule=rule).fit(X, y)
         found = pruned.query(fresh)
         # 400 rows at 1 %: 4 expected, 11 in a run of 1000.
-        assert np.count_nonzero(found.labels != model.predict(fresh)) <= 10
+        assert np.count_nonzero(found.labels != pruned.estimator_.predict(fresh)) <= 10
         assert found.n_queries.mean() < 80
         assert pruned.expected_queries_ == pytest.approx(found.n_queries.mean(), rel=0.35)
         assert pruned.expected_disagreement_ <= 0.02
@@ -140,8 +142,8 @@ def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -
 @every_kind
 def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
-    model = fitted(kind, X, y)
-    found = DynamicPruningClassifier(frozen.FrozenEstimator(model)).fit(X, y).query(fresh)
+    pruned = DynamicPruningClassifier(ensemble(kind)).fit(X, y)
+    found, model = pruned.query(fresh), pruned.estimator_
     np.testing.assert_array_equal(model.classes_[found.probabilities.argmax(axis=1)], found.labels)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0, rtol=1e-6)
     adapter = find_adapter(model)
@@ -160,7 +162,7 @@ def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: in
 @every_kind
 def test_a_row_alone_is_predicted_as_among_others(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
-    pruned = DynamicPruningClassifier(frozen.FrozenEstimator(fitted(kind, X, y))).fit(X, y)
+    pruned = DynamicPruningClassifier(ensemble(kind)).fit(X, y)
     together = pruned.query(fresh)
     for row in range(0, 400, 80):
         alone = pruned.query(fresh[row : row + 1])
@@ -170,10 +172,9 @@ def test_a_row_alone_is_predicted_as_among_others(kind: str, n_labels: int) -> N
 
 def test_stops_where_the_table_says_member_by_member() -> None:
     X, y, fresh = rows_of(2)
-    model = fitted("forest", X, y)
-    pruned = DynamicPruningClassifier(frozen.FrozenEstimator(model), rule="full").fit(X, y)
+    pruned = DynamicPruningClassifier(ensemble("forest"), rule="full").fit(X, y)
     table = stopping_table(uniform_prior(101), 0.99)
-    votes = np.stack([tree.predict(fresh.astype(np.float32)) for tree in model.estimators_]).astype(int)
+    votes = np.stack([tree.predict(fresh.astype(np.float32)) for tree in pruned.estimator_.estimators_]).astype(int)
     expected = []
     for own in votes.T:
         stops = (
@@ -228,12 +229,11 @@ def test_saving_and_disagreement_are_known_beforehand(problem: str) -> None:
     rng = np.random.default_rng(5)
     X, y = FORMULAS[problem].sample(500, rng)
     fresh = FORMULAS[problem].sample(4000, rng)[0]
-    forest = RandomForestClassifier(151, random_state=0).fit(X, y)
     asked = {}
     for rule in ("learned", "full"):
-        pruned = DynamicPruningClassifier(frozen.FrozenEstimator(forest), rule=rule).fit(X, y)
+        pruned = DynamicPruningClassifier(RandomForestClassifier(151, random_state=0), rule=rule).fit(X, y)
         found = pruned.query(fresh)
-        disagreement = np.mean(found.labels != forest.predict(fresh))
+        disagreement = np.mean(found.labels != pruned.estimator_.predict(fresh))
         assert disagreement <= 0.01 + 2 * np.sqrt(0.01 * 0.99 / 4000)
         assert found.n_queries.mean() == pytest.approx(pruned.expected_queries_, rel=0.2)
         assert disagreement == pytest.approx(pruned.expected_disagreement_, abs=0.005)
@@ -245,7 +245,7 @@ def test_held_out_rows_teach_as_training_rows_do() -> None:
     X, y = twonorm(300)
     forest = RandomForestClassifier(101, bootstrap=False, random_state=0).fit(X, y)
     held_out = twonorm(500, 2)
-    pruned = DynamicPruningClassifier(frozen.FrozenEstimator(forest), data="holdout").fit(*held_out)
+    pruned = DynamicPruningClassifier(frozen(forest), data="holdout").fit(*held_out)
     queries = pruned.count_queries(twonorm(2000, 3)[0]).mean()
     assert queries == pytest.approx(pruned.expected_queries_, rel=0.25)
 
@@ -302,7 +302,7 @@ def test_missing_values_are_the_ensemble_s_matter() -> None:
 @pytest.mark.parametrize("kind", ["forest", "lightgbm", "xgboost"])
 def test_pickled_and_cloned(kind: str) -> None:
     X, y, fresh = rows_of(2)
-    pruned = DynamicPruningClassifier(frozen.FrozenEstimator(fitted(kind, X, y)), confidence=0.95).fit(X, y)
+    pruned = DynamicPruningClassifier(ensemble(kind), confidence=0.95).fit(X, y)
     back = pickle.loads(pickle.dumps(pruned))
     np.testing.assert_array_equal(back.predict(fresh), pruned.predict(fresh))
     assert back.expected_queries_ == pruned.expected_queries_
@@ -369,8 +369,6 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
         (LogisticRegression(), UnsupportedModelError, "No adapter accepts"),
         (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "No adapter accepts"),
         (RandomForestClassifier(5, bootstrap=False), BagError, "without bootstrap"),
-        (frozen.FrozenEstimator(RandomForestClassifier(5)), NotFittedError, "has not been fitted"),
-        (frozen.FrozenEstimator(RandomForestRegressor(5)), (NotFittedError, UnsupportedModelError), "fitted|regressor"),
         (RandomForestClassifier(1, random_state=0), TooFewMembersError, "No row has two of the 1 members"),
     ],
 )
@@ -383,16 +381,28 @@ def test_wrong_bases(base: Any, error: Any, message: str) -> None:
         pruned.predict(twonorm(5)[0])
 
 
+def test_a_frozen_ensemble_is_used_as_it_is() -> None:
+    X, y, fresh = rows_of(2)
+    forest = RandomForestClassifier(51, random_state=0).fit(X, y)
+    pruned = DynamicPruningClassifier(frozen(forest)).fit(X, y)
+    assert pruned.estimator_ is forest
+    np.testing.assert_array_equal(
+        pruned.predict(fresh), DynamicPruningClassifier(clone(forest)).fit(X, y).predict(fresh)
+    )
+    with pytest.raises(NotFittedError, match="RandomForestClassifier has not been fitted"):
+        DynamicPruningClassifier(frozen(RandomForestClassifier(5))).fit(X, y)
+
+
 def test_wrong_rows_of_a_frozen_ensemble() -> None:
     X, y = twonorm(200)
-    base = frozen.FrozenEstimator(RandomForestClassifier(31, random_state=0).fit(X, y))
+    base = frozen(RandomForestClassifier(31, random_state=0).fit(X, y))
     with pytest.raises(DataMismatchError, match="training rows in training order"):
         DynamicPruningClassifier(base).fit(X[::-1], y[::-1])
     with pytest.raises(DataMismatchError, match="rows the ensemble was trained on"):
         DynamicPruningClassifier(base, data="holdout").fit(X, y)
     with pytest.raises(InputError, match="labels that the ensemble does not know: \\[2\\]"):
         DynamicPruningClassifier(base, data="holdout").fit(*twonorm(50, 1)[:1], np.arange(50) % 3)
-    values = frozen.FrozenEstimator(RandomForestRegressor(5, random_state=0).fit(X, y))
+    values = frozen(RandomForestRegressor(5, random_state=0).fit(X, y))
     with pytest.raises(UnsupportedModelError, match="regressor"):
         DynamicPruningClassifier(values).fit(X, y)
 
