@@ -28,6 +28,7 @@ from ens_plugin.adapters.sklearn_trees import (
     check_growth,
     checked_members,
     growth_is_known,
+    held_outputs,
     leaf_labels,
     leaf_outputs,
     leaves_are_pure,
@@ -101,10 +102,12 @@ class SklearnForestAdapter(EnsembleAdapter):
 
     def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
         """Label codes, probabilities or values of some consecutive trees for the prepared rows."""
-        if self.output_kind != "labels":
-            return super().range_outputs(members, features)
         chosen = slice(members.start, members.stop)
-        return voted_labels(self.model.estimators_[chosen], self._node_labels[chosen], features)
+        trees = self.model.estimators_[chosen]
+        if self.output_kind == "labels":
+            return voted_labels(trees, self._node_labels[chosen], features)
+        outputs = held_outputs(trees, features)
+        return outputs if self.output_kind == "probabilities" else outputs[:, :, 0]
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each tree drew, after checking three trees against these very rows."""

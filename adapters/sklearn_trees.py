@@ -17,6 +17,7 @@ __all__ = [
     "check_growth",
     "checked_members",
     "growth_is_known",
+    "held_outputs",
     "leaf_labels",
     "leaf_outputs",
     "leaves_are_pure",
@@ -66,6 +67,14 @@ def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) ->
     for own, tree, label in zip(votes, trees, labels, strict=True):
         label.take(tree.apply(features, check_input=False), out=own, mode="clip")
     return votes
+
+
+def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
+    """Return what the leaves hold that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
+    said = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
+    for own, tree in zip(said, trees, strict=True):
+        tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
+    return said
 
 
 def checked_members(n_members: int) -> list[int]:

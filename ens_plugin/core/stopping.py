@@ -2,7 +2,7 @@ r"""When may the counting of votes stop? Tables for ensembles whose members vote
 
 Members are exchangeable: of T members, K of which vote for the second label, every order is as likely.
 So what is known beforehand about a row is the distribution of K, and all else follows from drawing
-members without replacement (``docs/methods.md``, section 12).
+members without replacement (``docs/methods.md``, section 13).
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 BLOCK_BYTES = 16_000_000
+CACHE_BYTES = 1_000_000
 FEWEST_ROWS = 256
 # Up to here, counting label by label is faster than counting cells.
 FEW_LABELS = 24
@@ -37,7 +38,18 @@ class Stopper(Protocol):
 
 
 class Members(Protocol):
-    """What members say about rows, some of which are dropped on the way."""
+    """What members say about rows, some of which are dropped on the way.
+
+    Attributes
+    ----------
+    together : int
+        Members that cost little more together than one does.
+    """
+
+    @property
+    def together(self) -> int:
+        """Members that cost little more together than one does."""
+        ...
 
     def outputs(self, members: range) -> NDArray[Any]:
         """Outputs of consecutive members for the rows that are left."""
@@ -75,6 +87,7 @@ class AskedRows:
     """
 
     def __init__(self, adapter: EnsembleAdapter, features: Any) -> None:
+        self.together = adapter.asked_together
         self._adapter = adapter
         self._features = features
 
@@ -98,6 +111,7 @@ class ReplayedRows:
     """
 
     def __init__(self, outputs: NDArray[Any]) -> None:
+        self.together = outputs.shape[0]
         self._outputs = outputs
 
     def outputs(self, members: range) -> NDArray[Any]:
@@ -129,7 +143,8 @@ def query_members(members: Members, n_rows: int, stopper: Stopper, n_labels: int
     total, left = found.copy(order="F" if kind == "labels" else "C"), np.arange(n_rows)
     begun = 0
     for place, look in enumerate(stopper.looks.tolist()):
-        _add(total, members.outputs(range(begun, look)), kind)
+        for part in _parts(begun, look, members.together, total, kind):
+            _add(total, members.outputs(part), kind)
         begun = look
         settled = stopper.settled(place, total)
         if not settled.any():
@@ -145,14 +160,6 @@ def query_members(members: Members, n_rows: int, stopper: Stopper, n_labels: int
     return Totals(found, queries)
 
 
-def row_blocks(n_rows: int, stopper: Stopper, n_labels: int, kind: str) -> Iterator[slice]:
-    """Slices of rows for which the largest block of members fits into memory."""
-    largest = int(np.diff(stopper.looks, prepend=0).max())
-    bytes_per_row = largest * (1 if kind == "labels" else 8 * n_labels)
-    step = max(BLOCK_BYTES // bytes_per_row, FEWEST_ROWS)
-    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
-
-
 def query_rows(adapter: EnsembleAdapter, features: Any, stopper: Stopper) -> Totals:
     """Query an adapter's members about prepared rows, in blocks of rows that fit into memory.
 
@@ -165,10 +172,11 @@ def query_rows(adapter: EnsembleAdapter, features: Any, stopper: Stopper) -> Tot
     """
     assert adapter.classes is not None
     n_rows, n_labels, kind = features.shape[0], int(adapter.classes.size), adapter.output_kind
+    height = max(BLOCK_BYTES // (8 * n_labels * adapter.asked_together), FEWEST_ROWS)
     parts = []
-    for rows in row_blocks(n_rows, stopper, n_labels, kind):
-        block = features if rows.stop - rows.start == n_rows else features[rows]
-        parts.append(query_members(AskedRows(adapter, block), rows.stop - rows.start, stopper, n_labels, kind))
+    for start in range(0, n_rows, height):
+        block = features if height >= n_rows else features[start : start + height]
+        parts.append(query_members(AskedRows(adapter, block), block.shape[0], stopper, n_labels, kind))
     if len(parts) == 1:
         return parts[0]
     return Totals(np.concatenate([part.total for part in parts]), np.concatenate([part.queries for part in parts]))
@@ -201,6 +209,13 @@ def mean_outputs(totals: Totals, kind: str) -> FloatArray:
     mean = totals.total / totals.queries
     first = 1.0 - mean if kind == "labels" else -mean / 2.0
     return np.column_stack([first, mean if kind == "labels" else mean / 2.0])
+
+
+def _parts(begun: int, look: int, together: int, total: FloatArray, kind: str) -> Iterator[range]:
+    """Ranges of members from one look to the next whose outputs fit into the processor's cache."""
+    bytes_of_member = len(total) if kind == "labels" else total.nbytes
+    step = max(CACHE_BYTES // max(bytes_of_member, 1), together, 1)
+    return (range(start, min(start + step, look)) for start in range(begun, look, step))
 
 
 def _add(total: FloatArray, said: NDArray[Any], kind: str) -> None:
