@@ -208,6 +208,10 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
+    def _more_tags(self) -> dict[str, Any]:
+        # What __sklearn_tags__ says, for scikit-learn before 1.6.
+        return {"allow_nan": self.estimator._get_tags()["allow_nan"]}
+
     def __getstate__(self) -> dict[str, Any]:
         # The adapter is made again from the ensemble: it may hold what pickle or a reader of skops does not know.
         state = dict(super().__getstate__())
