@@ -108,9 +108,11 @@ def test_duel_ignores_other_labels_and_stops_at_a_lead_that_cannot_be_made_up() 
         # The same duel settles alike when others were voted for besides.
         others = np.column_stack([support, np.full((2, 3), total - needed)])
         assert table.settled(place + 5, others).tolist() == [True, False]
-    to_come = N_MEMBERS - table.looks[-2]
-    level = np.array([[40.0, 40.0 - to_come - 1, 0.0], [40.0, 40.0 - to_come, 0.0]])
-    assert table.settled(table.looks.size - 2, level).tolist() == [True, False]
+    # What can be settled at no confidence is so when the members to come are too few.
+    sure = duel_table(even_prior(), N_MEMBERS, 1.0 - 1e-15, target="full")
+    to_come = N_MEMBERS - sure.looks[-2]
+    level = np.array([[30.0, 30.0 - to_come - 1, 0.0], [30.0, 30.0 - to_come, 0.0]])
+    assert sure.settled(sure.looks.size - 2, level).tolist() == [True, False]
 
 
 def simulate(table: StoppingTable | ShareTable | DuelTable | LeadTable, outputs: FloatArray) -> tuple[float, float]:
