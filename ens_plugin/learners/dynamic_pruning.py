@@ -10,14 +10,14 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target
 from ens_plugin.core.scalars import as_confidence
-from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.learners.learner_checks import UnfittedLearnerError
 from ens_plugin.learners.member_queries import Stopper, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.stopping_rules import Heard, expected_saving, hear, row_prior, stopper
 
@@ -43,10 +43,6 @@ class PrunedPrediction:
     labels: NDArray[Any]
     probabilities: NDArray[np.float64]
     n_queries: NDArray[np.int64]
-
-
-class _NotFitted(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
-    """Caught by those who expect scikit-learn's exception, and by those who expect ours."""
 
 
 class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -273,7 +269,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     def _totals(self, X: Any) -> tuple[Totals, EnsembleAdapter]:
         if not hasattr(self, "estimator_"):
-            raise _NotFitted(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
+            raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
         _check_columns(self, X)
         ensemble, rows = unwrap(self.estimator_, X)
         if not hasattr(self, "_adapter"):
