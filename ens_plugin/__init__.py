@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.analysis import analyze, in_bag
     from ens_plugin.learners import BootstrapModelAveragingClassifier
+    from ens_plugin.learners.dynamic_pruning import DynamicPruningClassifier
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
     from ens_plugin.tracking import GateDecision, Rightsizing, gate, log_report, rightsize
     from ens_plugin.tracking.autolog import autolog
@@ -30,6 +31,7 @@ __all__ = [
     "BiasVariance",
     "BootstrapModelAveragingClassifier",
     "CustomEnsemble",
+    "DynamicPruningClassifier",
     "EnsembleReport",
     "ErrorCurve",
     "GateDecision",
@@ -51,6 +53,7 @@ _HOME_OF = {
     "BiasVariance": "ens_plugin.report",
     "BootstrapModelAveragingClassifier": "ens_plugin.learners",
     "CustomEnsemble": "ens_plugin.adapters.custom",
+    "DynamicPruningClassifier": "ens_plugin.learners.dynamic_pruning",
     "EnsembleReport": "ens_plugin.report",
     "ErrorCurve": "ens_plugin.report",
     "GateDecision": "ens_plugin.tracking",

@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 from ens_plugin.learners.design_bites import BiteDesign, BiteOption, design_bites
 
 if TYPE_CHECKING:
+    from ens_plugin.learners.dynamic_pruning import DynamicPruningClassifier, PrunedPrediction
     from ens_plugin.learners.model_averaging import BootstrapModelAveragingClassifier
 
-__all__ = ["BiteDesign", "BiteOption", "BootstrapModelAveragingClassifier", "design_bites"]
+__all__ = [
+    "BiteDesign",
+    "BiteOption",
+    "BootstrapModelAveragingClassifier",
+    "DynamicPruningClassifier",
+    "PrunedPrediction",
+    "design_bites",
+]
 
-_HOME_OF = {"BootstrapModelAveragingClassifier": "ens_plugin.learners.model_averaging"}
+_HOME_OF = {
+    "BootstrapModelAveragingClassifier": "ens_plugin.learners.model_averaging",
+    "DynamicPruningClassifier": "ens_plugin.learners.dynamic_pruning",
+    "PrunedPrediction": "ens_plugin.learners.dynamic_pruning",
+}
 
 
 def __getattr__(name: str) -> object:
