@@ -68,6 +68,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
     library: ClassVar[str] = "lightgbm"
     supported_versions: ClassVar[str] = ">=4.0,<4.8"
+    asked_together = WALKED_TREES
 
     _text: ModelText
     _objective: Objective
@@ -114,11 +115,14 @@ class LightGBMForestAdapter(EnsembleAdapter):
         if self._is_linear:
             return super().outputs(features, wanted)
         leaves = self._leaves(features.table) if features.leaves is None else features.leaves
-        n_trees = self._text.trees_per_iteration
-        by_tree = np.empty(leaves.shape)
-        for said, value, reached in zip(by_tree, self._values, leaves, strict=True):
-            said[:] = value.take(reached)
-        return by_tree if n_trees == 1 else by_tree.reshape(self.n_members, n_trees, -1).transpose(0, 2, 1)
+        return self._scores(range(self.n_members), leaves)
+
+    def range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
+        """Raw scores or values of some consecutive iterations."""
+        self._check_covered()
+        if self._is_linear:
+            return super().range_outputs(members, features)
+        return self._scores(members, self._leaves(features.table, members))
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each iteration's trees were grown on, proved by the leaf counts of all trees."""
@@ -160,6 +164,15 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def truncated(self, size: int) -> Any:
         """Return a forest of the first `size` iterations."""
         return truncated_forest(self.model, self._booster, size)
+
+    def _scores(self, members: range, leaves: NDArray[Any]) -> NDArray[np.float64]:
+        """What the reached leaves of some members say, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+        n_trees = self._text.trees_per_iteration
+        values = self._values[members.start * n_trees : members.stop * n_trees]
+        by_tree = np.empty(leaves.shape)
+        for said, value, reached in zip(by_tree, values, leaves, strict=True):
+            said[:] = value.take(reached)
+        return by_tree if n_trees == 1 else by_tree.reshape(len(members), n_trees, -1).transpose(0, 2, 1)
 
     def _check_covered(self) -> None:
         if not self._objective.is_covered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from ens_plugin.adapters.sklearn_trees import (
     leaf_labels,
     leaf_outputs,
     leaves_are_pure,
+    node_labels,
 )
 from ens_plugin.adapters.sklearn_truncation import truncated_ensemble
 from ens_plugin.core.bags import Bags
@@ -105,6 +107,12 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             return leaf_labels(estimator, rows)
         return np.asarray(estimator.predict(rows), dtype=code_dtype(len(self.model.classes_)))
 
+    def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of some consecutive members for the prepared rows."""
+        if not self._are_trees or self.output_kind != "labels":
+            return super().range_outputs(members, features)
+        return np.stack([self._tree_labels(member, features) for member in members])
+
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each member drew, after checking trees, where the members are, against these very rows."""
         n_rows = features.shape[0]
@@ -157,6 +165,15 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             "_seeds": self.model._seeds[:n_seeds],
         }
         return truncated_ensemble(self.model, size, kept)
+
+    @cached_property
+    def _node_labels(self) -> list[NDArray[Any]]:
+        return [node_labels(tree) for tree in self.model.estimators_]
+
+    def _tree_labels(self, member: int, features: Any) -> NDArray[Any]:
+        rows = self._member_rows(member, features)
+        leaves = self.model.estimators_[member].apply(rows, check_input=False)
+        return np.asarray(self._node_labels[member].take(leaves))
 
     def _check_rows(self, features: Any, target: NDArray[Any] | None) -> None:
         for member in checked_members(self.n_members):

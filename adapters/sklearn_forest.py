@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,9 +28,12 @@ from ens_plugin.adapters.sklearn_trees import (
     check_growth,
     checked_members,
     growth_is_known,
+    held_outputs,
     leaf_labels,
     leaf_outputs,
     leaves_are_pure,
+    node_labels,
+    voted_labels,
 )
 from ens_plugin.adapters.sklearn_truncation import truncated_ensemble
 from ens_plugin.core.bags import Bags
@@ -96,6 +100,15 @@ class SklearnForestAdapter(EnsembleAdapter):
         outputs = leaf_outputs(tree, features)
         return outputs if self.output_kind == "probabilities" else outputs[:, 0]
 
+    def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of some consecutive trees for the prepared rows."""
+        chosen = slice(members.start, members.stop)
+        trees = self.model.estimators_[chosen]
+        if self.output_kind == "labels":
+            return voted_labels(trees, self._node_labels[chosen], features)
+        outputs = held_outputs(trees, features)
+        return outputs if self.output_kind == "probabilities" else outputs[:, :, 0]
+
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each tree drew, after checking three trees against these very rows."""
         self._check_bootstrap()
@@ -129,6 +142,10 @@ class SklearnForestAdapter(EnsembleAdapter):
     def truncated(self, size: int) -> Any:
         """Return a forest of copies of the first `size` trees."""
         return truncated_ensemble(self.model, size, {"estimators_": self.model.estimators_[:size]})
+
+    @cached_property
+    def _node_labels(self) -> list[NDArray[Any]]:
+        return [node_labels(tree) for tree in self.model.estimators_]
 
     def _check_bootstrap(self) -> None:
         if not self.model.bootstrap:

@@ -17,9 +17,12 @@ __all__ = [
     "check_growth",
     "checked_members",
     "growth_is_known",
+    "held_outputs",
     "leaf_labels",
     "leaf_outputs",
     "leaves_are_pure",
+    "node_labels",
+    "voted_labels",
 ]
 
 # Counts of that many leaves more than trees agree by chance with a probability below 1e-6, from 30 rows on.
@@ -50,6 +53,28 @@ def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
     if value.shape[1] == 2:
         return np.asarray(value[:, 1].take(leaves).astype(dtype))
     return np.asarray(value.take(leaves, axis=0).argmax(axis=1).astype(dtype))
+
+
+def node_labels(tree: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Label code of every node, the first of equals, to be looked up by leaf; shape (n_nodes,)."""
+    value = tree.tree_.value[:, 0, :]
+    return np.asarray(value.argmax(axis=1).astype(code_dtype(value.shape[1])))
+
+
+def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Label codes of the leaves that rows reach in several trees, from :func:`node_labels`; (n_trees, n_rows)."""
+    votes = np.empty((len(trees), features.shape[0]), dtype=labels[0].dtype)
+    for own, tree, label in zip(votes, trees, labels, strict=True):
+        label.take(tree.apply(features, check_input=False), out=own, mode="clip")
+    return votes
+
+
+def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
+    """Return what the leaves hold that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
+    said = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
+    for own, tree in zip(said, trees, strict=True):
+        tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
+    return said
 
 
 def checked_members(n_members: int) -> list[int]:

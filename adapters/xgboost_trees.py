@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
@@ -57,6 +58,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     library: ClassVar[str] = "xgboost"
     supported_versions: ClassVar[str] = ">=2.1,<3.5"
+    asked_together = 32
 
     @classmethod
     def accepts(cls, model: object) -> bool:
@@ -115,7 +117,16 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def member_outputs(self, member: int, features: Any) -> NDArray[np.float64]:
         """Margins or values of one member for the prepared rows."""
-        return np.asarray(self.outputs(features, None)[member])
+        return np.asarray(self.range_outputs(range(member, member + 1), features)[0])
+
+    def range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
+        """Margins or values of some consecutive members, read by a copy of the booster that has their trees alone."""
+        n_groups = self.forest.n_groups
+        trees = [group * self.n_members + member for group in range(n_groups) for member in members]
+        if members not in self._range_readers:
+            self._range_readers[members] = LeafReader(self.forest, trees)
+        said = self._said(trees, self._range_readers[members].read(features), features)
+        return said if n_groups == 1 else said.reshape(n_groups, len(members), -1).transpose(1, 2, 0)
 
     def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Members for each row; of more than two labels, put together of trees that never saw it.
@@ -175,6 +186,10 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return LeafReader(self.forest)
 
     @cached_property
+    def _range_readers(self) -> dict[range, LeafReader]:
+        return {}
+
+    @cached_property
     def _leaf_values(self) -> list[NDArray[np.float64]]:
         """What each leaf says, as if the prediction were its tree's alone, without what all rows start from."""
         return [tree.leaf_values * self.forest.n_parallel for tree in self.forest.trees]
@@ -182,10 +197,14 @@ class XGBoostTreesAdapter(EnsembleAdapter):
     def _tree_values(self, features: Rows) -> NDArray[np.float64]:
         """What each tree says, as if the prediction were its alone, shape (n_trees, n_rows)."""
         leaves = self._reader.read(features) if features.leaves is None else features.leaves
+        return self._said(range(len(self.forest.trees)), leaves, features)
+
+    def _said(self, trees: Sequence[int], leaves: NDArray[Any], features: Rows) -> NDArray[np.float64]:
+        """What the reached leaves of some trees say, shape (n_trees, n_rows)."""
         start = self.forest.base_margin[:, None] if features.base_margin is None else features.base_margin.T
         said = np.empty(leaves.shape)
-        for tree, (values, group) in enumerate(zip(self._leaf_values, self.forest.group, strict=True)):
-            np.add(values.take(leaves[tree]), start[group], out=said[tree])
+        for own, tree, reached in zip(said, trees, leaves, strict=True):
+            np.add(self._leaf_values[tree].take(reached), start[self.forest.group[tree]], out=own)
         return said
 
     def _keep_leaves(self, features: Rows) -> None:

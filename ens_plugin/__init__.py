@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.analysis import analyze, in_bag
     from ens_plugin.learners import BootstrapModelAveragingClassifier
+    from ens_plugin.learners.dynamic_pruning import DynamicPruningClassifier
     from ens_plugin.learners.growth import grow
     from ens_plugin.learners.growth_outcome import Growth, GrowthStep
     from ens_plugin.learners.right_sized import RightSizedClassifier, RightSizedRegressor
@@ -33,6 +34,7 @@ __all__ = [
     "BiasVariance",
     "BootstrapModelAveragingClassifier",
     "CustomEnsemble",
+    "DynamicPruningClassifier",
     "EnsembleReport",
     "ErrorCurve",
     "GateDecision",
@@ -59,6 +61,7 @@ _HOME_OF = {
     "BiasVariance": "ens_plugin.report",
     "BootstrapModelAveragingClassifier": "ens_plugin.learners",
     "CustomEnsemble": "ens_plugin.adapters.custom",
+    "DynamicPruningClassifier": "ens_plugin.learners.dynamic_pruning",
     "EnsembleReport": "ens_plugin.report",
     "ErrorCurve": "ens_plugin.report",
     "GateDecision": "ens_plugin.tracking",

@@ -75,6 +75,17 @@ def test_wanted_cells_are_those_of_the_full_outputs(case: Case) -> None:
 
 
 @every_case
+def test_a_range_of_members_says_what_they_say_among_all(case: Case) -> None:
+    adapter, _, features = case.road
+    full = adapter.outputs(features, None)
+    rows = np.arange(case.n_rows)[::3]
+    for members in (range(1), range(1, adapter.n_members)):
+        chosen = slice(members.start, members.stop)
+        assert_same(adapter.range_outputs(members, features), full[chosen], case.tolerance)
+        assert_same(adapter.range_outputs(members, features[rows]), full[chosen][:, rows], case.tolerance)
+
+
+@every_case
 def test_blocks_of_rows_change_nothing(case: Case) -> None:
     adapter, _, features = case.road
     blocks = [adapter.outputs(features[slice(start, start + 7)], None) for start in range(0, case.n_rows, 7)]

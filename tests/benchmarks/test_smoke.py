@@ -20,6 +20,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "autolog",
         "booster_accuracy",
         "intervals",
+        "pruning",
         "speed",
         "booster_speed",
         "model_averaging",
@@ -29,9 +30,11 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
 )
 def test_smoke(script: str, tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
-    if script == "booster_accuracy":
+    if script in ("booster_accuracy", "pruning"):
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
+    if script == "pruning":
+        pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
     body = import_module(f"benchmarks.{script}").main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
     assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
     assert body.startswith("## ")
