@@ -7,9 +7,9 @@ from typing import Any
 
 from lightgbm import Booster
 
-__all__ = ["truncated_forest"]
+__all__ = ["SIZE_ALIASES", "truncated_forest"]
 
-_SIZE_ALIASES = (
+SIZE_ALIASES = (
     "num_iterations",
     "num_iteration",
     "n_iter",
@@ -47,8 +47,8 @@ def truncated_forest(model: Any, booster: Any, size: int) -> Any:
         return Booster(model_str=text)
     part = deepcopy(model)
     part.booster_.model_from_string(text)
-    part.n_estimators = size
-    part.set_params(**{name: size for name in _SIZE_ALIASES if name in part.get_params()})
+    # LightGBM prefers what set_params was told to the attribute of the same name.
+    part.set_params(**{name: size for name in ("n_estimators", *SIZE_ALIASES) if name in part.get_params()})
     _cut_history(part, size)
     return part
 

@@ -13,7 +13,7 @@ __all__ = ["replace_ensemble", "unwrap"]
 
 
 def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the ensemble inside pipelines, searches and MLflow's pyfunc, and X as it would reach it.
+    """Return the ensemble inside pipelines, searches, RightSized* and MLflow's pyfunc, and X as it would reach it.
 
     Parameters
     ----------
@@ -55,6 +55,8 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
         return unwrap(_raw_model(model), X)
     if _is_search(model):
         return unwrap(_best_estimator(model), X)
+    if _is_right_sized(model):
+        return unwrap(_grown(model), X)
     if _is_pipeline(model):
         return unwrap(model[-1], _transformed(model, X))
     return model, X
@@ -63,8 +65,8 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
 def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
 
-    A pipeline comes back as one, its other steps copied.  A search or a pyfunc comes back as the model
-    inside it: what it recorded is about the ensemble before the change.
+    A pipeline comes back as one, its other steps copied.  A search, a RightSized* or a pyfunc comes back as the
+    model inside it: what it recorded is about the ensemble before the change.
 
     Raises
     ------
@@ -85,6 +87,8 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
         return replace_ensemble(_raw_model(model), change)
     if _is_search(model):
         return replace_ensemble(_best_estimator(model), change)
+    if _is_right_sized(model):
+        return replace_ensemble(_grown(model), change)
     if _is_pipeline(model):
         return _with_last_step(model, replace_ensemble(model[-1], change))
     return change(model)
@@ -97,6 +101,11 @@ def _is_pyfunc(model: Any) -> bool:
 def _is_search(model: Any) -> bool:
     # The base class of scikit-learn's searches is private; other libraries derive theirs from it.
     return hasattr(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
+
+
+def _is_right_sized(model: Any) -> bool:
+    module = sys.modules.get("ens_plugin.learners.right_sized")
+    return module is not None and isinstance(model, (module.RightSizedClassifier, module.RightSizedRegressor))
 
 
 def _is_pipeline(model: Any) -> bool:
@@ -124,6 +133,12 @@ def _best_estimator(search: Any) -> Any:
             "refit=True, or fit its estimator with best_params_."
         )
     raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.")
+
+
+def _grown(model: Any) -> Any:
+    if not hasattr(model, "estimator_"):
+        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
+    return model.estimator_
 
 
 def _transformed(pipeline: Any, X: Any) -> Any:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ens_plugin.analysis import analyze, in_bag
     from ens_plugin.learners import BootstrapModelAveragingClassifier
     from ens_plugin.learners.dynamic_pruning import DynamicPruningClassifier
+    from ens_plugin.learners.growth import grow
+    from ens_plugin.learners.growth_outcome import Growth, GrowthStep
+    from ens_plugin.learners.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
     from ens_plugin.tracking import GateDecision, Rightsizing, gate, log_report, rightsize
     from ens_plugin.tracking.autolog import autolog
@@ -35,6 +38,10 @@ __all__ = [
     "EnsembleReport",
     "ErrorCurve",
     "GateDecision",
+    "Growth",
+    "GrowthStep",
+    "RightSizedClassifier",
+    "RightSizedRegressor",
     "Rightsizing",
     "SizeRecommendation",
     "__version__",
@@ -42,6 +49,7 @@ __all__ = [
     "autolog",
     "errors",
     "gate",
+    "grow",
     "in_bag",
     "log_report",
     "register_adapter",
@@ -57,11 +65,16 @@ _HOME_OF = {
     "EnsembleReport": "ens_plugin.report",
     "ErrorCurve": "ens_plugin.report",
     "GateDecision": "ens_plugin.tracking",
+    "Growth": "ens_plugin.learners.growth_outcome",
+    "GrowthStep": "ens_plugin.learners.growth_outcome",
+    "RightSizedClassifier": "ens_plugin.learners.right_sized",
+    "RightSizedRegressor": "ens_plugin.learners.right_sized",
     "Rightsizing": "ens_plugin.tracking",
     "SizeRecommendation": "ens_plugin.report",
     "analyze": "ens_plugin.analysis",
     "autolog": "ens_plugin.tracking.autolog",
     "gate": "ens_plugin.tracking",
+    "grow": "ens_plugin.learners.growth",
     "in_bag": "ens_plugin.analysis",
     "log_report": "ens_plugin.tracking",
     "register_adapter": "ens_plugin.adapters.base",

@@ -17,6 +17,7 @@ __all__ = [
     "GateError",
     "InputError",
     "ModelLoadError",
+    "NotConvergedWarning",
     "NotFittedError",
     "TooFewMembersError",
     "TrackingError",
@@ -83,3 +84,7 @@ class EnsPluginWarning(UserWarning):
 
 class WeakEstimateWarning(EnsPluginWarning):
     """An estimate exists but rests on few rows or few members."""
+
+
+class NotConvergedWarning(EnsPluginWarning):
+    """An ensemble was left smaller than its estimate asks for, or at a size that no estimate stands behind."""

@@ -121,6 +121,11 @@ def test_alias_of_the_number_of_members_follows() -> None:
     assert frozen(whole) == before
 
 
+def test_number_of_members_set_after_the_start_follows() -> None:
+    model = lightgbm.LGBMClassifier(**RF).set_params(n_estimators=N_TREES).fit(X2, Y2)
+    assert ens_plugin.truncate(model, SIZE).get_params()["n_estimators"] == SIZE
+
+
 def test_members_are_those_up_to_the_best_iteration() -> None:
     whole = stopped_early(12)
     assert (whole.best_iteration, whole.current_iteration()) == (12, N_TREES)

@@ -24,6 +24,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "speed",
         "booster_speed",
         "model_averaging",
+        "growth",
         pytest.param("memory", marks=needs_proc),
     ],
 )

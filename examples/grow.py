@@ -1,0 +1,33 @@
+"""Forests trained to the size they need: from the data, not from habit."""
+
+from __future__ import annotations
+
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import BaggingRegressor, RandomForestClassifier
+from sklearn.model_selection import cross_val_score
+
+import ens_plugin
+
+
+def main() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    for confidence in (0.98, 0.99, 0.995):
+        growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=confidence)
+        print(f"{confidence:.1%}: {growth.n_members} trees. {growth.reason}\n")
+
+    growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.995, method="figure3")
+    print("By Fig. 3 of 2013, step by step:")
+    columns = ["n_members", "recommended_size", "attained", "train_seconds", "estimate_seconds"]
+    print(growth.to_frame()[columns].round(4).to_string(index=False))
+
+    # As an estimator: each fold trains the forest its own rows need.
+    model = ens_plugin.RightSizedClassifier(confidence=0.98, random_state=0)
+    print(f"\nFive-fold accuracy, right-sized: {cross_val_score(model, X, y).mean():.3f}")
+
+    X, y = load_diabetes(return_X_y=True)
+    regressor = ens_plugin.RightSizedRegressor(BaggingRegressor(), tolerance=0.02, random_state=0).fit(X, y)
+    print(f"\nDiabetes, 2 % above the error of infinitely many: {regressor.n_members_} members.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+
+import ens_plugin
+from ens_plugin import grow
+from ens_plugin.errors import BagError, UnsupportedModelError
+
+X, Y = load_breast_cancer(return_X_y=True)
+TIGHT = {"confidence": 0.993, "probe_size": 20}
+
+
+def lightgbm_forest(**options: Any) -> Any:
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    settings = {"boosting_type": "rf", "subsample": 0.632, "subsample_freq": 1, "random_state": 0, "verbose": -1}
+    return lightgbm.LGBMClassifier(**{**settings, "colsample_bytree": 0.5, **options})
+
+
+def trees_of(model: Any) -> str:
+    text = model.booster_.model_to_string()
+    return str(text[text.index("Tree=0") : text.index("end of trees")])
+
+
+class TestLightGBM:
+    @pytest.mark.parametrize("method", ["one_shot", "figure3"])
+    def test_grows_in_a_single_fit_to_the_trees_of_one_training(self, method: str) -> None:
+        growth = grow(lightgbm_forest(), X, Y, method=method, **TIGHT)
+        whole = lightgbm_forest(n_estimators=growth.n_members).fit(X, Y)
+        assert growth.n_members > 20
+        assert growth.trained_members == growth.history[-1].n_members
+        assert trees_of(growth.model) == trees_of(whole)
+        assert growth.model.get_params() == whole.get_params()
+        assert growth.model.n_estimators_ == whole.n_estimators_
+        assert growth.model.best_iteration_ == whole.best_iteration_
+        assert_array_equal(growth.model.predict_proba(X), whole.predict_proba(X))
+
+    def test_the_estimates_on_the_way_are_those_of_such_models(self) -> None:
+        growth = grow(lightgbm_forest(), X, Y, **TIGHT)
+        for step in growth.history:
+            report = ens_plugin.analyze(lightgbm_forest(n_estimators=step.n_members).fit(X, Y), X, Y, confidence=0.993)
+            assert step.recommended_size == report.recommended_size
+            assert step.attained == pytest.approx(report.recommendation.agreement, abs=1e-12)
+        assert growth.report is not None
+        assert growth.report.model == "LGBMClassifier"
+
+    def test_labels_need_not_be_codes(self) -> None:
+        rows, codes = load_iris(return_X_y=True)
+        names = np.array(["setosa", "versicolor", "virginica"])[codes]
+        model = lightgbm_forest(min_child_samples=3)
+        growth = grow(model, rows, names, confidence=0.97)
+        assert set(growth.model.predict(rows)) == set(names)
+        assert growth.n_members == grow(model, rows, codes, confidence=0.97).n_members
+
+    def test_the_number_of_trees_under_another_name(self) -> None:
+        growth = grow(lightgbm_forest(num_trees=7), X, Y, **TIGHT)
+        assert growth.model.get_params()["num_trees"] == growth.n_members == growth.model.booster_.num_trees() > 20
+
+    def test_weights(self) -> None:
+        weight = np.where(Y == 0, 2.0, 1.0)
+        growth = grow(lightgbm_forest(), X, Y, sample_weight=weight, **TIGHT)
+        whole = lightgbm_forest(n_estimators=growth.n_members).fit(X, Y, sample_weight=weight)
+        assert trees_of(growth.model) == trees_of(whole)
+
+    def test_boosting_is_refused(self) -> None:
+        with pytest.raises(UnsupportedModelError, match="boosting_type='gbdt'"):
+            grow(lightgbm_forest(boosting_type="gbdt"), X, Y)
+        with pytest.raises(UnsupportedModelError, match="boosting_type='gbdt'"):
+            grow(lightgbm_forest(boosting="gbdt"), X, Y)
+
+    def test_rankers_are_refused(self) -> None:
+        lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+        with pytest.raises(UnsupportedModelError, match="LGBMRanker cannot be grown"):
+            grow(lightgbm.LGBMRanker(boosting_type="rf"), X, Y)
+
+    def test_regression(self) -> None:
+        lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+        rows, target = load_diabetes(return_X_y=True)
+        model = lightgbm.LGBMRegressor(boosting_type="rf", subsample=0.632, subsample_freq=1, verbose=-1)
+        growth = grow(model, rows, target, tolerance=0.003)
+        assert growth.n_members == growth.history[0].recommended_size == growth.model.booster_.num_trees() > 50
+
+
+class TestXGBoost:
+    @pytest.fixture
+    def xgboost(self) -> Any:
+        return pytest.importorskip("xgboost", reason="xgboost is not installed")
+
+    @pytest.mark.parametrize("method", ["one_shot", "figure3"])
+    def test_starts_anew_and_counts_it(self, xgboost: Any, method: str) -> None:
+        # By default four in five rows are in the bag, which leaves few to speak about each.
+        forest = xgboost.XGBRFClassifier(random_state=0, subsample=0.5, n_jobs=1)
+        growth = grow(forest, X, Y, method=method, **TIGHT)
+        whole = clone(forest).set_params(n_estimators=growth.history[-1].n_members).fit(X, Y)
+        assert growth.trained_members == sum(step.n_members for step in growth.history)
+        assert [step.trained_members for step in growth.history] == list(
+            np.cumsum([step.n_members for step in growth.history])
+        )
+        assert ens_plugin.analyze(growth.model, X, Y).n_members == growth.n_members > 20
+        if growth.n_members == growth.history[-1].n_members:
+            assert growth.model.get_booster().get_dump() == whole.get_booster().get_dump()
+        assert growth.model.get_params()["n_estimators"] == growth.n_members
+
+    def test_parallel_trees_of_one_round(self, xgboost: Any) -> None:
+        trees = xgboost.XGBClassifier(n_estimators=1, learning_rate=1, subsample=0.632, colsample_bynode=0.3, n_jobs=1)
+        growth = grow(trees, X, Y, **TIGHT)
+        whole = clone(trees).set_params(num_parallel_tree=growth.n_members).fit(X, Y)
+        assert growth.model.get_booster().get_dump() == whole.get_booster().get_dump()
+
+    def test_weights_prove_the_bags_too(self, xgboost: Any) -> None:
+        weight = np.where(Y == 0, 2.0, 1.0)
+        growth = grow(xgboost.XGBRFClassifier(subsample=0.5, n_jobs=1), X, Y, sample_weight=weight, **TIGHT)
+        assert growth.converged
+
+    def test_a_generator_draws_once(self, xgboost: Any) -> None:
+        forest = xgboost.XGBRFRegressor(random_state=np.random.RandomState(3), n_jobs=1)
+        growth = grow(forest, *load_diabetes(return_X_y=True), tolerance=0.02)
+        assert isinstance(growth.model.random_state, int)
+
+    def test_boosting_is_refused(self, xgboost: Any) -> None:
+        for model in (xgboost.XGBClassifier(), xgboost.XGBRegressor(n_estimators=10)):
+            with pytest.raises(UnsupportedModelError, match="boosting rounds"):
+                grow(model, X, Y)
+
+    def test_a_booster_is_refused(self, xgboost: Any) -> None:
+        booster = xgboost.train({"num_parallel_tree": 3, "nthread": 1}, xgboost.DMatrix(X, Y), num_boost_round=1)
+        with pytest.raises(UnsupportedModelError, match="a Booster only exists once it is trained"):
+            grow(booster, X, Y)
+
+    def test_members_that_see_every_row_are_refused(self, xgboost: Any) -> None:
+        with pytest.raises(BagError, match="subsample"):
+            grow(xgboost.XGBRFClassifier(subsample=1.0, n_jobs=1), X, Y)
