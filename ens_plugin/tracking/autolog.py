@@ -35,9 +35,9 @@ def autolog(
     uses, whichever of the two was enabled first, else the active run, else a new one.  Covered are
     scikit-learn's ``RandomForest*``, ``ExtraTrees*`` and ``Bagging*``, XGBoost's parallel trees and
     LightGBM in ``rf`` mode (``train`` and the scikit-learn classes), alone or at the end of a
-    ``Pipeline`` or a search, which reports its best estimator.  Other models are left alone, and so are
-    fits that belong to something larger (a search's candidates, cross-validation, the members of a
-    bagging ensemble) or run in worker processes.
+    ``Pipeline``, a ``RightSized*`` or a search, which reports its best estimator.  Other models are
+    left alone, and so are fits that belong to something larger (a search's candidates,
+    cross-validation, the members of a bagging ensemble) or run in worker processes.
 
     It never raises into your code, changes what ``fit`` returns or waits long for a server; what goes
     wrong is said once by the logger ``ens_plugin.autolog``.

@@ -12,7 +12,8 @@ from ens_plugin.tracking.training_data import from_booster_call, from_dataset_ca
 
 __all__ = ["LAZY_LIBRARIES", "patch_library", "unpatch_libraries"]
 
-LAZY_LIBRARIES = ("lightgbm", "xgboost")
+RIGHT_SIZED = "ens_plugin.learners.right_sized"
+LAZY_LIBRARIES = ("lightgbm", "xgboost", RIGHT_SIZED)
 # Where MLflow keeps the function that it puts back when its own autologging is enabled again or disabled.
 MLFLOW_ORIGINAL = "_gorilla_original_{}"
 
@@ -37,7 +38,7 @@ def patch_library(library: str) -> None:
 
     Parameters
     ----------
-    library : {"sklearn", "lightgbm", "xgboost"}
+    library : {"sklearn", "lightgbm", "xgboost", "ens_plugin.learners.right_sized"}
     """
     for site, attribute in _attributes(library):
         function = vars(site.owner)[attribute]
@@ -100,6 +101,11 @@ def _xgboost_sites() -> list[_Site]:
     ]
 
 
+def _right_sized_sites() -> list[_Site]:
+    module = sys.modules[RIGHT_SIZED]
+    return _fit_methods(module.RightSizedClassifier, module.RightSizedRegressor)
+
+
 def _fit_methods(*classes: type) -> list[_Site]:
     """Where ``fit`` is or may come to be: MLflow gives classes that inherit it one of their own."""
     owners = dict.fromkeys(owner for cls in classes for owner in cls.__mro__ if "fit" in vars(owner))
@@ -110,4 +116,5 @@ _SITES: dict[str, Callable[[], list[_Site]]] = {
     "sklearn": _sklearn_sites,
     "lightgbm": _lightgbm_sites,
     "xgboost": _xgboost_sites,
+    RIGHT_SIZED: _right_sized_sites,
 }

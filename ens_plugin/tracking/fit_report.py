@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,21 +75,34 @@ class FinishedFit:
 
 
 def ensemble_inside(model: Any) -> Any:
-    """Return the ensemble that a fitted search or pipeline ends with, or `model` itself.
+    """Return the ensemble that a fitted search, pipeline or RightSized* ends with, or `model` itself.
 
     Raises
     ------
     NotFittedError
         If a search kept no best estimator.
     """
+    *_, ensemble = _layers(model)
+    return ensemble
+
+
+def _layers(model: Any) -> Iterator[Any]:
+    """Yield a model, what it wraps, and so on to the ensemble."""
+    yield model
+    pipelines = sys.modules.get("sklearn.pipeline")
     if hasattr(model, "cv_results_"):
         if not hasattr(model, "best_estimator_"):
             raise NotFittedError(f"This {type(model).__name__} was fitted with refit=False; it has no best estimator.")
-        return ensemble_inside(model.best_estimator_)
-    pipelines = sys.modules.get("sklearn.pipeline")
-    if pipelines is not None and isinstance(model, pipelines.Pipeline):
-        return ensemble_inside(model[-1])
-    return model
+        yield from _layers(model.best_estimator_)
+    elif pipelines is not None and isinstance(model, pipelines.Pipeline):
+        yield from _layers(model[-1])
+    elif _is_right_sized(model):
+        yield from _layers(model.estimator_)
+
+
+def _is_right_sized(model: Any) -> bool:
+    learners = sys.modules.get("ens_plugin.learners.right_sized")
+    return learners is not None and isinstance(model, (learners.RightSizedClassifier, learners.RightSizedRegressor))
 
 
 def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> None:
@@ -132,7 +146,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
 
 
 def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Settings) -> EnsembleReport:
-    data = fit.data if ensemble is fit.model else fit.ensemble_data if ensemble is fit.ensemble else None
+    data = _data_of(ensemble, fit)
     if data is None or data.X is None:
         raise InputError(
             f"the rows that this {type(ensemble).__name__} was trained on are out of reach. Pass lightgbm.train a "
@@ -165,6 +179,14 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
     return replace(report, warnings=(*cautions, *report.warnings))
+
+
+def _data_of(ensemble: Any, fit: FinishedFit) -> TrainingData | None:
+    if ensemble is fit.model:
+        return fit.data
+    # A RightSized* that leaves members out keeps a smaller copy of what it trained.
+    is_cut = any(map(_is_right_sized, _layers(fit.model))) and type(ensemble) is type(fit.ensemble)
+    return fit.ensemble_data if ensemble is fit.ensemble or is_cut else None
 
 
 def _n_jobs(ensemble: Any) -> int | None:

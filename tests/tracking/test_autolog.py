@@ -29,6 +29,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
+from ens_plugin.learners.right_sized import RightSizedClassifier
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
@@ -82,6 +83,20 @@ class TestReports:
         frame = pd.DataFrame(X).add_prefix("x")
         model = classifier().fit(y=pd.Series(y), X=frame)
         self.check(embedded, experiment, ens_plugin.analyze(model, frame, y))
+
+    @pytest.mark.parametrize("confidence", [0.97, 0.99], ids=["members left out", "members added"])
+    @pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(StandardScaler(), model)])
+    def test_of_an_ensemble_grown_to_size(
+        self, wrap: Any, confidence: float, embedded: mlflow.MlflowClient, experiment: str
+    ) -> None:
+        model = RightSizedClassifier(wrap(classifier()), confidence=confidence).fit(X, y)
+        assert (model.n_members_ < 50) == (confidence == 0.97)
+        self.check(embedded, experiment, ens_plugin.analyze(model, X, y))
+
+    def test_of_a_search_over_ensembles_grown_to_size(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
+        search = GridSearchCV(RightSizedClassifier(classifier()), {"confidence": [0.97, 0.98]}, cv=2)
+        search.fit(X, y)
+        self.check(embedded, experiment, ens_plugin.analyze(search, X, y))
 
     def test_of_the_rows_that_reached_the_ensemble(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         # As a cross-fitted target encoder does: training rows come out other than they do from transform.
