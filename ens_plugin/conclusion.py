@@ -115,9 +115,9 @@ def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: i
         return
     raise TooFewMembersError(
         f"All {n_members} members were trained on the same {n_shared} of {weight.n_rows} rows, so the others are out "
-        "of bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag tells which they are), or train "
-        "so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws once "
-        "for all parallel trees, or with bagging_freq=1 for LightGBM."
+        "of bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag tells which they are), or "
+        "train so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws "
+        "once for all parallel trees, or with bagging_freq=1 for LightGBM."
     )
 
 
@@ -125,7 +125,9 @@ def _estimate(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.b
     sample = evidence.sample.keep(usable)
     weight = evidence.weight.select(usable)
     tally = evidence.tally
-    if not isinstance(tally, GroupedValues):
+    if isinstance(tally, GroupedValues):
+        tally = replace(tally, trials=tally.trials[usable])
+    else:
         tally = select_rows(tally, usable)
     if isinstance(tally, (GroupedValues, ValueTally)):
         return estimate_regression(tally, sample, evidence.path, weight, adapter.n_members, settings)

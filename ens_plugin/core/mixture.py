@@ -170,7 +170,8 @@ def fit_mixture(
     start = _moment_beta(k_group, n_group, counts)
     density = fit_density(likelihood, counts, beta_mean=(-0.5, 0.5), beta_start=start)
     mixture = Mixture(GRID, density.weights, votes_per_member, density, likelihood, counts, group)
-    if counts @ n_group / counts.sum() < MANY_VOTES:
+    # Rounding must not decide for exactly that many.
+    if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
         return mixture
     sharpened = mean_posterior(mixture, density.weights)[0]
     return Mixture(GRID, sharpened, votes_per_member, density, likelihood, counts, group)
