@@ -11,19 +11,28 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.wrappers import inner_ensemble
 from ens_plugin.arguments import resolve_settings
 from ens_plugin.collection import sample_limit, sampling_seed
-from ens_plugin.conclusion import Metric, conclude
-from ens_plugin.errors import BagError, InputError
+from ens_plugin.conclusion import Metric, compare_with_stored, conclude
+from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report import EnsembleReport
 from ens_plugin.spark.assembly import evidence_of, in_row_order
-from ens_plugin.spark.columns import Columns, RowCounts, as_names, check_columns, count_rows, selected, target_labels
+from ens_plugin.spark.columns import (
+    Columns,
+    RowCounts,
+    as_names,
+    check_columns,
+    check_positions,
+    count_rows,
+    selected,
+    target_labels,
+)
 from ens_plugin.spark.groupings import choose_grouping
 from ens_plugin.spark.jobs import gather, pickled_model, require_spark
 from ens_plugin.spark.partition import Plan
-from ens_plugin.spark.parts import Problems
+from ens_plugin.spark.parts import Part, Problems
 
 __all__ = ["analyze"]
 
@@ -70,7 +79,8 @@ def analyze(
         numbers will do: the sampled rows then are those that :func:`ens_plugin.analyze` samples.
     weight_col : str, optional
         Column with the weights of the rows in the evaluation.
-    data : {"oob", "holdout"}, default="holdout"
+    data : {"holdout", "oob"}, default="holdout"
+        With ``"oob"``, the DataFrame holds exactly the training rows, in any order, and `row_id_col` is needed.
     metric, confidence, tolerance, max_size, interval_level, sizes, estimator, random_state
         As for :func:`ens_plugin.analyze`.
 
@@ -109,12 +119,18 @@ def analyze(
     )
     if metric is not None and weight_col is not None:
         raise InputError("metric(y, mean_output) takes no weights: leave out weight_col, or weigh inside your metric.")
-    if data == "oob":
-        raise BagError("Out-of-bag rows of a Spark DataFrame are not covered yet; pass data='holdout'.")
+    if data == "oob" and row_id_col is None:
+        raise InputError(
+            "data='oob' needs row_id_col, the column with each row's position 0, 1, 2, ... in the training data: which "
+            "members saw a row follows from it. Add it before training, or pass rows the model never saw."
+        )
     columns = Columns(label_col, as_names(feature_cols, "feature_cols"), row_id_col, weight_col)
     check_columns(df, columns, adapter, is_wrapped=ensemble is not model)
     content = pickled_model(model, adapter)
     counts = count_rows(df, columns, adapter)
+    if data == "oob":
+        adapter.row_bags(counts.all, 0)
+        check_positions(df.sparkSession, counts, str(row_id_col))
     limit = sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size))
     plan = Plan(
         features=columns.features,
@@ -124,13 +140,17 @@ def analyze(
         sample_limit=limit,
         sampling_seed=sampling_seed(np.random.default_rng(settings.random_state)),
         highest_key=_highest_key(counts, limit),
+        n_trained=counts.all if data == "oob" else None,
+        attempt=0,
     )
-    part, _ = gather(selected(df, columns), content, plan)
-    _refuse_problems(part.problems, counts)
+    part = _proved(selected(df, columns), content, plan, adapter, counts)
+    _refuse_repeated_rows(part, plan, row_id_col)
     assert part.kept is not None
     kept = in_row_order(part.kept)
     evidence = evidence_of(adapter, replace(part, kept=kept), plan.grouping)
     with threadpool_limits(limits=1, user_api="blas"):
+        if data == "oob":
+            compare_with_stored(adapter, evidence.sample, kept.row)
         return conclude(
             adapter,
             evidence,
@@ -139,6 +159,34 @@ def analyze(
             metric=metric,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )
+
+
+def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> Part:
+    """Sum up all rows, with the first of the possible bags that the sums over the rows prove."""
+    first_error: DataMismatchError | BagError | None = None
+    while True:
+        part, _ = gather(rows, content, plan)
+        _refuse_problems(part.problems, counts)
+        if plan.n_trained is None:
+            return part
+        try:
+            adapter.row_bags(plan.n_trained, plan.attempt).prove(part.proof)
+            return part
+        except (DataMismatchError, BagError) as error:
+            first_error = first_error or error
+        plan = replace(plan, attempt=plan.attempt + 1)
+        try:
+            adapter.row_bags(counts.all, plan.attempt)
+        except BagError:
+            raise first_error from None
+
+
+def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
+    if name is None or plan.grouping != "rows" or part.groups is None:
+        return
+    repeated = int((part.groups.rows > 1).sum())
+    if repeated:
+        raise InputError(f"Column {name!r} holds {repeated} numbers in more than one row; give every row its own.")
 
 
 def _takes_names(model: Any, ensemble: Any) -> bool:

@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.labels import shortened
-from ens_plugin.errors import InputError
+from ens_plugin.errors import DataMismatchError, InputError
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
 
-__all__ = ["Columns", "RowCounts", "check_columns", "count_rows", "selected"]
+__all__ = [
+    "Columns",
+    "RowCounts",
+    "as_names",
+    "check_columns",
+    "check_positions",
+    "count_rows",
+    "selected",
+    "target_labels",
+]
 
 NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
 
@@ -44,10 +53,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Rows of the DataFrame, in all and with a positive weight."""
+    """Rows of the DataFrame, in all and with a positive weight, and what else was found about them."""
 
     all: int
     weighted: int
+    found: dict[str, Any]
 
 
 def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wrapped: bool) -> None:
@@ -148,10 +158,30 @@ def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts
         sums["no_weight"] = _count(F, missing)
         sums["negative"] = _count(F, (weight < 0) & ~missing)
         sums["weighted"] = _count(F, (weight > 0) & ~missing)
+    if columns.row is not None:
+        row = F.col(columns.row)
+        sums["no_row"] = F.count(F.lit(1)) - F.count(row)
+        sums["first_row"], sums["last_row"] = F.min(row), F.max(row)
+        sums["fingerprint"] = F.bit_xor(F.xxhash64(row.cast("bigint")))
     found = df.agg(*(value.alias(name) for name, value in sums.items())).first().asDict()
     _check_labels(found, columns.label, adapter)
     _check_weights(found, columns.weight)
-    return RowCounts(found["rows"], found.get("weighted", found["rows"]))
+    _check_rows(found, columns.row)
+    return RowCounts(found["rows"], found.get("weighted", found["rows"]), found)
+
+
+def check_positions(session: Any, counts: RowCounts, name: str) -> None:
+    """Raise DataMismatchError unless the rows' positions are 0, 1, 2, ..., each once."""
+    from pyspark.sql import functions as F
+
+    found, n_rows = counts.found, counts.all
+    expected = session.range(n_rows).agg(F.bit_xor(F.xxhash64(F.col("id")))).first()[0]
+    if (found["first_row"], found["last_row"], found["fingerprint"]) != (0, n_rows - 1, expected):
+        raise DataMismatchError(
+            f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in {n_rows} rows, not "
+            f"each of 0 to {n_rows - 1} once. It must hold each row's position in the training data, all of which "
+            'must be there; for rows the model never saw pass data="holdout".'
+        )
 
 
 def _count(F: Any, condition: Any) -> Any:
@@ -199,6 +229,14 @@ def _check_weights(found: dict[str, Any], name: str | None) -> None:
             )
     if not found["weighted"]:
         raise InputError(f"Column {name!r} is 0 in every row; give some rows weight.")
+
+
+def _check_rows(found: dict[str, Any], name: str | None) -> None:
+    if name is not None and found["no_row"]:
+        raise InputError(
+            f"Column {name!r} holds {found['no_row']} missing positions (null) in {found['rows']} rows; every row "
+            "needs one."
+        )
 
 
 def selected(df: Any, columns: Columns) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.labels import label_codes
+from ens_plugin.adapters.scattered import RowBags, Sums
 from ens_plugin.adapters.wrappers import inner_ensemble, unwrap
 from ens_plugin.collection import BlockEvidence, BlockReader, block_rows
 from ens_plugin.core.row_sampling import sample_keys
@@ -52,6 +53,10 @@ class Plan:
     sampling_seed : int
     highest_key : int
         Rows with higher keys are not sampled, however few there are.
+    n_trained : int or None
+        Training rows, where these are they; None for held-out rows.
+    attempt : int
+        Which of the possible draws of the bags to look at.
     """
 
     features: tuple[str, ...]
@@ -61,6 +66,8 @@ class Plan:
     sample_limit: int
     sampling_seed: int
     highest_key: int
+    n_trained: int | None
+    attempt: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +87,12 @@ def load_model(content: bytes) -> tuple[Any, EnsembleAdapter]:
     return model, adapter_class(inner_ensemble(model))
 
 
+@lru_cache(maxsize=1)
+def load_bags(content: bytes, n_trained: int, attempt: int) -> RowBags:
+    """Return the bags of a model's training rows, looked up in this process."""
+    return load_model(content)[1].row_bags(n_trained, attempt)
+
+
 def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan) -> Part:
     """Sum up one partition."""
     filled = (batch for batch in batches if batch.num_rows)
@@ -87,6 +100,7 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
     if first is None:
         return Part()
     model, adapter = load_model(content)
+    row_bags = None if plan.n_trained is None else load_bags(content, plan.n_trained, plan.attempt)
     part = Part()
     waiting: list[Part] = []
     checked = False
@@ -94,7 +108,7 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
         for table in _blocks(chain([first], filled), _height(adapter)):
             rows = _rows(table, plan)
             try:
-                waiting.append(_read_block(model, adapter, rows, plan, check=not checked))
+                waiting.append(_read_block(model, adapter, row_bags, rows, plan, check=not checked))
                 checked = True
             except EnsPluginError as error:
                 waiting.append(Part(problems=_problems(rows, plan, error)))
@@ -157,16 +171,20 @@ def _numbers(column: pa.ChunkedArray) -> FloatArray:
     return np.asarray(column.to_pandas().to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def _read_block(model: Any, adapter: EnsembleAdapter, rows: Rows, plan: Plan, *, check: bool) -> Part:
+def _read_block(
+    model: Any, adapter: EnsembleAdapter, row_bags: RowBags | None, rows: Rows, plan: Plan, *, check: bool
+) -> Part:
     features = adapter.prepare(unwrap(model, rows.features)[1])
     if check:
         adapter.check_members(features)
     n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
     target = rows.target.astype(np.float64) if adapter.classes is None else label_codes(rows.target, adapter.classes)
+    bags = None if row_bags is None else row_bags.at(rows.row, target)
+    proof = Sums() if bags is None or row_bags is None else row_bags.sums(features, target, bags)
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
-    reader = BlockReader(adapter, features, None, target, rows.weight, n_labels, sampled, plan.with_path)
-    return _part(reader.read(slice(0, target.size)), adapter, rows, keys[sampled], plan)
+    reader = BlockReader(adapter, features, bags, target, rows.weight, n_labels, sampled, plan.with_path)
+    return replace(_part(reader.read(slice(0, target.size)), adapter, rows, keys[sampled], plan), proof=proof)
 
 
 def _part(block: BlockEvidence, adapter: EnsembleAdapter, rows: Rows, keys: NDArray[np.uint64], plan: Plan) -> Part:

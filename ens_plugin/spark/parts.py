@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.scattered import Sums, merge_sums
 from ens_plugin.core.grouped_tally import Groups, merge_groups
 from ens_plugin.core.row_sampling import smallest_keys
 from ens_plugin.core.squared_loss import LossMoments
@@ -105,6 +106,8 @@ class Part:
     path : ndarray, shape (2, n_members), or None
         Summed loss and weight along the growth path.
     kept : KeptRows or None
+    proof : Sums
+        What the rows add to the proof of their bags.
     problems : Problems
     """
 
@@ -115,6 +118,7 @@ class Part:
     moments: LossMoments | None = None
     path: FloatArray | None = None
     kept: KeptRows | None = None
+    proof: Sums = field(default_factory=Sums)
     problems: Problems = field(default_factory=Problems)
 
 
@@ -129,6 +133,7 @@ def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
         spreads=_added([part.spreads for part in parts]),
         path=_added([part.path for part in parts]),
         kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),
+        proof=merge_sums([part.proof for part in parts]),
     )
     moments, problems = None, Problems()
     for part in parts:

@@ -86,6 +86,14 @@ def held_out(name: str, n_rows: int = N_ROWS) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=2)
 
 
+def trained_on(name: str) -> pd.DataFrame:
+    """The training rows, shuffled; `row` is their position in training order."""
+    own = slice(0, N_TRAINED)
+    frame = pd.DataFrame(table()[0][own], columns=COLUMNS)
+    frame["y"], frame["w"], frame["row"] = target(KINDS[name])[own], 1, np.arange(N_TRAINED)
+    return frame.sample(frac=1, random_state=2)
+
+
 def in_order(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]]:
     """The same rows as the local road takes them: features, target, weights."""
     ordered = frame.sort_values("row")
