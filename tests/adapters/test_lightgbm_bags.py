@@ -87,8 +87,8 @@ def test_draws_of_single_rows_are_those_of_all(n_rows: int) -> None:
 
 
 def test_rows_are_not_drawn_once_a_bag_held_them_all() -> None:
-    whole = draw_rounds(3, 16384, 40, 5).in_bag()
+    whole = draw_rounds(2, 20000, 40, 5).in_bag()
     complete = int(whole.all(axis=1).argmax())
     assert 0 < complete < 39
-    found = draw_rows(3, 16384, 40, 5, np.arange(5), n_drawn=complete + 1)
+    found = draw_rows(2, 20000, 40, 5, np.arange(5), n_drawn=complete + 1)
     np.testing.assert_array_equal(found, whole)

@@ -57,6 +57,14 @@ def _xgboost() -> Any:
     return XGBRFRegressor(n_estimators=25, max_depth=4, random_state=0, n_jobs=1)
 
 
+def _xgboost_exact() -> Any:
+    from xgboost import XGBRFClassifier
+
+    return XGBRFClassifier(
+        n_estimators=25, max_depth=4, tree_method="exact", colsample_bynode=1, random_state=3, n_jobs=1
+    )
+
+
 KINDS = {
     "votes": "two",
     "shares": "two",
@@ -65,6 +73,7 @@ KINDS = {
     "values": "values",
     "lightgbm": "two",
     "xgboost": "values",
+    "xgboost_exact": "two",
 }
 MAKERS: dict[str, Any] = {
     "votes": lambda: RandomForestClassifier(25, random_state=0),
@@ -74,6 +83,7 @@ MAKERS: dict[str, Any] = {
     "values": lambda: ExtraTreesRegressor(25, bootstrap=True, max_depth=5, random_state=0),
     "lightgbm": _lightgbm,
     "xgboost": _xgboost,
+    "xgboost_exact": _xgboost_exact,
 }
 
 

@@ -16,6 +16,8 @@ from ens_plugin.spark import groupings
 from tests.spark.cases import COLUMNS, fitted, in_order, largest_difference, trained_on
 
 ROUNDING = 1e-12
+SKLEARN = ("votes", "shares", "three", "values", "bagging")
+BOOSTERS = ("lightgbm", "xgboost", "xgboost_exact")
 
 
 def from_spark(session: Any, model: Any, frame: pd.DataFrame, n_partitions: int = 3) -> Any:
@@ -23,7 +25,7 @@ def from_spark(session: Any, model: Any, frame: pd.DataFrame, n_partitions: int 
     return spark.analyze(model, df, label_col="y", feature_cols=COLUMNS, row_id_col="row", data="oob")
 
 
-@pytest.mark.parametrize("name", ["votes", "shares", "three", "values", "bagging", "lightgbm"])
+@pytest.mark.parametrize("name", [*SKLEARN, *BOOSTERS])
 def test_out_of_bag_report_is_the_local_one(session: Any, name: str) -> None:
     frame = trained_on(name)
     X, y, _ = in_order(frame)
@@ -49,17 +51,19 @@ def test_soft_votes_of_differing_numbers_of_members_in_cells(session: Any, monke
     np.testing.assert_allclose(found.error, local.error, rtol=0, atol=1e-4)
 
 
-def test_positions_must_be_those_of_the_training_rows(session: Any) -> None:
-    frame = trained_on("votes")
+@pytest.mark.parametrize("name", ["votes", "lightgbm", "xgboost"])
+def test_positions_must_be_those_of_the_training_rows(session: Any, name: str) -> None:
+    frame = trained_on(name)
     other_order = frame.assign(row=(frame["row"] + 1) % len(frame))
     with pytest.raises(DataMismatchError, match="not the rows the model was trained on"):
-        from_spark(session, fitted("votes"), other_order)
+        from_spark(session, fitted(name), other_order)
 
 
-def test_target_must_be_that_of_the_training(session: Any) -> None:
-    frame = trained_on("votes")
+@pytest.mark.parametrize("name", ["votes", "lightgbm", "xgboost"])
+def test_target_must_be_that_of_the_training(session: Any, name: str) -> None:
+    frame = trained_on(name)
     with pytest.raises(DataMismatchError, match="not the target the model was trained on"):
-        from_spark(session, fitted("votes"), frame.assign(y=1 - frame["y"]))
+        from_spark(session, fitted(name), frame.assign(y=frame["y"].to_numpy()[::-1]))
 
 
 @pytest.mark.parametrize("rows", [np.r_[0:599, 598], np.r_[1:601]])
