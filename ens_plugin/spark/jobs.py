@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import shutil
@@ -31,7 +32,8 @@ def require_spark() -> None:
         ) from error
     from pyspark import SparkContext
 
-    if SparkContext._active_spark_context is None and shutil.which("java") is None:
+    has_java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+    if SparkContext._active_spark_context is None and not has_java:
         raise ClusterError(
             "Java is not installed, and Spark runs on it; install Java 17 or newer (on Debian or Ubuntu: "
             "apt install default-jre-headless) or set JAVA_HOME."

@@ -24,7 +24,7 @@ from ens_plugin.collection import BlockEvidence, BlockReader, block_rows
 from ens_plugin.core.row_sampling import sample_keys
 from ens_plugin.core.squared_loss import loss_moments
 from ens_plugin.core.tally import SupportTally, ValueTally, select_rows
-from ens_plugin.errors import EnsPluginError
+from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.estimation import soft_spreads
 from ens_plugin.spark.groupings import Grouping, block_groups, codes_of
 from ens_plugin.spark.parts import KeptRows, Part, Problems, merge_parts
@@ -106,12 +106,12 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
     checked = False
     with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
         for table in _blocks(chain([first], filled), _height(adapter)):
-            rows = _rows(table, plan)
             try:
+                rows = _rows(table, plan)
                 waiting.append(_read_block(model, adapter, row_bags, rows, plan, check=not checked))
                 checked = True
             except EnsPluginError as error:
-                waiting.append(Part(problems=_problems(rows, plan, error)))
+                waiting.append(Part(problems=_problems(table, plan, error)))
             if len(waiting) == MERGED_AT_ONCE:
                 part, waiting = merge_parts([part, *waiting], plan.sample_limit), []
     return merge_parts([part, *waiting], plan.sample_limit)
@@ -162,8 +162,11 @@ def _features(table: pa.Table, plan: Plan) -> Any:
 
 def _matrix(column: pa.ChunkedArray) -> FloatArray:
     """Return a column of lists, all of one length, as a matrix."""
-    values = [np.asarray(row, dtype=np.float64) for row in column.to_pylist()]
-    return np.stack(values)
+    rows = column.to_pylist()
+    lengths = {-1 if row is None else len(row) for row in rows}
+    if len(lengths) > 1 or -1 in lengths:
+        raise InputError("The arrays of feature_cols must all have one length, and none may be null.")
+    return np.array(rows, dtype=np.float64)
 
 
 def _numbers(column: pa.ChunkedArray) -> FloatArray:
@@ -223,23 +226,24 @@ def _moments(tally: ValueTally, usable: NDArray[np.bool_], weight: FloatArray) -
     return loss_moments(own.mean, own.variance, own.trials, own.target, weight[usable])
 
 
-def _problems(rows: Rows, plan: Plan, error: EnsPluginError) -> Problems:
+def _problems(table: pa.Table, plan: Plan, error: EnsPluginError) -> Problems:
     """Say which columns hold values that the model refuses; if none does, what the error says."""
-    counts = _bad_values(rows.features, plan.features)
+    counts = _bad_values(table, plan.features)
     if counts:
         return Problems(bad_values=counts)
     return Problems(refusals=((type(error).__name__, str(error)),))
 
 
-def _bad_values(features: Any, names: tuple[str, ...]) -> dict[str, int]:
-    table = features if isinstance(features, pd.DataFrame) else pd.DataFrame(features)
-    if len(names) < len(table.columns):
-        names = tuple(f"{names[0]}[{index}]" for index in range(len(table.columns)))
+def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
+    """Rows with missing or infinite values, by feature column; lists hold one where any of their values is one."""
     counts = {}
-    for index, column in enumerate(names):
-        values = table.iloc[:, index]
-        bad = values.isna()
-        if values.dtype.kind == "f":
-            bad |= np.isinf(values)
-        counts[column] = int(bad.sum())
-    return {column: count for column, count in counts.items() if count}
+    for name, column in zip(names, table.columns, strict=False):
+        values = column.to_pandas()
+        if pa.types.is_list(column.type):
+            bad = ~np.array([row is not None and bool(np.isfinite(row).all()) for row in values])
+        else:
+            bad = values.isna().to_numpy()
+            if pa.types.is_floating(column.type):
+                bad = bad | np.isinf(values.to_numpy())
+        counts[name] = int(bad.sum())
+    return {name: count for name, count in counts.items() if count}
