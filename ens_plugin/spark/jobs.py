@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import re
@@ -18,6 +19,7 @@ __all__ = ["gather", "pickled_model", "require_spark"]
 
 # A merge takes this many parts for each that it gives, and the driver takes no more.
 MERGED_INTO_ONE = 16
+LOGGER = logging.getLogger(__name__)
 ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
 COLUMN = "part"
 
@@ -60,7 +62,7 @@ def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
         ) from error
 
 
-def gather(rows: Any, content: bytes, plan: Plan) -> tuple[Part, int]:
+def gather(rows: Any, content: bytes, plan: Plan) -> Part:
     """Sum up all partitions of a DataFrame.
 
     Parameters
@@ -73,9 +75,8 @@ def gather(rows: Any, content: bytes, plan: Plan) -> tuple[Part, int]:
 
     Returns
     -------
-    part : Part
-    n_bytes : int
-        What reached the driver.
+    Part
+        Of all rows; how many bytes of it reached the driver goes to the log of this module.
 
     Raises
     ------
@@ -103,7 +104,8 @@ def gather(rows: Any, content: bytes, plan: Plan) -> tuple[Part, int]:
         contents = [row[COLUMN] for row in _collected(parts)]
     finally:
         model.destroy()
-    return merge_parts([from_bytes(content) for content in contents], limit), sum(map(len, contents))
+    LOGGER.info("%d bytes reached the driver", sum(map(len, contents)))
+    return merge_parts([from_bytes(content) for content in contents], limit)
 
 
 def _batch(part: Part) -> Any:
