@@ -38,6 +38,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.booster_speed
 	$(BIN)/python -m benchmarks.autolog
 	$(BIN)/python -m benchmarks.learners
+	$(BIN)/python -m benchmarks.spark
 
 clean: ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

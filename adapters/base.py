@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.threads import in_threads
 from ens_plugin.core.bags import Bags
-from ens_plugin.errors import InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 
 __all__ = [
     "Aggregation",
@@ -213,6 +214,29 @@ class EnsembleAdapter(ABC):
         DataMismatchError
             If these are not the training rows, in training order, as far as can be told.
         """
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Bags of training rows that are spread over many machines, told from each row's position.
+
+        Optional; needed for ``ens_plugin.spark.analyze(..., data="oob")``.
+
+        Parameters
+        ----------
+        n_rows : int
+            Training rows.
+        attempt : int
+            Where several draws are possible, which one, the likeliest first.
+
+        Raises
+        ------
+        BagError
+            If bags cannot be told so, or there is no such attempt; by default always.
+        """
+        raise BagError(
+            f"The bags of a {type(self.model).__name__} cannot be told from a row's position alone, so its rows cannot "
+            'be spread over a cluster. Pass data="holdout" with rows no member saw, or analyze the training rows on '
+            "one machine with ens_plugin.analyze."
+        )
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
         """Whether these prepared rows are known to be the training rows, in training order.

@@ -18,7 +18,7 @@ from ens_plugin.adapters.threads import in_threads
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError
 
-__all__ = ["Sampling", "bag_sizes", "draw_rounds", "read_sampling"]
+__all__ = ["Sampling", "bag_sizes", "draw_rounds", "draw_rows", "read_sampling"]
 
 UIntArray = NDArray[np.uint32]
 
@@ -145,6 +145,52 @@ def draw_rounds(seed: int, limit: int | NDArray[np.integer], n_rounds: int, n_ro
     if complete.any():
         bits[complete.argmax() :] = np.packbits(np.ones(n_rows, dtype=bool))
     return Bags(bits, n_rows)
+
+
+def draw_rows(
+    seed: int,
+    limit: int | NDArray[np.integer],
+    n_rounds: int,
+    n_rows: int,
+    rows: NDArray[np.int64],
+    n_drawn: int | None = None,
+) -> NDArray[np.bool_]:
+    """Draw the first rounds for some of the rows, wherever these are, without drawing for the others.
+
+    Parameters
+    ----------
+    seed, n_rounds, n_rows
+        As for :func:`draw_rounds`.
+    limit : int, or ndarray of int of shape (len(rows),)
+        As there, of these rows.
+    rows : ndarray of int64
+        Positions.
+    n_drawn : int, optional
+        Rounds drawn before a bag held every row, that one included; all by default.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_rounds, len(rows))
+
+    Examples
+    --------
+    >>> draw_rows(3, 16384, 2, 6, np.array([4, 3])).astype(int).tolist()
+    [[1, 1], [1, 1]]
+    """
+    block, place = rows // BLOCK_ROWS, rows % BLOCK_ROWS
+    factors, terms = _jumps(BLOCK_ROWS)
+    # All blocks take as many draws a round as they have rows.
+    last = -(-n_rows // BLOCK_ROWS) - 1
+    step = np.where(block == last, n_rows - BLOCK_ROWS * last, BLOCK_ROWS)
+    highest = ((np.asarray(limit, dtype=np.uint64) << np.uint64(17)) - np.uint64(1)).astype(np.uint32)
+    state = ((seed + block) % 2**32).astype(np.uint32)
+    in_bag = np.ones((n_rounds, rows.size), dtype=bool)
+    for index in range(n_rounds if n_drawn is None else n_drawn):
+        drawn = state * factors[place + 1] + terms[place + 1]
+        drawn <<= np.uint32(1)
+        np.less_equal(drawn, highest, out=in_bag[index])
+        state = state * factors[step] + terms[step]
+    return in_bag
 
 
 def bag_sizes(bags: Bags) -> NDArray[np.int64]:

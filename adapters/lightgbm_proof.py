@@ -28,7 +28,17 @@ from ens_plugin.adapters.lightgbm_text import ModelText
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = ["MAX_CHANCE", "log_chance", "prove_bags"]
+__all__ = [
+    "MAX_CHANCE",
+    "Failure",
+    "Grown",
+    "count_grown",
+    "explained",
+    "grown_trees",
+    "judge_counts",
+    "log_chance",
+    "prove_bags",
+]
 
 IntArray = NDArray[np.int64]
 LeafBlocks = Callable[[], Iterable[tuple[slice, NDArray[Any]]]]
@@ -41,7 +51,7 @@ _HOLDOUT = 'for rows the model never saw pass data="holdout".'
 
 
 @dataclass(frozen=True, eq=False)
-class _Grown:
+class Grown:
     """What the trees that have a split counted at training.
 
     Attributes
@@ -52,11 +62,14 @@ class _Grown:
         The bag that each was grown on.
     counts : list of ndarray of int
         Rows in each leaf.
+    round_of : ndarray of int, shape (n_members,)
+        The bag of each member.
     """
 
     trees: IntArray
     rounds: IntArray
     counts: list[IntArray]
+    round_of: IntArray
 
 
 def prove_bags(
@@ -82,21 +95,49 @@ def prove_bags(
     DataMismatchError
         If these are not the training rows.
     """
-    n_members = len(model.trees) // model.trees_per_iteration
-    round_of = np.arange(n_members) // sampling.frequency
-    grown = _grown_trees(model, round_of)
+    grown = grown_trees(model, sampling)
     attempts = sampling.limits()
     failures = []
     for limits in attempts:
         by_row = limits[0] if positive is None else np.where(positive, limits[1], limits[0])
-        rounds = draw_rounds(sampling.seed, by_row, int(round_of[-1]) + 1, n_rows)
-        found, reached = _count(grown, rounds, leaf_blocks())
-        failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
-        if not failed:
-            _check_chance(grown, reached, len(attempts))
-            return Bags(rounds.bits[round_of], n_rows)
-        failures.append(_Failure(grown, failed, found, reached, n_rows))
-    raise _explained(min(failures, key=lambda failure: len(failure.failed)), sampling)
+        rounds = draw_rounds(sampling.seed, by_row, int(grown.round_of[-1]) + 1, n_rows)
+        found, reached = count_grown(grown, rounds, leaf_blocks())
+        failure = judge_counts(grown, found, reached, n_rows, len(attempts))
+        if failure is None:
+            return Bags(rounds.bits[grown.round_of], n_rows)
+        failures.append(failure)
+    raise explained(min(failures, key=lambda failure: len(failure.failed)), sampling)
+
+
+def judge_counts(
+    grown: Grown, found: list[IntArray], reached: list[IntArray], n_rows: int, n_tried: int
+) -> Failure | None:
+    """Compare counts of all rows with those of the trees.
+
+    Parameters
+    ----------
+    grown : Grown
+    found, reached : list of ndarray of int
+        Rows of the drawn bag, and all rows, in each leaf of each tree.
+    n_rows : int
+    n_tried : int
+        Draws that may be tried.
+
+    Returns
+    -------
+    Failure or None
+        None if every leaf fits.
+
+    Raises
+    ------
+    BagError
+        If every leaf fits but proves too little.
+    """
+    failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
+    if failed:
+        return Failure(grown, failed, found, reached, n_rows)
+    _check_chance(grown, reached, n_tried)
+    return None
 
 
 def log_chance(counts: IntArray, reached: IntArray) -> float:
@@ -121,7 +162,15 @@ def _log_choose(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
-def _grown_trees(model: ModelText, round_of: IntArray) -> _Grown:
+def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
+    """Return what the trees that have a split counted at training.
+
+    Raises
+    ------
+    BagError
+        If there are none.
+    """
+    round_of = np.arange(len(model.trees) // model.trees_per_iteration) // sampling.frequency
     trees = np.array([index for index, tree in enumerate(model.trees) if tree.n_leaves > 1], dtype=np.int64)
     if trees.size == 0:
         raise BagError(
@@ -129,13 +178,22 @@ def _grown_trees(model: ModelText, round_of: IntArray) -> _Grown:
             'rows or a smaller min_child_samples, or pass data="holdout" with rows the model never saw.'
         )
     counts = [model.trees[index].integers("leaf_count") for index in trees]
-    return _Grown(trees, round_of[trees // model.trees_per_iteration], counts)
+    return Grown(trees, round_of[trees // model.trees_per_iteration], counts, round_of)
 
 
-def _count(
-    grown: _Grown, rounds: Bags, blocks: Iterable[tuple[slice, NDArray[Any]]]
+def count_grown(
+    grown: Grown, rounds: Bags, blocks: Iterable[tuple[slice, NDArray[Any]]]
 ) -> tuple[list[IntArray], list[IntArray]]:
-    """Rows of the bag, and all rows, in each leaf of each tree."""
+    """Count rows of the bag, and all rows, in each leaf of each tree.
+
+    Parameters
+    ----------
+    grown : Grown
+    rounds : Bags
+        One bag for each round.
+    blocks : iterable of (slice, ndarray)
+        Slices of the rows of `rounds`, each with the leaf of every tree that they reach.
+    """
     found, reached = ([np.zeros(counts.size, dtype=np.int64) for counts in grown.counts] for _ in range(2))
     for rows, leaves in blocks:
         in_bag = rounds.in_bag(rows)
@@ -146,7 +204,7 @@ def _count(
     return found, reached
 
 
-def _check_chance(grown: _Grown, reached: list[IntArray], n_tried: int) -> None:
+def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
     strongest = np.zeros(int(grown.rounds[-1]) + 1)
     for index, counts, everywhere in zip(grown.rounds, grown.counts, reached, strict=True):
         strongest[index] = min(strongest[index], log_chance(counts, everywhere))
@@ -160,10 +218,10 @@ def _check_chance(grown: _Grown, reached: list[IntArray], n_tried: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Failure:
+class Failure:
     """Trees that do not fit, by position among those grown, and what was counted instead."""
 
-    grown: _Grown
+    grown: Grown
     failed: list[int]
     found: list[IntArray]
     reached: list[IntArray]
@@ -171,10 +229,12 @@ class _Failure:
 
     @property
     def trees(self) -> str:
+        """The first of these trees, in words."""
         return shortened([int(self.grown.trees[index]) for index in self.failed])
 
     @property
     def has_other_sizes(self) -> bool:
+        """Whether bags hold other numbers of rows than at training."""
         return any(self.found[index].sum() != self.grown.counts[index].sum() for index in self.failed)
 
     @property
@@ -193,7 +253,8 @@ class _Failure:
         return float(expected / np.sqrt(np.pi))
 
 
-def _explained(failure: _Failure, sampling: Sampling) -> BagError | DataMismatchError:
+def explained(failure: Failure, sampling: Sampling) -> BagError | DataMismatchError:
+    """Say what the failure tells about the rows or the training."""
     fitting_rounds = failure.grown.rounds[failure.failed[0]]
     if fitting_rounds >= CLEAR_START:
         return _other_schedule(failure)
@@ -202,7 +263,7 @@ def _explained(failure: _Failure, sampling: Sampling) -> BagError | DataMismatch
     return _other_leaves(failure)
 
 
-def _other_schedule(failure: _Failure) -> BagError:
+def _other_schedule(failure: Failure) -> BagError:
     first = failure.grown.trees[failure.failed[0]]
     return BagError(
         f"The first {first} trees were grown on the bags that the model's seed gives for these rows, but "
@@ -212,7 +273,7 @@ def _other_schedule(failure: _Failure) -> BagError:
     )
 
 
-def _other_sizes(failure: _Failure, sampling: Sampling) -> DataMismatchError:
+def _other_sizes(failure: Failure, sampling: Sampling) -> DataMismatchError:
     target = ", or this is not the target the model was trained on" if sampling.is_balanced else ""
     return DataMismatchError(
         f"These are not the rows the model was trained on{target}: the bags that its seed {sampling.seed} and fraction "
@@ -225,7 +286,7 @@ def _other_sizes(failure: _Failure, sampling: Sampling) -> DataMismatchError:
     )
 
 
-def _other_leaves(failure: _Failure) -> DataMismatchError:
+def _other_leaves(failure: Failure) -> DataMismatchError:
     n_rows = sum(int(counts.sum()) for counts in failure.grown.counts)
     where = (
         f"{failure.misplaced} of {n_rows} in-bag rows, counted over trees, come into another leaf than at training "

@@ -17,9 +17,11 @@ from ens_plugin.adapters.lightgbm_bags import Sampling, read_sampling
 from ens_plugin.adapters.lightgbm_data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm_objective import Objective, read_objective
 from ens_plugin.adapters.lightgbm_proof import prove_bags
+from ens_plugin.adapters.lightgbm_row_bags import DrawnRows
 from ens_plugin.adapters.lightgbm_text import ModelText, parse_model
 from ens_plugin.adapters.lightgbm_truncation import truncated_forest
 from ens_plugin.adapters.lightgbm_values import check_leaf_target, check_not_refit, may_be_refit
+from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.sklearn_trees import checked_members
 from ens_plugin.core.bags import Bags
@@ -138,6 +140,16 @@ class LightGBMForestAdapter(EnsembleAdapter):
         if target is not None:
             self._check_target(features, bags, target)
         return bags
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Return the draws of the model's seed, to be reached row by row."""
+        sampling = read_sampling(self._text.parameters)
+        check_not_refit(self._text, self._objective)
+        return DrawnRows(self._text, sampling, self._objective, n_rows, attempt, self._kept_leaves)
+
+    def _kept_leaves(self, features: PreparedRows) -> NDArray[Any]:
+        self._keep_leaves(features)
+        return self._leaves(features.table) if features.leaves is None else features.leaves
 
     def cautions(self, data: str) -> tuple[str, ...]:
         """Warn of refits that leave no trace, and of trees that share their bag."""

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.lightgbm_objective import Objective
 from ens_plugin.adapters.lightgbm_text import ModelText, TreeText
+from ens_plugin.adapters.scattered import Sums
 from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = ["check_leaf_target", "check_not_refit", "may_be_refit"]
+__all__ = ["check_leaf_sums", "check_leaf_target", "check_not_refit", "may_be_refit", "target_sums"]
 
 FloatArray = NDArray[np.float64]
 
@@ -76,6 +77,26 @@ def check_leaf_target(
     DataMismatchError
         If the tree can tell, and tells otherwise.
     """
+    check_leaf_sums(model, objective, tree_index, target_sums(leaves, target, model.trees[tree_index].n_leaves))
+
+
+def target_sums(leaves: NDArray[np.integer], target: FloatArray, n_leaves: int) -> Sums:
+    """Sum up, by leaf, the target of rows in a tree's bag; arguments as of :func:`check_leaf_target`."""
+    lowest, negated = np.full((2, n_leaves), np.inf)
+    np.minimum.at(lowest, leaves, target)
+    np.minimum.at(negated, leaves, -target)
+    added = {"count": np.bincount(leaves, minlength=n_leaves), "total": np.bincount(leaves, target, n_leaves)}
+    return Sums(added, {"lowest": lowest, "highest": negated})
+
+
+def check_leaf_sums(model: ModelText, objective: Objective, tree_index: int, sums: Sums) -> None:
+    """Refuse a target whose sums over a tree's bag cannot have given the tree its leaf values.
+
+    Raises
+    ------
+    DataMismatchError
+        If the tree can tell, and tells otherwise.
+    """
     tree = model.trees[tree_index]
     if objective.name not in ("regression", "binary", "multiclass", "multiclassova") or objective.square_root:
         return
@@ -84,9 +105,9 @@ def check_leaf_target(
     value = tree.floats("leaf_value")
     slack = SPREAD * np.ptp(value) + PRINTED * np.abs(value).max()
     if _is_weighted(tree):
-        impossible = objective.n_labels == 0 and _is_out_of_range(value, leaves, target, slack)
+        impossible = objective.n_labels == 0 and _is_out_of_range(value, sums, slack)
     else:
-        mean = np.bincount(leaves, weights=target, minlength=value.size) / np.bincount(leaves, minlength=value.size)
+        mean = sums.added["total"] / sums.added["count"]
         expected = mean if objective.n_labels == 0 else _line(mean, value)
         impossible = bool(np.abs(value - expected).max() > slack)
     if impossible:
@@ -129,10 +150,8 @@ def _is_weighted(tree: TreeText) -> bool:
     return bool(np.ptp(share) > 1e-5 * share.max())
 
 
-def _is_out_of_range(value: FloatArray, leaves: NDArray[np.integer], target: FloatArray, slack: float) -> bool:
-    lowest, highest = np.full(value.size, np.inf), np.full(value.size, -np.inf)
-    np.minimum.at(lowest, leaves, target)
-    np.maximum.at(highest, leaves, target)
+def _is_out_of_range(value: FloatArray, sums: Sums, slack: float) -> bool:
+    lowest, highest = sums.least["lowest"], -sums.least["highest"]
     return bool(np.any((value < lowest - slack) | (value > highest + slack)))
 
 

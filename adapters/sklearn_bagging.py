@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.labels import code_dtype
+from ens_plugin.adapters.scattered import RowBags, refuse_other_attempts
 from ens_plugin.adapters.sklearn_data import (
     check_fitted,
     check_learner,
@@ -20,6 +21,7 @@ from ens_plugin.adapters.sklearn_data import (
     prepare_rows,
     training_target,
 )
+from ens_plugin.adapters.sklearn_row_bags import RecordedBags
 from ens_plugin.adapters.sklearn_trees import (
     are_recognised,
     check_growth,
@@ -122,6 +124,14 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         if self._are_trees and growth_is_known(features):
             self._check_rows(features, target)
         return draw_bags(self._draw, self.n_members, n_rows)
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Return the rows each member drew, to be looked up by position."""
+        refuse_other_attempts(attempt)
+        self._check_recorded(n_rows)
+        check_row_count(self.model, n_rows)
+        trees = self.model.estimators_ if self._are_trees else None
+        return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows)
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
         """Tell whether three members, if they are trees, grew on these very rows."""

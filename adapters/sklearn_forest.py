@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 )
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.scattered import RowBags, refuse_other_attempts
 from ens_plugin.adapters.sklearn_data import (
     check_fitted,
     check_learner,
@@ -23,6 +24,7 @@ from ens_plugin.adapters.sklearn_data import (
     prepare_rows,
     training_target,
 )
+from ens_plugin.adapters.sklearn_row_bags import RecordedBags
 from ens_plugin.adapters.sklearn_trees import (
     are_recognised,
     check_growth,
@@ -115,6 +117,13 @@ class SklearnForestAdapter(EnsembleAdapter):
         check_row_count(self.model, features.shape[0])
         self._check_rows(features, y)
         return draw_bags(self._draw, self.n_members, features.shape[0])
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Return the rows each tree drew, to be looked up by position."""
+        refuse_other_attempts(attempt)
+        self._check_bootstrap()
+        check_row_count(self.model, n_rows)
+        return RecordedBags(self._draw, self.n_members, n_rows, self.model.estimators_, lambda _, rows: rows)
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
         """Tell whether three trees grew on these very rows."""

@@ -10,6 +10,7 @@ import sklearn
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.labels import code_dtype
+from ens_plugin.adapters.scattered import Sums
 from ens_plugin.errors import DataMismatchError
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "checked_members",
     "growth_is_known",
     "held_outputs",
+    "growth_sums",
+    "judge_growth",
     "leaf_labels",
     "leaf_outputs",
     "leaves_are_pure",
@@ -124,9 +127,50 @@ def check_growth(
         Position of the tree, for the message.
     """
     in_bag = np.flatnonzero(np.bincount(drawn))
-    leaves = tree.apply(features[in_bag], check_input=False)
-    nodes = tree.tree_
-    counts = np.bincount(leaves, minlength=nodes.node_count)
+    judge_growth(tree, growth_sums(tree, features[in_bag], None if target is None else target[in_bag]), member)
+
+
+def growth_sums(tree: Any, features: Any, target: NDArray[Any] | None) -> Sums:
+    """Sum up, by node, rows of a tree's bag.
+
+    Parameters
+    ----------
+    tree : fitted DecisionTree* or ExtraTree*
+    features : float32 array or CSR matrix of shape (n_rows, n_features)
+    target : ndarray of shape (n_rows,) or None
+
+    Returns
+    -------
+    Sums
+        ``rows`` that end in each node; of the target, ``strangers``, rows with a label that their leaf gives no
+        probability, or its ``lowest`` and negated ``highest`` value.
+    """
+    leaves = tree.apply(features, check_input=False)
+    n_nodes = tree.tree_.node_count
+    added: dict[str, NDArray[Any]] = {"rows": np.bincount(leaves, minlength=n_nodes)}
+    if target is None or getattr(tree, "monotonic_cst", None) is not None:
+        return Sums(added)
+    if hasattr(tree, "classes_"):
+        strange = tree.tree_.value[leaves, 0, target] == 0
+        added["strangers"] = np.bincount(leaves[strange], minlength=n_nodes)
+        return Sums(added)
+    lowest, negated = np.full((2, n_nodes), np.inf)
+    np.minimum.at(lowest, leaves, target)
+    np.minimum.at(negated, leaves, -target)
+    return Sums(added, {"lowest": lowest, "highest": negated})
+
+
+def judge_growth(tree: Any, sums: Sums, member: int) -> None:
+    """Raise DataMismatchError unless `tree` can have been grown on the rows that were summed up, all of its bag.
+
+    Parameters
+    ----------
+    tree : fitted DecisionTree* or ExtraTree*
+    sums : Sums
+    member : int
+        Position of the tree, for the message.
+    """
+    nodes, counts = tree.tree_, sums.added["rows"]
     is_leaf = nodes.children_left == -1
     # Rows of weight zero are drawn but not counted (scikit-learn before 1.9), so a count may fall short.
     excess = is_leaf & (nodes.n_node_samples > counts)
@@ -136,11 +180,8 @@ def check_growth(
             f"leaves of tree {member}, fewer rows of X arrive than the tree counted at training. X and y must be the "
             'exact training rows in training order; for rows the model never saw pass data="holdout".'
         )
-    if target is None or getattr(tree, "monotonic_cst", None) is not None:
-        return
-    complete = nodes.n_node_samples == counts
-    kept = complete[leaves]
-    impossible = _impossible_leaves(tree, leaves[kept], target[in_bag[kept]])
+    complete = is_leaf & (counts > 0) & (nodes.n_node_samples == counts)
+    impossible = int(np.count_nonzero(complete & _is_impossible(nodes.value, sums)))
     if impossible:
         raise DataMismatchError(
             f"y is not the target the model was trained on: {impossible} of {nodes.n_leaves} leaves of tree {member} "
@@ -149,14 +190,13 @@ def check_growth(
         )
 
 
-def _impossible_leaves(tree: Any, leaves: NDArray[np.intp], target: NDArray[Any]) -> int:
-    value = tree.tree_.value[:, 0, :]
-    if hasattr(tree, "classes_"):
-        return int(np.unique(leaves[value[leaves, target] == 0]).size)
-    order = np.argsort(leaves, kind="stable")
-    sorted_leaves, sorted_target = leaves[order], target[order]
-    nodes, starts = np.unique(sorted_leaves, return_index=True)
-    lowest, highest = np.minimum.reduceat(sorted_target, starts), np.maximum.reduceat(sorted_target, starts)
-    slack = 1e-6 * np.maximum(np.abs(lowest), np.abs(highest))
-    inside = (value[nodes, 0] >= lowest - slack) & (value[nodes, 0] <= highest + slack)
-    return int(np.count_nonzero(~inside))
+def _is_impossible(value: NDArray[np.float64], sums: Sums) -> NDArray[np.bool_]:
+    """Nodes with a value that the targets of their rows cannot give."""
+    if "strangers" in sums.added:
+        return np.asarray(sums.added["strangers"] > 0)
+    if "lowest" not in sums.least:
+        return np.zeros(value.shape[0], dtype=bool)
+    lowest, highest = sums.least["lowest"], -sums.least["highest"]
+    largest = np.maximum(np.abs(lowest), np.abs(highest))
+    slack = 1e-6 * np.where(np.isfinite(largest), largest, 0.0)
+    return np.asarray((value[:, 0, 0] < lowest - slack) | (value[:, 0, 0] > highest + slack))

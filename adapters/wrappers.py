@@ -9,7 +9,7 @@ from typing import Any
 
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
-__all__ = ["replace_ensemble", "unwrap"]
+__all__ = ["inner_ensemble", "replace_ensemble", "unwrap"]
 
 
 def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
@@ -60,6 +60,28 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
     if _is_pipeline(model):
         return unwrap(model[-1], _transformed(model, X))
     return model, X
+
+
+def inner_ensemble(model: Any) -> Any:
+    """Return the ensemble inside pipelines, searches and MLflow's pyfunc, without looking at any rows.
+
+    Raises
+    ------
+    NotFittedError, UnsupportedModelError
+        As :func:`unwrap`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> inner_ensemble(make_pipeline("passthrough", Ridge()))
+    Ridge()
+    """
+    if _is_pyfunc(model):
+        return inner_ensemble(_raw_model(model))
+    if _is_search(model):
+        return inner_ensemble(_best_estimator(model))
+    return inner_ensemble(model[-1]) if _is_pipeline(model) else model
 
 
 def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:

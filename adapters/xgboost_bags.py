@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.threads import in_threads
-from ens_plugin.adapters.xgboost_draws import Draws, RowSampler, generator_outputs, likely_draws
+from ens_plugin.adapters.xgboost_draws import Draws, RowSampler, generator_outputs, likely_draws, tree_words
 from ens_plugin.adapters.xgboost_hessians import Hessians
 from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_proof import Proof, TreeEvidence, prove, tree_evidence
@@ -30,7 +30,7 @@ from ens_plugin.adapters.xgboost_search import (
 from ens_plugin.adapters.xgboost_target import check_target
 from ens_plugin.core.bags import Bags
 
-__all__ = ["proved_bags"]
+__all__ = ["CHANCE", "MAX_PROOFS", "Guess", "Share", "chance_of_false_match", "n_draws", "packed_bags", "proved_bags"]
 
 FloatArray = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ MAX_SHARES = 40
 
 
 @dataclass(frozen=True, eq=False)
-class _Guess:
+class Guess:
     """Draws to prove, the share they are drawn with, and how many other guesses were tried for each stretch.
 
     A stretch is a run of trees whose positions follow from its first one's.
@@ -75,24 +75,22 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     guess, bags, proof = _best_guess(forest, rows, hessians, probes, share)
     if not proof.passed.all():
         guess = _repaired(forest, rows, hessians, guess, share, int(np.argmin(proof.passed)))
-        bags = _pack(guess)
+        bags = packed_bags(guess)
         proof = prove(forest, rows, hessians, bags, guess.sampler.subsample)
     failed = np.flatnonzero(~proof.passed)
     if failed.size:
         raise not_found(forest, share.mean, failed, share.fits(forest.settings.subsample), N_SEEDS)
-    chance = _chance_of_false_match(guess, proof)
+    chance = chance_of_false_match(guess, proof)
     if chance > CHANCE:
-        n_trees, n_draws = len(forest.trees), _n_draws(guess.draws)
-        raise (
-            too_weak(chance, CHANCE, n_trees) if n_draws == n_trees else too_few_draws(chance, CHANCE, n_trees, n_draws)
-        )
+        n_trees, drawn = len(forest.trees), n_draws(guess.draws)
+        raise (too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn))
     if y is not None:
         check_target(forest, rows, hessians, bags, y)
     return bags
 
 
 @dataclass(frozen=True)
-class _Share:
+class Share:
     """Share of the rows that the first round's roots count, with its standard deviation."""
 
     mean: float
@@ -116,7 +114,7 @@ class _Share:
         return list(dict.fromkeys(found))[:MAX_SHARES]
 
 
-def _sampled_share(forest: Forest, hessians: Hessians) -> _Share:
+def _sampled_share(forest: Forest, hessians: Hessians) -> Share:
     rows = slice(0, hessians.weight.size)
     hessian = np.asarray(hessians.at(rows, hessians.first(rows)), dtype=np.float64)
     total, squares = hessian.sum(axis=0), (hessian**2).sum(axis=0)
@@ -127,7 +125,7 @@ def _sampled_share(forest: Forest, hessians: Hessians) -> _Share:
     mean = float(shares.mean())
     spread = np.sqrt(max(mean * (1 - mean), 0.0) * float((squares / total**2).mean()))
     whole = np.abs(shares - 1.0) <= hessians.tolerance()[first]
-    return _Share(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
+    return Share(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
 
 
 def _n_probes(rows: Rows) -> int:
@@ -136,15 +134,15 @@ def _n_probes(rows: Rows) -> int:
 
 
 def _best_guess(
-    forest: Forest, rows: Rows, hessians: Hessians, probes: list[TreeEvidence], share: _Share
-) -> tuple[_Guess, Bags, Proof]:
+    forest: Forest, rows: Rows, hessians: Hessians, probes: list[TreeEvidence], share: Share
+) -> tuple[Guess, Bags, Proof]:
     """The first guess that all trees confirm, or of a few the one that most do.
 
     Bags of one draw with two shares contain one another, so that both pass only if they are the same.
     """
-    best: tuple[_Guess, Bags, Proof] | None = None
+    best: tuple[Guess, Bags, Proof] | None = None
     for guess in islice(_guesses(forest, rows, probes, share), MAX_PROOFS):
-        bags = _pack(guess)
+        bags = packed_bags(guess)
         proof = prove(forest, rows, hessians, bags, guess.sampler.subsample)
         if best is None or proof.passed.sum() > best[2].passed.sum():
             best = guess, bags, proof
@@ -155,7 +153,7 @@ def _best_guess(
     return best
 
 
-def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: _Share) -> Iterator[_Guess]:
+def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Share) -> Iterator[Guess]:
     """Draws that the first trees confirm: the likely ones, else those found in other generators."""
     likely = likely_draws(forest, rows.shape[0])
     stretch = np.zeros(len(forest.trees), dtype=np.int64)
@@ -168,7 +166,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: _Sha
         for draws in likely:
             if _confirmed(draws, own, probes) == len(probes):
                 found_any = True
-                yield _Guess(draws, own, stretch, {0: tried})
+                yield Guess(draws, own, stretch, {0: tried})
     if found_any or not samplers:
         return
     # A booster whose share is still known still knows its seed: only the position is to be found.
@@ -185,7 +183,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: _Sha
             ((_confirmed(draws, own, probes), at, draws, own) for at, draws in enumerate(shifted) for own in samplers),
             key=lambda entry: -entry[0],
         )
-        yield from (_Guess(draws, own, stretch, {0: tried}) for _, _, draws, own in ranked)
+        yield from (Guess(draws, own, stretch, {0: tried}) for _, _, draws, own in ranked)
 
 
 def _confirmed(draws: Draws, sampler: RowSampler, probes: list[TreeEvidence]) -> int:
@@ -223,7 +221,7 @@ def _shifted(draws: Draws, member: int, found: Found) -> Draws:
     return replace(draws, seed=seed, position=position)
 
 
-def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: _Guess, share: _Share, first: int) -> _Guess:
+def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, share: Share, first: int) -> Guess:
     """Follow the trees from the first that fails, looking for each draw that is not where it was expected."""
     draws, stretch, tried = guess.draws, guess.stretch.copy(), dict(guess.tried)
     n_trees = len(forest.trees)
@@ -239,7 +237,7 @@ def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: _Guess, sha
             draws = _shifted(draws, member, found)
             stretch[member:] = member
             tried[member] = found.tried
-    return _Guess(draws, guess.sampler, stretch, tried)
+    return Guess(draws, guess.sampler, stretch, tried)
 
 
 def _near(forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int) -> Found:
@@ -262,15 +260,10 @@ def _mask(draws: Draws, sampler: RowSampler, tree: int) -> NDArray[np.bool_]:
     return np.asarray(sampler.from_words(generator_outputs(seed, position, 1))[0])
 
 
-def _pack(guess: _Guess) -> Bags:
+def packed_bags(guess: Guess) -> Bags:
     """Redraw all bags, packed, in threads."""
     draws, sampler, n_trees = guess.draws, guess.sampler, guess.draws.seed.size
-    words = np.zeros(n_trees, dtype=np.uint64)
-    if not draws.pairs:
-        for seed in np.unique(draws.seed):
-            own = draws.seed == seed
-            outputs = generator_outputs(int(seed), 0, int(draws.position[own].max()) + 1)
-            words[own] = outputs[draws.position[own]]
+    words = np.zeros(0, dtype=np.uint64) if draws.pairs else tree_words(draws)
 
     def pack(trees: range) -> Bags:
         if draws.pairs:
@@ -282,11 +275,12 @@ def _pack(guess: _Guess) -> Bags:
     return Bags.stack(in_threads(pack, chunks), n_trees, sampler.n_rows)
 
 
-def _n_draws(draws: Draws) -> int:
+def n_draws(draws: Draws) -> int:
+    """Different draws among those of the trees."""
     return len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True)))
 
 
-def _chance_of_false_match(guess: _Guess, proof: Proof) -> float:
+def chance_of_false_match(guess: Guess, proof: Proof) -> float:
     """Bound on the chance that a wrong stretch of draws passes, times the guesses tried for it, summed.
 
     Trees that share a draw (`approx`) are no independent witnesses: the strongest speaks for them.

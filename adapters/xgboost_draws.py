@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.xgboost_model import Forest, Settings, Tree
 
-__all__ = ["Draws", "RowSampler", "first_outputs", "generator_outputs", "likely_draws"]
+__all__ = ["Draws", "RowSampler", "first_outputs", "generator_outputs", "likely_draws", "powers_at", "tree_words"]
 
 IntArray = NDArray[np.int64]
 WordArray = NDArray[np.uint64]
@@ -209,6 +209,34 @@ def _evaluated_splits(tree: Tree, depth: IntArray, settings: Settings) -> NDArra
     if settings.max_depth:
         splits &= depth + 1 < settings.max_depth
     return splits
+
+
+def powers_at(rows: IntArray) -> WordArray:
+    """Powers of the multiplier for rows anywhere, as many as rows: by squaring, without those before.
+
+    Examples
+    --------
+    >>> powers_at(np.array([0, 2])).tolist() == [16807, 16807**3]
+    True
+    """
+    exponent = rows.astype(np.uint64) + np.uint64(1)
+    powers = np.ones(rows.size, dtype=np.uint64)
+    square = MULTIPLIER
+    for bit in range(int(exponent.max(initial=0)).bit_length()):
+        is_set = (exponent >> np.uint64(bit)) & np.uint64(1) == 1
+        powers[is_set] *= np.uint64(square)
+        square = square**2 % 2**64
+    return powers
+
+
+def tree_words(draws: Draws) -> WordArray:
+    """The output that each tree's rows are drawn from, where a tree takes one, shape (n_trees,)."""
+    words = np.zeros(draws.seed.size, dtype=np.uint64)
+    for seed in np.unique(draws.seed):
+        own = draws.seed == seed
+        outputs = generator_outputs(int(seed), 0, int(draws.position[own].max()) + 1)
+        words[own] = outputs[draws.position[own]]
+    return words
 
 
 def _powers(n_rows: int) -> WordArray:

@@ -26,7 +26,7 @@ from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.core.bags import Bags
 
-__all__ = ["Proof", "TreeEvidence", "prove", "tree_evidence"]
+__all__ = ["Proof", "TreeEvidence", "judge_leaf_sums", "leaf_sums", "prove", "tree_evidence"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -95,6 +95,26 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
     for part_sums, part_sizes in in_threads(count, range(n_spans)):
         sums += part_sums
         sizes += part_sizes
+    return judge_leaf_sums(forest, hessians, sums, sizes, subsample)
+
+
+def leaf_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> tuple[FloatArray, IntArray]:
+    """Add up some rows by leaf, all leaves of all trees in one row.
+
+    Returns
+    -------
+    sums : ndarray, shape (n_leaves,)
+        Derivatives of the rows in each tree's bag.
+    sizes : ndarray of int, shape (n_leaves,)
+        Rows that the tolerance cannot hide.
+    """
+    reader = None if rows.leaves is not None else LeafReader(forest)
+    return _Counter(forest, _Leaves.of(forest), rows, hessians, bags, reader).count(slice(0, rows.shape[0]))
+
+
+def judge_leaf_sums(forest: Forest, hessians: Hessians, sums: FloatArray, sizes: IntArray, subsample: float) -> Proof:
+    """Compare the sums over all rows, as of :func:`leaf_sums`, with what the leaves keep."""
+    every = _Leaves.of(forest)
     agree = _agree(sums, every.covers, hessians.tolerance()[every.tree])
     log_chance = _log_chances(sizes, subsample)
     return Proof(

@@ -13,7 +13,7 @@ from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import DataMismatchError
 
-__all__ = ["check_target"]
+__all__ = ["check_target", "judge_target", "target_sums"]
 
 FloatArray = NDArray[np.float64]
 
@@ -27,19 +27,42 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
     learning rate, which is fitted.  Nothing is checked where the penalty is not known (a booster saved
     and loaded) or leaf values have another form (L1 penalty, constraints, quantiles, several rounds).
     """
+    judge_target(forest, target_sums(forest, rows, hessians, bags, y))
+
+
+def target_sums(
+    forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray
+) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """Summed first derivatives of rows in the bag, and their sizes, by leaf of each tree that is looked at."""
+    chosen = _telling_trees(forest)
+    if not chosen:
+        return {}
+    gradient = _gradient(forest, hessians, y, rows.shape[0])
+    sums = {}
+    for member, reached in zip(chosen, read_leaves(forest, rows, chosen), strict=True):
+        n_leaves, seen = forest.trees[member].n_leaves, bags.member(member)
+        own = gradient[seen, forest.group[member]]
+        sums[member] = (
+            np.bincount(reached[seen], weights=own, minlength=n_leaves).astype(np.float64),
+            np.bincount(reached[seen], weights=np.abs(own), minlength=n_leaves).astype(np.float64),
+        )
+    return sums
+
+
+def _telling_trees(forest: Forest) -> list[int]:
     settings = forest.settings
     known = forest.objective in (*LOGISTIC, *SOFTMAX, "reg:squarederror")
     if not known or forest.n_rounds > 1 or not settings.plain_leaves or settings.subsample == 1:
-        return
+        return []
     n_trees = len(forest.trees)
-    chosen = sorted({0, n_trees // 2, n_trees - 1})
-    gradient = _gradient(forest, hessians, y, rows.shape[0])
-    for member, reached in zip(chosen, read_leaves(forest, rows, chosen), strict=True):
+    return sorted({0, n_trees // 2, n_trees - 1})
+
+
+def judge_target(forest: Forest, sums: dict[int, tuple[FloatArray, FloatArray]]) -> None:
+    """Raise DataMismatchError unless the sums of all rows, as of :func:`target_sums`, give the leaf values."""
+    settings = forest.settings
+    for member, (total, size) in sums.items():
         tree = forest.trees[member]
-        seen = bags.member(member)
-        own = gradient[seen, forest.group[member]]
-        total = np.bincount(reached[seen], weights=own, minlength=tree.n_leaves)
-        size = np.bincount(reached[seen], weights=np.abs(own), minlength=tree.n_leaves)
         weight = tree.leaf_covers + settings.penalty
         leaves = np.flatnonzero((size > 0) & (weight > 0))
         expected, slack = -total[leaves] / weight[leaves], size[leaves] / weight[leaves]

@@ -14,10 +14,12 @@ from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.xgboost_bags import proved_bags
 from ens_plugin.adapters.xgboost_leaves import LeafReader
 from ens_plugin.adapters.xgboost_model import Forest, read_forest, read_shape
+from ens_plugin.adapters.xgboost_row_bags import DrawnTrees
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_truncation import truncated_trees
 from ens_plugin.core.bags import Bags
@@ -150,6 +152,10 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         target = training_target(y, self.classes, features.shape[0])
         self._keep_leaves(features)
         return proved_bags(self.forest, features, None if target is None else target.astype(np.float64))
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Return the likely draws of the booster's seed, to be reached row by row."""
+        return DrawnTrees(self.forest, n_rows, attempt, self._keep_leaves)
 
     def truncated(self, size: int) -> Any:
         """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
-from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
@@ -14,19 +12,18 @@ from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.wrappers import unwrap
-from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row_weights, within_reach
-from ens_plugin.collection import Evidence, Progress, collect
+from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row_weights
+from ens_plugin.collection import Progress, collect
+from ens_plugin.conclusion import Metric, compare_with_stored, conclude
 from ens_plugin.core.bags import Bags
+from ens_plugin.core.grouped_tally import GroupedValues
 from ens_plugin.core.paired_losses import row_losses
-from ens_plugin.core.tally import AnyTally, SupportTally, ValueTally, select_rows
-from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
-from ens_plugin.estimation import Estimates, Settings, estimate_classification, estimate_regression
-from ens_plugin.metric_curve import with_metric_curve
+from ens_plugin.core.tally import AnyTally
+from ens_plugin.errors import DataMismatchError, InputError
 from ens_plugin.report import EnsembleReport
 
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
 
-Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
 
@@ -219,14 +216,19 @@ def _analyzed(
             progress=progress,
         )
         del bags, features
-        _compare_with_stored(adapter, evidence, data, chosen)
-        usable = _usable_rows(evidence, adapter.n_members)
-        if options.get("sizes") is None:
-            settings = within_reach(settings, evidence.tally.trials[usable])
-        estimates = _estimate(adapter, evidence, usable, settings)
-        if metric is not None:
-            estimates = with_metric_curve(estimates, metric, adapter, evidence.sample, labels, settings)
-    return _report(adapter, evidence, usable, estimates, settings), evidence.tally
+        sampled = evidence.sample.rows
+        if data == "oob":
+            compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
+        report = conclude(
+            adapter,
+            evidence,
+            settings,
+            own_sizes=options.get("sizes") is not None,
+            metric=metric,
+            sampled_labels=labels.reshape(-1)[sampled],
+        )
+    assert not isinstance(evidence.tally, GroupedValues)
+    return report, evidence.tally
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
@@ -285,115 +287,3 @@ def _refuse_training_rows(adapter: EnsembleAdapter, features: Any, y: ArrayLike)
             'low. Leave out data="holdout" to judge every row by the members that never saw it, or pass rows that '
             "were not used for training."
         )
-
-
-def _compare_with_stored(
-    adapter: EnsembleAdapter, evidence: Evidence, data: str, chosen: NDArray[np.intp] | None
-) -> None:
-    """Refuse rows for which the library's own stored out-of-bag outputs differ from ours."""
-    stored = adapter.stored_oob_outputs() if data == "oob" else None
-    if stored is None:
-        return
-    sample = evidence.sample
-    ours = sample.mean_outputs()
-    rows = sample.rows if chosen is None else chosen[sample.rows]
-    theirs = np.asarray(stored, dtype=np.float64)[rows]
-    known = sample.block.seen.any(axis=0) & np.isfinite(theirs.reshape(theirs.shape[0], -1)).all(axis=1)
-    scale = max(float(np.abs(theirs[known]).max(initial=0.0)), 1e-12)
-    differing = np.abs(ours - theirs).reshape(known.size, -1).max(axis=1) > 1e-4 * scale
-    if np.any(differing & known):
-        raise DataMismatchError(
-            f"{np.count_nonzero(differing & known)} of {np.count_nonzero(known)} rows get other out-of-bag outputs "
-            "than the model stored when it was trained. X and y must be the training rows in training order; for other "
-            "rows pass data='holdout'."
-        )
-
-
-def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
-    """Rows about which enough members speak: one hard vote, or two outputs for a variance."""
-    tally = evidence.tally
-    hard = isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
-    few = np.count_nonzero(tally.trials < 2)
-    if few > tally.trials.size / 2:
-        _refuse_one_bag(tally.trials, n_members)
-        raise TooFewMembersError(
-            f"{few} of {tally.trials.size} rows have fewer than 2 out-of-bag members (mean {tally.trials.mean():.2f}): "
-            "too few to tell one member's luck from the ensemble's error. Train more members, leave more rows out of "
-            "each bag (smaller max_samples), or pass held-out rows with data='holdout'."
-        )
-    usable = (tally.trials >= (1 if hard else 2)) & (evidence.weight > 0)
-    if not usable.any():
-        raise InputError("sample_weight is 0 for every row that has out-of-bag members; give some of them weight.")
-    return np.asarray(usable)
-
-
-def _refuse_one_bag(trials: NDArray[np.float64], n_members: int) -> None:
-    n_shared = int(np.count_nonzero(trials == 0))
-    if n_members < 2 or n_shared == trials.size or not np.isin(trials, (0, n_members)).all():
-        return
-    raise TooFewMembersError(
-        f"All {n_members} members were trained on the same {n_shared} of {trials.size} rows, so the others are out of "
-        "bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag tells which they are), or train "
-        "so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws once "
-        "for all parallel trees, or with bagging_freq=1 for LightGBM."
-    )
-
-
-def _estimate(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], settings: Settings) -> Estimates:
-    sample = evidence.sample.keep(usable)
-    weight = evidence.weight if usable.all() else evidence.weight[usable]
-    tally = select_rows(evidence.tally, usable)
-    if isinstance(tally, ValueTally):
-        return estimate_regression(tally, sample, evidence.path, weight, adapter.n_members, settings)
-    bounded = adapter.output_kind != "scores"
-    return estimate_classification(tally, sample, evidence.path, weight, adapter.n_members, settings, bounded=bounded)
-
-
-def _report(
-    adapter: EnsembleAdapter,
-    evidence: Evidence,
-    usable: NDArray[np.bool_],
-    estimates: Estimates,
-    settings: Settings,
-) -> EnsembleReport:
-    dropped = int(np.count_nonzero(~usable & (evidence.weight > 0)))
-    return EnsembleReport(
-        task=adapter.task,
-        model=type(adapter.model).__name__,
-        n_members=adapter.n_members,
-        n_rows=int(np.count_nonzero(usable)),
-        rows_without_oob=dropped,
-        mean_oob_members=float(evidence.tally.trials[usable].mean()),
-        aggregation=adapter.aggregation,
-        bags=adapter.bags_are if settings.data == "oob" else "holdout",
-        data="oob" if settings.data == "oob" else "holdout",
-        error_curve=estimates.error_curve,
-        recommendation=estimates.recommendation,
-        bias_variance=estimates.bias_variance,
-        algorithmic_sd=estimates.algorithmic_sd,
-        algorithmic_sd_is_bound=settings.data == "oob",
-        warnings=_cautions(adapter, estimates, evidence.weight[usable], dropped, settings),
-        created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.distributions())},
-    )
-
-
-def _cautions(
-    adapter: EnsembleAdapter, estimates: Estimates, weight: NDArray[np.float64], dropped: int, settings: Settings
-) -> tuple[str, ...]:
-    cautions = list(adapter.cautions(settings.data))
-    if settings.data == "oob" and not adapter.checks_training_rows():
-        cautions.append(
-            "Nothing in this model tells whether these rows are its training rows in training order; were they not, "
-            "the error would come out far too low. Fit with oob_score=True to have it checked."
-        )
-    relative = weight / weight.max()
-    n_effective = float(relative.sum() ** 2 / (relative @ relative))
-    if n_effective < 30:
-        cautions.append(f"Only {n_effective:.3g} rows: every figure is rough.")
-    if dropped:
-        cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")
-    raw = estimates.error_curve.asymptote_raw
-    if raw < 0:
-        cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
-    return tuple(cautions)

@@ -127,9 +127,9 @@ def n_threads(n_jobs: int | None) -> int:
         raise InputError(f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}.") from error
 
 
-def within_reach(settings: Settings, trials: NDArray[np.float64]) -> Settings:
+def within_reach(settings: Settings, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None) -> Settings:
     """Default sizes of the hypergeometric estimator: those that most rows can answer."""
-    limit = hypergeometric_limit(trials)
+    limit = hypergeometric_limit(trials, rows)
     if settings.estimator != "hypergeometric" or limit < 1:
         return settings
     return replace(settings, sizes=np.arange(1, limit + 1, 2))

@@ -18,6 +18,7 @@ import click
 from ens_plugin._summary import markdown_summary
 from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries, write_text
 from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, answer
+from ens_plugin.commands.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError
 from ens_plugin.report import EnsembleReport
 
@@ -96,9 +97,11 @@ def demo(tracking_uri: str | None) -> None:
         "Example:\n"
         "  ens-plugin analyze models:/churn@champion --data train.parquet --target churned\n"
         "  ens-plugin analyze forest.joblib --data train.csv --target y --html report.html\n"
+        "  ens-plugin analyze forest.joblib --engine spark --data rows.parquet --target y --holdout\n"
     )
 )
 @analysis_arguments
+@spark_options
 @format_option
 @_output_option("--html", "Also write the report as a self-contained HTML page.")
 @_output_option("--json", "Also save the whole report as JSON; EnsembleReport.from_json reads it.")
@@ -106,8 +109,8 @@ def demo(tracking_uri: str | None) -> None:
 @click.option("--experiment", metavar="NAME", help="With --log: experiment of the new run.")
 @click.option("--run-id", metavar="ID", help="With --log: log to this run instead of a new one.")
 def analyze(
-    request: AnalysisRequest, style: Format, html_path: Path | None, json_path: Path | None, log: bool,
-    experiment: str | None, run_id: str | None,
+    request: AnalysisRequest, engine: SparkEngine | None, style: Format, html_path: Path | None,
+    json_path: Path | None, log: bool, experiment: str | None, run_id: str | None,
 ) -> None:  # fmt: skip
     """Report how the error of MODEL depends on its size.
 
@@ -125,7 +128,7 @@ def analyze(
         raise click.UsageError("--experiment and --run-id say where to log; add --log.")
     if experiment and run_id:
         raise click.UsageError("--run-id names a run that already has an experiment; leave out --experiment.")
-    report = answer(request).report
+    report = answer(request).report if engine is None else engine.report(request)
     click.echo(_formatted(report, style))
     if json_path is not None:
         write_text(json_path, report.to_json())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.threads import in_threads
 from ens_plugin.core.bags import Bags
+from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.growth_path import CHUNK, PathTally, merge_paths, tally_path
+from ens_plugin.core.row_sampling import sample_keys, smallest_keys
+from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import (
     AnyTally,
@@ -26,7 +29,16 @@ from ens_plugin.core.tally import (
     tally_values,
 )
 
-__all__ = ["Evidence", "Progress", "collect"]
+__all__ = [
+    "BlockReader",
+    "Evidence",
+    "Progress",
+    "block_rows",
+    "collect",
+    "merge_samples",
+    "sample_limit",
+    "sampling_seed",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -44,20 +56,26 @@ class Evidence:
 
     Attributes
     ----------
-    tally : SupportTally, MarginTally or ValueTally
-        One entry per row.
+    tally : SupportTally, MarginTally, ValueTally or GroupedValues
+        One entry per row, or per group of rows.
     sample : Sample
-        The members' outputs for a random subset of the rows.
+        The members' outputs for a random subset of the rows; its rows are entries of the tally.
     path : PathTally or None
         The growth path, if asked for.
-    weight : ndarray, shape (n_rows,)
-        Row weights.
+    weight : RowWeight
+        Weights of the entries.
+    spreads : ndarray, shape (2, 2), or None
+        Of soft votes whose entries are groups of rows: see :func:`ens_plugin.estimation.soft_spreads`.
+    crossed : CrossedMargins or None
+        Of margins whose entries are groups of rows.
     """
 
-    tally: AnyTally
+    tally: AnyTally | GroupedValues
     sample: Sample
     path: PathTally | None
-    weight: FloatArray
+    weight: RowWeight
+    spreads: FloatArray | None = field(default=None, kw_only=True)
+    crossed: CrossedMargins | None = field(default=None, kw_only=True)
 
 
 def collect(
@@ -94,20 +112,39 @@ def collect(
     n_rows = target.size
     n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
     sampled = _sampled_rows(adapter, weight, n_labels, rng)
-    reader = _BlockReader(adapter, features, bags, target, weight, n_labels, sampled, with_path)
+    reader = BlockReader(adapter, features, bags, target, weight, n_labels, sampled, with_path)
     blocks = _row_blocks(adapter, n_rows, n_labels)
     finished = in_threads(reader.read, blocks)
     parts = list(finished if progress is None else progress(finished, len(blocks)))
     return Evidence(
         tally=concatenate([part.tally for part in parts]),
-        sample=_merge_samples([part.sample for part in parts]),
-        path=merge_paths([part.path for part in parts]) if with_path else None,
-        weight=weight,
+        sample=merge_samples([part.sample for part in parts]),
+        path=merge_paths([part.path for part in parts if part.path is not None]) if with_path else None,
+        weight=RowWeight(weight),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _BlockReader:
+class BlockEvidence:
+    """What one block of rows adds to the evidence; attributes as there."""
+
+    tally: AnyTally
+    sample: Sample
+    path: PathTally | None
+
+
+@dataclass(frozen=True, eq=False)
+class BlockReader:
+    """Reads blocks of some rows; attributes as the arguments of :func:`collect`.
+
+    Attributes
+    ----------
+    n_labels : int
+        0 for regression.
+    sampled : ndarray of int, shape (n_sampled,)
+        Rows to keep the members' outputs of, ascending.
+    """
+
     adapter: EnsembleAdapter
     features: Any
     bags: Bags | None
@@ -117,15 +154,13 @@ class _BlockReader:
     sampled: IntArray
     with_path: bool
 
-    def read(self, rows: slice) -> Evidence:
+    def read(self, rows: slice) -> BlockEvidence:
         """Tally one block of rows."""
         block = self._block(rows)
-        weight = self.weight[rows]
-        return Evidence(
+        return BlockEvidence(
             tally=_tally(block, self.adapter),
             sample=self._sample(block, rows),
-            path=tally_path(self._both(block), weight) if self.with_path else None,
-            weight=weight,
+            path=tally_path(self._both(block), self.weight[rows]) if self.with_path else None,
         )
 
     def _block(self, rows: slice) -> RowBlock:
@@ -171,23 +206,41 @@ def _bytes_said(adapter: EnsembleAdapter, n_labels: int) -> int:
 
 def _row_blocks(adapter: EnsembleAdapter, n_rows: int, n_labels: int) -> list[slice]:
     """Slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
+    rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)), n_labels)
+    return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+
+
+def block_rows(adapter: EnsembleAdapter, wanted: int, n_labels: int) -> int:
+    """Rows to read at once: about `wanted` where memory allows, in whole chunks."""
     # Where rounding follows the height of a block, the height must not follow the threads.
-    wanted = -(-n_rows // effective_n_jobs(None)) if adapter.reads_rows_alone else FIXED_ROWS
+    wanted = wanted if adapter.reads_rows_alone else FIXED_ROWS
     # Raw scores of two labels mostly come as one.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
     rows = min(BLOCK_BYTES // (adapter.n_members * _bytes_said(adapter, n_outputs)), wanted)
-    rows = max(-(-rows // CHUNK), 1) * CHUNK
-    return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+    return max(-(-rows // CHUNK), 1) * CHUNK
 
 
 def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, n_labels: int, rng: np.random.Generator) -> IntArray:
     weighted = np.flatnonzero(weight > 0)
+    limit, seed = sample_limit(adapter, n_labels), sampling_seed(rng)
+    if weighted.size <= limit:
+        return weighted
+    return weighted[smallest_keys(sample_keys(weighted, seed), limit)]
+
+
+def sampling_seed(rng: np.random.Generator) -> int:
+    """Seed of the keys by which rows are sampled."""
+    return int(rng.integers(2**63))
+
+
+def sample_limit(adapter: EnsembleAdapter, n_labels: int) -> int:
+    """Most rows to keep the members' outputs of."""
     bytes_per_row = adapter.n_members * _bytes_said(adapter, n_labels)
-    limit = min(SAMPLE_ROWS, max(SAMPLE_BYTES // bytes_per_row, CHUNK))
-    return np.sort(rng.permutation(weighted)[:limit])
+    return min(SAMPLE_ROWS, max(SAMPLE_BYTES // bytes_per_row, CHUNK))
 
 
-def _merge_samples(samples: list[Sample]) -> Sample:
+def merge_samples(samples: list[Sample]) -> Sample:
+    """Put the samples of disjoint rows one after the other."""
     blocks = [sample.block for sample in samples]
     block = RowBlock(
         np.concatenate([block.outputs for block in blocks], axis=1),

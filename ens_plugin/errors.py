@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "BagError",
+    "ClusterError",
     "DataMismatchError",
     "EnsPluginError",
     "EnsPluginWarning",
@@ -72,6 +73,10 @@ class ModelLoadError(EnsPluginError, OSError):
 
 class TrackingError(EnsPluginError, ConnectionError):
     """The MLflow tracking server could not be reached or refused the call."""
+
+
+class ClusterError(EnsPluginError, RuntimeError):
+    """A Spark job could not be started or failed for a reason that lies neither in the model nor in the rows."""
 
 
 class GateError(EnsPluginError, LookupError):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,13 @@ from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error
 from ens_plugin.core.ensemble_size import smallest_odd_size
 from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.extrapolation import subset_sizes
+from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.growth_path import PathTally
-from ens_plugin.core.margins import fit_margins
-from ens_plugin.core.mixture import fit_mixture, fixed_mixture
+from ens_plugin.core.margins import MarginModel, fit_margins
+from ens_plugin.core.mixture import Mixture, fit_mixture, fixed_mixture
 from ens_plugin.core.row_model import RowModel, model_agreement, row_slopes, row_variances
-from ens_plugin.core.squared_loss import SquaredLoss, fit_squared_loss
+from ens_plugin.core.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import (
     MarginTally,
@@ -25,6 +27,7 @@ from ens_plugin.core.tally import (
     label_support,
     member_margins,
     strongest_rival,
+    tally_values,
     wrong_support,
 )
 from ens_plugin.core.uncertainty import (
@@ -38,10 +41,11 @@ from ens_plugin.core.uncertainty import (
 from ens_plugin.errors import InputError
 from ens_plugin.report import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["Estimates", "Settings", "estimate_classification", "estimate_regression"]
+__all__ = ["Estimates", "Settings", "estimate_classification", "estimate_regression", "soft_spreads"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
 ANCHOR_ROWS = 5_000
 MAX_ANCHOR = 51
@@ -97,11 +101,13 @@ def estimate_classification(
     tally: SupportTally | MarginTally,
     sample: Sample,
     path: PathTally | None,
-    weight: FloatArray,
+    weight: FloatArray | RowWeight,
     n_members: int,
     settings: Settings,
     *,
     bounded: bool,
+    spreads: FloatArray | None = None,
+    crossed: CrossedMargins | None = None,
 ) -> Estimates:
     """Estimate curve, size, bias, variance and uncertainty of a classifier.
 
@@ -111,15 +117,23 @@ def estimate_classification(
         Rows that can be used only.
     sample : Sample
     path : PathTally or None
-    weight : ndarray, shape (n_rows,)
+    weight : ndarray, shape (n_rows,), or RowWeight
     n_members : int
     settings : Settings
     bounded : bool
         False for raw scores, whose margins have no bounds.
+    spreads : ndarray, shape (2, 2), optional
+        :func:`soft_spreads` of all rows, where the tally's entries are groups of rows that share a cell.
+    crossed : CrossedMargins, optional
+        Margins against crossed rivals, where they are grouped by themselves.
     """
-    models = _row_models(tally, weight, bounded)
-    member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight))
-    anchor = _anchor(models, tally, member_error, sample, settings)
+    weight = as_row_weight(weight, tally.trials.size)
+    models = _row_models(tally, weight, bounded, spreads, sample.rows)
+    if crossed is not None:
+        models.append(_crossed_model(crossed, bounded))
+    sample = replace(sample, rows=np.arange(sample.rows.size))
+    member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
+    anchor = _anchor(models, tally, member_error, sample, weight, settings)
     curve = _classification_curve(models, anchor, tally, path, weight, settings)
     now, limit = _deconvolved(models, anchor, np.array([n_members, np.inf]))
     bias_variance = BiasVariance(
@@ -135,33 +149,63 @@ def estimate_classification(
     return Estimates(curve, recommendation, bias_variance, sd)
 
 
-def _row_models(tally: SupportTally | MarginTally, weight: FloatArray, bounded: bool) -> list[RowModel]:
-    """One model for two labels; two for more, one with the noisy rival and one with crossed rivals."""
+def _row_models(
+    tally: SupportTally | MarginTally,
+    weight: RowWeight,
+    bounded: bool,
+    spreads: FloatArray | None,
+    sampled: NDArray[np.intp],
+) -> list[RowModel]:
+    """One model for two labels; two for more, one with the noisy rival and one with crossed rivals.
+
+    They tell the groups of the sampled rows.
+    """
     if isinstance(tally, SupportTally):
-        votes = _votes_per_member(tally)
+        votes = _votes_per_member(tally, weight, spreads)
         if np.isinf(votes):
-            return [fixed_mixture(tally.wrong / tally.trials, weight)]
-        return [fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes)]
+            return [_of_rows(fixed_mixture(tally.wrong / tally.trials, weight), sampled)]
+        return [_of_rows(fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes), sampled)]
     model = fit_margins(tally.mean, tally.sd, tally.trials, weight, bounded=bounded)
     if np.array_equal(tally.mean, tally.cross_mean):
-        return [model]
-    return [model, fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight, bounded=bounded)]
+        return [_of_rows(model, sampled)]
+    crossed = fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight, bounded=bounded)
+    return [_of_rows(model, sampled), _of_rows(crossed, sampled)]
 
 
-def _votes_per_member(tally: SupportTally) -> float:
+def _crossed_model(crossed: CrossedMargins, bounded: bool) -> RowModel:
+    model = fit_margins(crossed.mean, crossed.sd, crossed.trials, crossed.weight, bounded=bounded)
+    return _of_rows(model, crossed.sampled)
+
+
+def _of_rows(model: FittedModel, rows: NDArray[np.intp]) -> FittedModel:
+    """The same model, with the groups of some of the tally's entries."""
+    return replace(model, group=model.group[rows])
+
+
+def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArray | None) -> float:
     """Effective votes in one member's probability: 1 for hard votes, infinite where all members agree."""
     if _counts_hard_votes(tally):
         return 1.0
-    parts = [_spreads(tally, slice(start, start + PART_ROWS)) for start in range(0, tally.trials.size, PART_ROWS)]
-    every_row, close_rows = np.sum(parts, axis=0)
-    if every_row[1] < NO_VARIANCE * tally.trials.sum():
+    every_row, close_rows = soft_spreads(tally) if spreads is None else spreads
+    if every_row[1] < NO_VARIANCE * weight.row_sum(tally.trials):
         return np.inf
     binomial, observed = close_rows if close_rows[0] > 0 else every_row
     return float(np.clip(binomial / max(observed, 1e-300), 1.0, MAX_VOTES_PER_MEMBER))
 
 
+def soft_spreads(tally: SupportTally) -> FloatArray:
+    """Sums of n q(1 - q) and of n times the members' variance, over all rows and over close ones, shape (2, 2).
+
+    Parameters
+    ----------
+    tally : SupportTally
+        One entry for each row, of at least two members.
+    """
+    parts = [_spreads(tally, slice(start, start + PART_ROWS)) for start in range(0, tally.trials.size, PART_ROWS)]
+    return np.asarray(np.sum(parts, axis=0))
+
+
 def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
-    """Sums of n q(1 - q) and of n times the members' variance, over all rows and over close ones, shape (2, 2)."""
     trials = tally.trials[rows]
     share = tally.wrong[rows] / trials
     variance = (tally.squares[rows] - trials * share**2) / (trials - 1.0)
@@ -179,13 +223,14 @@ def _anchor(
     tally: SupportTally | MarginTally,
     member_error: float,
     sample: Sample,
+    weight: RowWeight,
     settings: Settings,
 ) -> Anchor | None:
     """Subset averages to put the model right with, where its form is an approximation.
 
     At size 1 the average over all members and rows is known, and replaces that over random ones.
     """
-    limit = min(hypergeometric_limit(tally.trials), MAX_ANCHOR)
+    limit = min(hypergeometric_limit(tally.trials, weight.rows), MAX_ANCHOR)
     if limit < 1 or _counts_hard_votes(tally):
         return None
     rng = np.random.default_rng(settings.random_state)
@@ -210,7 +255,7 @@ def _classification_curve(
     anchor: Anchor | None,
     tally: SupportTally | MarginTally,
     path: PathTally | None,
-    weight: FloatArray,
+    weight: RowWeight,
     settings: Settings,
 ) -> ErrorCurve:
     sizes = np.append(settings.sizes.astype(np.float64), np.inf)
@@ -243,7 +288,7 @@ def _classification_curve(
 def _compared_values(
     tally: SupportTally | MarginTally,
     path: PathTally | None,
-    weight: FloatArray,
+    weight: RowWeight,
     settings: Settings,
     sizes: FloatArray,
 ) -> FloatArray:
@@ -272,7 +317,7 @@ def _path_values(path: PathTally, sizes: IntArray) -> FloatArray:
 
 
 def _check(
-    models: list[RowModel], anchor: Anchor | None, tally: SupportTally | MarginTally, weight: FloatArray
+    models: list[RowModel], anchor: Anchor | None, tally: SupportTally | MarginTally, weight: RowWeight
 ) -> float | None:
     """Largest difference between the model and the unbiased average over subsets of the members.
 
@@ -280,7 +325,8 @@ def _check(
     """
     if anchor is not None:
         return float(abs(anchor.differences[-1]))
-    sizes = np.array([size for size in CHECK_SIZES if size <= hypergeometric_limit(tally.trials)])
+    limit = hypergeometric_limit(tally.trials, weight.rows)
+    sizes = np.array([size for size in CHECK_SIZES if size <= limit])
     if sizes.size == 0 or not isinstance(tally, SupportTally):
         return None
     unbiased = hypergeometric_curve(tally.wrong, tally.trials, sizes, weight)
@@ -319,9 +365,9 @@ def _agreement_reason(size: int | None, agreement: float, n_members: int, settin
     return f"{now}; an agreement of {wanted} takes {size} members."
 
 
-def _member_variance(model: RowModel, tally: SupportTally | MarginTally, weight: FloatArray) -> float:
+def _member_variance(model: RowModel, tally: SupportTally | MarginTally, weight: RowWeight) -> float:
     if isinstance(tally, MarginTally):
-        return float(np.average(tally.dissent / tally.trials, weights=weight))
+        return float(np.average(tally.dissent / tally.trials, weights=weight.total))
     return float(1.0 - model_agreement(model, [1])[0])
 
 
@@ -329,7 +375,7 @@ def _classification_sd(
     model: RowModel,
     tally: SupportTally | MarginTally,
     sample: Sample,
-    weight: FloatArray,
+    weight: RowWeight,
     n_members: int,
 ) -> float:
     odd_size = n_members - (n_members + 1) % 2
@@ -348,12 +394,13 @@ def _algorithmic_sd(
     sample: Sample,
     slopes: FloatArray,
     own_variance: FloatArray,
-    weight: FloatArray,
+    weight: RowWeight,
     n_members: int,
 ) -> float:
-    relative = sample.weight / weight.mean()
+    n_rows = weight.n_rows
+    relative = sample.weight / (weight.total.sum() / n_rows)
     variance = algorithmic_variance(
-        outputs, sample.block.seen, slopes * relative, own_variance * relative**2, n_members, weight.size
+        outputs, sample.block.seen, slopes * relative, own_variance * relative**2, n_members, n_rows
     )
     return float(np.sqrt(variance))
 
@@ -363,23 +410,30 @@ def _algorithmic_sd(
 
 
 def estimate_regression(
-    tally: ValueTally, sample: Sample, path: PathTally | None, weight: FloatArray, n_members: int, settings: Settings
+    tally: ValueTally | GroupedValues,
+    sample: Sample,
+    path: PathTally | None,
+    weight: FloatArray | RowWeight,
+    n_members: int,
+    settings: Settings,
 ) -> Estimates:
     """Estimate curve, size, bias, variance and uncertainty of a regressor under squared loss.
 
     Parameters
     ----------
-    tally : ValueTally
+    tally : ValueTally or GroupedValues
         Rows with at least two members only.
     sample : Sample
     path : PathTally or None
-    weight : ndarray, shape (n_rows,)
+    weight : ndarray, shape (n_rows,), or RowWeight
     n_members : int
     settings : Settings
     """
-    loss = fit_squared_loss(tally.mean, tally.variance, tally.trials, tally.target, weight)
-    slopes = 2.0 * (tally.mean - tally.target)[sample.rows]
-    own_variance = slopes**2 * tally.variance[sample.rows] / n_members
+    weight = as_row_weight(weight, tally.trials.size)
+    loss = fit_moments(_moments(tally, weight))
+    rows = tally_values(sample.block)
+    slopes = 2.0 * (rows.mean - rows.target)
+    own_variance = slopes**2 * rows.variance / n_members
     outputs = sample.block.outputs.astype(np.float64)
     bias_variance = BiasVariance(
         member_error=float(loss.error([1])[0]),
@@ -395,6 +449,13 @@ def estimate_regression(
         bias_variance=bias_variance,
         algorithmic_sd=_algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members),
     )
+
+
+def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoments:
+    if isinstance(tally, GroupedValues):
+        assert tally.moments is not None
+        return tally.moments
+    return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total)
 
 
 def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Settings) -> ErrorCurve:

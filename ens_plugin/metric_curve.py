@@ -45,8 +45,8 @@ def with_metric_curve(
         ``metric(y, mean_output) -> float``, lower is better.
     sample : Sample
         At most 20 000 rows; the metric is averaged over subsets of their members.
-    y : ndarray, shape (n_rows,)
-        The target as the user gave it.
+    y : ndarray, shape (n_sampled,)
+        Target of the sampled rows as the user gave it.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def with_metric_curve(
             f"The rows have {limit} out-of-bag members or fewer: subsets of at least {MIN_LIMIT} are needed to see how "
             "a metric depends on size. Train more members."
         )
-    target = y.reshape(-1)[sample.rows]
+    target = y
     rng = np.random.default_rng(settings.random_state)
     sizes = subset_sizes(limit)
     answering = np.flatnonzero(trials >= limit)

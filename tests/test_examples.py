@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,10 @@ def test_an_example_runs_and_prints_something(script: Path, tmp_path: Path) -> N
     for library in ("lightgbm", "xgboost"):
         if script.stem.startswith(library):
             pytest.importorskip(library, reason=f"{library} is not installed: pip install 'ens-plugin[{library}]'")
+    if script.stem == "spark":
+        pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")
+        if shutil.which("java") is None:
+            pytest.skip("needs Java 17 or newer: apt install default-jre-headless")
     done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()

@@ -15,7 +15,7 @@ from ens_plugin.commands.table import ModelRows, read_table, rows_for_model
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.models import is_uri, load_model
 
-__all__ = ["AnalysisRequest", "Answer", "analysis_arguments", "analysis_options", "answer"]
+__all__ = ["AnalysisRequest", "Answer", "analysis_arguments", "analysis_options", "answer", "load_requested"]
 
 Estimator = Literal["auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"]
 ESTIMATORS = ("auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form")
@@ -111,7 +111,7 @@ def answer(request: AnalysisRequest) -> Answer:
 
     frame = read_table(request.data)
     with only_results_on_stdout():
-        model = _loaded(request)
+        model = load_requested(request)
         rows = rows_for_model(frame, model, target=request.target, sample_weight=request.sample_weight)
         report = run_analysis(
             model,
@@ -137,7 +137,8 @@ def analysis_options(request: AnalysisRequest, rows: ModelRows) -> dict[str, Any
     }
 
 
-def _loaded(request: AnalysisRequest) -> Any:
+def load_requested(request: AnalysisRequest) -> Any:
+    """Load the model of a request."""
     if not is_uri(request.model):
         return load_model(request.model)
     with quiet_libraries():

@@ -65,6 +65,17 @@ class Bags:
         bits = np.stack([np.packbits(self.member(index)[rows]) for index in range(self.n_members)])
         return Bags(bits, int(rows.size))
 
+    def at(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """In-bag indicators of rows anywhere, by position, shape (n_members, len(rows)).
+
+        Examples
+        --------
+        >>> Bags.from_mask([[True, False, True]]).at(np.array([2, 1])).tolist()
+        [[True, False]]
+        """
+        byte, bit = rows >> 3, (7 - (rows & 7)).astype(np.uint8)
+        return np.asarray((self.bits.take(byte, axis=1) >> bit) & np.uint8(1)).view(np.bool_)
+
     @property
     def n_members(self) -> int:
         """Members."""

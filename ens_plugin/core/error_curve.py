@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.majority import majority_curve, subset_majority_error
-from ens_plugin.core.validation import as_counts, as_sizes, as_weight, pair_index
+from ens_plugin.core.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.validation import as_counts, as_sizes, pair_index
 from ens_plugin.errors import InputError
 
 __all__ = ["binomial_asymptote", "binomial_curve", "hypergeometric_curve", "hypergeometric_limit"]
@@ -17,7 +18,7 @@ ROWS_PER_DROPPED_ROW = 10
 
 
 def binomial_curve(
-    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | None = None
+    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
 ) -> FloatArray:
     r"""Plug-in estimate of the error at each size: the estimator of 2007 (eq. 7, 11).
 
@@ -27,7 +28,7 @@ def binomial_curve(
         Wrong members and out-of-bag members of each row.
     sizes : array-like, shape (n_sizes,)
         Ensemble sizes, whole numbers or infinity.
-    weight : array-like, shape (n_rows,), optional
+    weight : array-like, shape (n_rows,), or RowWeight, optional
 
     Returns
     -------
@@ -46,7 +47,7 @@ def binomial_curve(
     array([0.3333, 0.3333])
     """
     k, n = as_counts(wrong, trials)
-    w = as_weight(weight, k.size)
+    w = as_row_weight(weight, k.size).total
     probability, index = np.unique(k / n, return_inverse=True)
     shares = np.bincount(index, w) / w.sum()
     return majority_curve(probability, shares, sizes)
@@ -57,15 +58,29 @@ def binomial_asymptote(wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | 
     return float(binomial_curve(wrong, trials, [np.inf], weight)[0])
 
 
-def hypergeometric_limit(trials: ArrayLike) -> int:
-    """Largest odd size that at least 90 % of the rows can answer (0 if none can)."""
-    n = np.sort(np.asarray(trials, dtype=np.float64))
-    largest = int(n[n.size // ROWS_PER_DROPPED_ROW])
+def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:
+    """Largest odd size that at least 90 % of the rows can answer (0 if none can).
+
+    Parameters
+    ----------
+    trials : array-like, shape (n_entries,)
+    rows : ndarray, shape (n_entries,), or None
+        Rows behind each entry; None for one each.
+    """
+    n = np.asarray(trials, dtype=np.float64)
+    if rows is None:
+        n = np.sort(n)
+        place = n.size // ROWS_PER_DROPPED_ROW
+    else:
+        order = np.argsort(n, kind="stable")
+        last = np.cumsum(rows[order])
+        n, place = n[order], int(np.searchsorted(last, last[-1] // ROWS_PER_DROPPED_ROW, side="right"))
+    largest = int(n[place])
     return largest if largest % 2 else max(largest - 1, 0)
 
 
 def hypergeometric_curve(
-    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | None = None
+    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
 ) -> FloatArray:
     r"""Unbiased estimate of the error at small sizes: the mean over all subsets of the members.
 
@@ -75,7 +90,7 @@ def hypergeometric_curve(
         Wrong members and out-of-bag members of each row, whole numbers.
     sizes : array-like, shape (n_sizes,)
         Ensemble sizes.  Rows with fewer members than a size do not enter it.
-    weight : array-like, shape (n_rows,), optional
+    weight : array-like, shape (n_rows,), or RowWeight, optional
 
     Returns
     -------
@@ -94,9 +109,9 @@ def hypergeometric_curve(
     array([0.3 , 0.15, 0.  ])
     """
     k, n = as_counts(wrong, trials)
-    w = as_weight(weight, k.size)
+    row_weight = as_row_weight(weight, k.size)
     wanted = as_sizes(sizes)
-    limit = hypergeometric_limit(n)
+    limit = hypergeometric_limit(n, row_weight.rows)
     odd = 2.0 * np.ceil(wanted / 2.0) - 1.0
     if odd.max() > limit:
         raise InputError(
@@ -106,7 +121,7 @@ def hypergeometric_curve(
     index = pair_index(k, n)
     first = np.unique(index, return_index=True)[1]
     tails = subset_majority_error(k[first], n[first], int(odd.max()))
-    shares = np.bincount(index, w)
+    shares = np.bincount(index, row_weight.total)
     rows = tails[((odd - 1) // 2).astype(np.int64)]
     answered = ~np.isnan(rows)
     return np.asarray((np.where(answered, rows, 0.0) @ shares) / (answered @ shares))

@@ -16,7 +16,8 @@ from scipy.special import ndtr
 
 from ens_plugin.core.density import GRID, Density, fit_density
 from ens_plugin.core.row_model import mean_posterior
-from ens_plugin.core.validation import as_sizes, as_values, as_weight
+from ens_plugin.core.row_weight import RowWeight, as_row_weight, row_quantiles
+from ens_plugin.core.validation import as_sizes, as_values
 
 __all__ = ["MarginModel", "fit_margins"]
 
@@ -82,7 +83,12 @@ class MarginModel:
 
 
 def fit_margins(
-    mean: ArrayLike, sd: ArrayLike, trials: ArrayLike, weight: ArrayLike | None = None, *, bounded: bool = True
+    mean: ArrayLike,
+    sd: ArrayLike,
+    trials: ArrayLike,
+    weight: ArrayLike | RowWeight | None = None,
+    *,
+    bounded: bool = True,
 ) -> MarginModel:
     r"""Fit the distribution of the rows' true mean margins.
 
@@ -92,7 +98,8 @@ def fit_margins(
         Mean and standard deviation (ddof 1) of each row's margin over its members.
     trials : array-like, shape (n_rows,)
         Members of each row, at least 2.
-    weight : array-like, shape (n_rows,), optional
+    weight : array-like, shape (n_rows,), or RowWeight, optional
+        A RowWeight also says how many rows that are nearly equal stand behind each entry.
     bounded : bool, default=True
         Whether margins lie in [-1, 1] (probabilities, votes).  If not (raw scores) they are divided
         by their 99.5 % absolute quantile and clipped.
@@ -114,10 +121,9 @@ def fit_margins(
     m = as_values(mean, "mean")
     d = as_values(sd, "sd", m.size)
     n = as_values(trials, "trials", m.size)
-    w = as_weight(weight, m.size)
-    w = w / w.max()
-    w *= w.sum() / (w @ w)
-    unit = 1.0 if bounded else max(float(np.quantile(np.abs(m), SCORE_QUANTILE)), 1e-12)
+    entry_weight = as_row_weight(weight, m.size)
+    w = entry_weight.effective()
+    unit = 1.0 if bounded else _unit(m, entry_weight)
     m = m / unit
     np.clip(m, -1.0, 1.0, out=m)
     d = _shrunk(d, n, w, unit)
@@ -127,7 +133,12 @@ def fit_margins(
     row_stratum = _strata(d)
     spread = _group_means(d, w, row_stratum)
     del d
-    return _fit_grouped(m, se, w, row_stratum, spread, unit)
+    group = _group_rows(m, se, row_stratum, entry_weight.n_rows)
+    return _fit_grouped(m, se, w, row_stratum, spread, unit, group)
+
+
+def _unit(m: FloatArray, weight: RowWeight) -> float:
+    return max(float(row_quantiles(np.abs(m), [SCORE_QUANTILE], weight.rows)[0]), 1e-12)
 
 
 def _parts(n_rows: int) -> Iterator[slice]:
@@ -160,9 +171,14 @@ def _strata(d: FloatArray) -> IntArray:
 
 
 def _fit_grouped(
-    m: FloatArray, se: FloatArray, w: FloatArray, row_stratum: IntArray, spread: FloatArray, unit: float
+    m: FloatArray,
+    se: FloatArray,
+    w: FloatArray,
+    row_stratum: IntArray,
+    spread: FloatArray,
+    unit: float,
+    group: IntArray,
 ) -> MarginModel:
-    group = _group_rows(m, se, row_stratum)
     counts = np.bincount(group, w).astype(np.float64)
     centre = _group_means(m, w, group)
     error = _group_means(se, w, group)
@@ -200,12 +216,12 @@ def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> Flo
     return np.asarray(np.where(mass > 0, total, plain) / np.where(mass > 0, mass, count))
 
 
-def _group_rows(m: FloatArray, se: FloatArray, row_stratum: IntArray) -> IntArray:
+def _group_rows(m: FloatArray, se: FloatArray, row_stratum: IntArray, n_rows: int) -> IntArray:
     """Group rows of one stratum whose margins share a cell, half of its least standard error wide, when rows are many.
 
     Groups come in the order of the strata.
     """
-    if m.size <= EXACT_ROWS:
+    if n_rows <= EXACT_ROWS:
         return np.argsort(np.argsort(row_stratum, kind="stable"))
     least = np.full(int(row_stratum.max()) + 1, np.inf)
     for rows in _parts(m.size):

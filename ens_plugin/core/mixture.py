@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.core.density import GRID, Density, fit_density
 from ens_plugin.core.majority import grid_majority_error, majority_error, majority_slope, soft_majority_error
 from ens_plugin.core.row_model import mean_posterior
-from ens_plugin.core.validation import as_counts, as_probability, as_sizes, as_weight, pair_index
+from ens_plugin.core.row_weight import RowWeight, as_row_weight, row_quantiles
+from ens_plugin.core.validation import as_counts, as_probability, as_sizes, pair_index
 from ens_plugin.errors import WeakEstimateWarning
 
-__all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts"]
+__all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "share_angle"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -107,7 +108,7 @@ class Mixture:
 
 
 def fit_mixture(
-    wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | None = None, *, votes_per_member: float = 1.0
+    wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | RowWeight | None = None, *, votes_per_member: float = 1.0
 ) -> Mixture:
     r"""Fit the distribution of the per-row error probability by penalised maximum likelihood.
 
@@ -117,8 +118,9 @@ def fit_mixture(
         Out-of-bag members that are wrong about each row (or their summed support for wrong labels).
     trials : array-like of float, shape (n_rows,)
         Out-of-bag members of each row, positive.
-    weight : array-like of float, shape (n_rows,), optional
-        Row weights, scaled to Kish's effective number of rows.
+    weight : array-like of float, shape (n_rows,), or RowWeight, optional
+        Row weights, scaled to Kish's effective number of rows.  A RowWeight also says how many equal rows
+        stand behind each.
     votes_per_member : float, default=1.0
         Effective votes one member is worth: soft votes carry more than one.
 
@@ -151,7 +153,8 @@ def fit_mixture(
     True
     """
     k, n = as_counts(wrong, trials)
-    row_weight = _effective(as_weight(weight, k.size))
+    entry_weight = as_row_weight(weight, k.size)
+    row_weight = entry_weight.effective()
     if row_weight.sum() < FEW_ROWS:
         warnings.warn(
             f"Only {row_weight.sum():.3g} rows to estimate the distribution of votes from; below {FEW_ROWS} "
@@ -161,37 +164,33 @@ def fit_mixture(
         )
     if not k.any() or np.array_equal(k, n):
         return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)
-    k_group, n_group, counts, group = group_counts(k * votes_per_member, n * votes_per_member, row_weight)
+    votes = votes_per_member
+    k_group, n_group, counts, group = group_counts(k * votes, n * votes, row_weight, entry_weight.rows)
     likelihood = _binomial_likelihood(k_group, n_group)
     start = _moment_beta(k_group, n_group, counts)
     density = fit_density(likelihood, counts, beta_mean=(-0.5, 0.5), beta_start=start)
     mixture = Mixture(GRID, density.weights, votes_per_member, density, likelihood, counts, group)
-    if counts @ n_group / counts.sum() < MANY_VOTES:
+    # Rounding must not decide for exactly that many.
+    if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
         return mixture
     sharpened = mean_posterior(mixture, density.weights)[0]
     return Mixture(GRID, sharpened, votes_per_member, density, likelihood, counts, group)
 
 
-def fixed_mixture(share: ArrayLike, weight: ArrayLike | None = None) -> Mixture:
+def fixed_mixture(share: ArrayLike, weight: ArrayLike | RowWeight | None = None) -> Mixture:
     """Return the distribution of rows about which all members say the same: no size changes anything.
 
     Parameters
     ----------
     share : array-like of float, shape (n_rows,)
         Every member's support for the wrong label.
-    weight : array-like of float, shape (n_rows,), optional
+    weight : array-like of float, shape (n_rows,), or RowWeight, optional
     """
     p = as_probability(share, "share")
-    row_weight = _effective(as_weight(weight, p.size))
+    row_weight = as_row_weight(weight, p.size).effective()
     support, group = np.unique(np.where(p > 0.5, 1.0, np.where(p < 0.5, 0.0, 0.5)), return_inverse=True)
     counts = np.bincount(group, row_weight).astype(np.float64)
     return Mixture(support, counts / counts.sum(), np.inf, None, np.eye(support.size), counts, group)
-
-
-def _effective(weight: FloatArray) -> FloatArray:
-    """Scale weights so that they sum to Kish's effective number of rows."""
-    weight = weight / weight.max()
-    return np.asarray(weight * weight.sum() / (weight @ weight))
 
 
 def _point_mass(at: float, row_weight: FloatArray, votes_per_member: float) -> Mixture:
@@ -207,15 +206,21 @@ def _point_mass(at: float, row_weight: FloatArray, votes_per_member: float) -> M
 
 
 def group_counts(
-    k: FloatArray, n: FloatArray, weight: FloatArray
+    k: FloatArray, n: FloatArray, weight: FloatArray, rows: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
     """Merge rows with equal (k, n); above 4096 pairs, rows that are nearly equal.
+
+    Parameters
+    ----------
+    k, n, weight : ndarray, shape (n_entries,)
+    rows : ndarray, shape (n_entries,), or None
+        Rows behind each entry; None for one each.
 
     Returns
     -------
     k_group, n_group, counts : ndarrays, shape (n_groups,)
         Weighted mean k and n of each group, and its total weight.
-    group : ndarray of int, shape (n_rows,)
+    group : ndarray of int, shape (n_entries,)
 
     Notes
     -----
@@ -223,10 +228,11 @@ def group_counts(
     quarter of the binomial's standard deviation or less up to n = 1600 per row.
     """
     first = slice(0, PART_ROWS)
-    whole = k.size <= MAX_GROUPS or not (np.any(k[first] % 1.0) or np.any(n[first] % 1.0))
-    group = pair_index(k, n) if whole else _cell_index(k, n)
+    n_rows = k.size if rows is None else rows.sum()
+    whole = n_rows <= MAX_GROUPS or not (np.any(k[first] % 1.0) or np.any(n[first] % 1.0))
+    group = pair_index(k, n) if whole else _cell_index(k, n, rows)
     if group.max() >= MAX_GROUPS:
-        group = _cell_index(k, n)
+        group = _cell_index(k, n, rows)
     counts = np.bincount(group, weight).astype(np.float64)
     # A group of rows without weight still needs its k and n: its rows have a posterior.
     mass = np.where(counts[group] > 0, weight, 1.0)
@@ -234,16 +240,20 @@ def group_counts(
     return np.bincount(group, mass * k) / total, np.bincount(group, mass * n) / total, counts, group
 
 
-def _cell_index(k: FloatArray, n: FloatArray) -> IntArray:
-    """Index of each row among the occupied cells of nearly equal rows; in parts, to keep memory low."""
-    edges = np.quantile(n, np.arange(1, 8) / 8)
+def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None) -> IntArray:
+    """Index of each entry among the occupied cells of nearly equal rows; in parts, to keep memory low."""
+    edges = row_quantiles(n, np.arange(1, 8) / 8, rows)
     code = np.empty(k.size, dtype=np.int16)
     for start in range(0, k.size, PART_ROWS):
-        rows = slice(start, start + PART_ROWS)
-        angle = np.arcsin(np.sqrt(k[rows] / n[rows])) * (512 / np.pi)
-        code[rows] = np.floor(angle) * 8 + np.searchsorted(edges, n[rows])
+        part = slice(start, start + PART_ROWS)
+        code[part] = np.floor(share_angle(k[part], n[part])) * 8 + np.searchsorted(edges, n[part])
     position = np.cumsum(np.bincount(code) > 0) - 1
     return np.asarray(position[code])
+
+
+def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:
+    """Angle of each share k/n, on which its spread does not depend on it: from 0 to 256, the cells of groups."""
+    return np.asarray(np.arcsin(np.sqrt(k / n)) * (512 / np.pi))
 
 
 def _binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:

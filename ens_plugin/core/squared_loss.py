@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from ens_plugin.core.validation import as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 
-__all__ = ["SquaredLoss", "fit_squared_loss"]
+__all__ = ["LossMoments", "SquaredLoss", "fit_moments", "fit_squared_loss", "loss_moments"]
 
 FloatArray = NDArray[np.float64]
 
@@ -112,19 +112,86 @@ def fit_squared_loss(
     >>> fit_squared_loss([1.0, 2.0], [0.5, 0.5], [10, 10], [1.0, 1.0]).error([1, float("inf")]).round(3)
     array([0.95, 0.45])
     """
+    return fit_moments(loss_moments(mean, variance, trials, target, weight))
+
+
+@dataclass(frozen=True, eq=False)
+class LossMoments:
+    """What the closed form needs of many rows, in a few numbers; those of disjoint rows merge.
+
+    Each row has two terms: its unbiased squared error and the variance of its members.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows with weight.
+    weight : float
+        Their summed weight.
+    squares : float
+        Sum of the squared weights, relative to the square of `weight`.
+    centre : ndarray, shape (2,)
+        Weighted mean of the terms.
+    scatter : ndarray, shape (2, 2)
+        Weighted mean of the products of their deviations.
+    """
+
+    n_rows: int
+    weight: float
+    squares: float
+    centre: FloatArray
+    scatter: FloatArray
+
+    def merge(self, other: LossMoments) -> LossMoments:
+        """Moments of the rows of both.
+
+        Examples
+        --------
+        >>> first = loss_moments([1.0], [0.5], [10], [1.0])
+        >>> both = first.merge(loss_moments([2.0], [0.5], [10], [1.0]))
+        >>> both.centre.round(3), both.n_rows
+        (array([0.45, 0.5 ]), 2)
+        """
+        weight = self.weight + other.weight
+        own, others = self.weight / weight, other.weight / weight
+        apart = other.centre - self.centre
+        return LossMoments(
+            self.n_rows + other.n_rows,
+            weight,
+            own**2 * self.squares + others**2 * other.squares,
+            self.centre + others * apart,
+            own * self.scatter + others * other.scatter + own * others * np.outer(apart, apart),
+        )
+
+
+def loss_moments(
+    mean: ArrayLike, variance: ArrayLike, trials: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None
+) -> LossMoments:
+    """Sum up rows for the closed form; arguments and errors as of :func:`fit_squared_loss`."""
     h = as_values(mean, "mean")
     s2 = as_values(variance, "variance", h.size)
     n = as_values(trials, "trials", h.size)
     y = as_values(target, "target", h.size)
     w = as_weight(weight, h.size)
-    if np.count_nonzero(w) < 2:
-        raise InputError(f"target has {np.count_nonzero(w)} rows with weight; a mean squared error needs at least 2.")
     if n.min() < 2:
         raise InputError("trials must be at least 2 for every row: a variance needs two members.")
     terms = np.stack([(h - y) ** 2 - s2 / n, s2])
-    share = w / w.sum()
+    total = float(w.sum())
+    share = w / total
     centre = terms @ share
     deviations = terms - centre[:, None]
-    effective = 1.0 / float(share @ share)
-    covariance = (deviations * share) @ deviations.T / max(effective - 1.0, 1.0)
-    return SquaredLoss(float(centre[0]), float(centre[1]), covariance)
+    scatter = (deviations * share) @ deviations.T
+    return LossMoments(int(np.count_nonzero(w)), total, float(share @ share), centre, scatter)
+
+
+def fit_moments(moments: LossMoments) -> SquaredLoss:
+    """Fit the closed form to the moments of all rows.
+
+    Raises
+    ------
+    InputError
+        If fewer than two rows have weight.
+    """
+    if moments.n_rows < 2:
+        raise InputError(f"target has {moments.n_rows} rows with weight; a mean squared error needs at least 2.")
+    covariance = moments.scatter / max(1.0 / moments.squares - 1.0, 1.0)
+    return SquaredLoss(float(moments.centre[0]), float(moments.centre[1]), covariance)

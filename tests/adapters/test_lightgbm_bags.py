@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.lightgbm_bags import Sampling, bag_sizes, draw_rounds, read_sampling
+from ens_plugin.adapters.lightgbm_bags import Sampling, bag_sizes, draw_rounds, draw_rows, read_sampling
 from ens_plugin.adapters.lightgbm_proof import log_chance
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError
@@ -76,3 +76,19 @@ def test_chance_of_a_false_match_is_the_share_of_masks_with_these_counts() -> No
     masks = [np.bincount(leaves[list(rows)], minlength=3) for rows in combinations(range(9), int(counts.sum()))]
     share = np.mean([np.array_equal(mask, counts) for mask in masks])
     assert np.exp(log_chance(counts, reached)) == pytest.approx(share, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [5, 1024, 1025, 5000])
+def test_draws_of_single_rows_are_those_of_all(n_rows: int) -> None:
+    rng = np.random.default_rng(n_rows)
+    rows, limit = rng.integers(0, n_rows, 300), rng.integers(1, 32769, n_rows)
+    whole = draw_rounds(7, limit, 6, n_rows).in_bag()
+    np.testing.assert_array_equal(draw_rows(7, limit[rows], 6, n_rows, rows), whole[:, rows])
+
+
+def test_rows_are_not_drawn_once_a_bag_held_them_all() -> None:
+    whole = draw_rounds(2, 20000, 40, 5).in_bag()
+    complete = int(whole.all(axis=1).argmax())
+    assert 0 < complete < 39
+    found = draw_rows(2, 20000, 40, 5, np.arange(5), n_drawn=complete + 1)
+    np.testing.assert_array_equal(found, whole)

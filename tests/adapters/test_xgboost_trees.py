@@ -253,8 +253,8 @@ def test_trees_too_small_to_prove_anything_are_refused() -> None:
 
 def test_chance_counts_the_guesses_and_shared_draws_once(monkeypatch: pytest.MonkeyPatch) -> None:
     chances = []
-    original = xgboost_bags._chance_of_false_match
-    monkeypatch.setattr(xgboost_bags, "_chance_of_false_match", lambda *a: chances.append(original(*a)) or chances[-1])
+    original = xgboost_bags.chance_of_false_match
+    monkeypatch.setattr(xgboost_bags, "chance_of_false_match", lambda *a: chances.append(original(*a)) or chances[-1])
     for method in ("approx", "hist"):
         ens_plugin.in_bag(train({"tree_method": method}, XR, YR), XR)
     assert chances[1] < chances[0] ** 2

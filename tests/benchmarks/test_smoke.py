@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from importlib import import_module
 from pathlib import Path
 
@@ -26,6 +27,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "model_averaging",
         "growth",
         pytest.param("memory", marks=needs_proc),
+        pytest.param("spark", marks=needs_proc),
     ],
 )
 def test_smoke(script: str, tmp_path: Path) -> None:
@@ -35,6 +37,10 @@ def test_smoke(script: str, tmp_path: Path) -> None:
         pytest.importorskip("xgboost", reason="xgboost is not installed")
     if script == "pruning":
         pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
+    if script == "spark":
+        pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")
+        if shutil.which("java") is None:
+            pytest.skip("needs Java 17 or newer: apt install default-jre-headless")
     body = import_module(f"benchmarks.{script}").main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
     assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
     assert body.startswith("## ")

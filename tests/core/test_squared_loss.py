@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import reduce
 from itertools import combinations
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.squared_loss import SquaredLoss, fit_squared_loss
+from ens_plugin.core.squared_loss import LossMoments, SquaredLoss, fit_moments, fit_squared_loss, loss_moments
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -166,3 +167,18 @@ def test_bad_argument_is_named(change: dict[str, list[float]], named: str) -> No
     good = {"mean": [1.0, 2.0], "variance": [1.0, 1.0], "trials": [3.0, 3.0], "target": [1.0, 1.0]}
     with pytest.raises(InputError, match=named):
         fit_squared_loss(**{**good, **change})
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 9])
+def test_moments_of_parts_merge_to_those_of_all_rows(n_parts: int) -> None:
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.normal(size=50) + 1e3, rng.random(50), rng.integers(2, 9, 50), rng.normal(size=50) + 1e3])
+    weight = rng.random(50)
+    merged = reduce(
+        LossMoments.merge,
+        [loss_moments(*rows[:, part], weight[part]) for part in np.array_split(rng.permutation(50), n_parts)],
+    )
+    found, exact = fit_moments(merged), fit_squared_loss(*rows, weight)
+    assert found.raw_asymptote == pytest.approx(exact.raw_asymptote, rel=1e-12)
+    assert found.member_variance == pytest.approx(exact.member_variance, rel=1e-12)
+    np.testing.assert_allclose(found.covariance, exact.covariance, rtol=1e-12)

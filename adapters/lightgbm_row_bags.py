@@ -1,0 +1,116 @@
+"""The bags of a LightGBM forest for rows that are nowhere together: each row's draws, reached at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.lightgbm_bags import Sampling, draw_rows
+from ens_plugin.adapters.lightgbm_objective import Objective
+from ens_plugin.adapters.lightgbm_proof import count_grown, explained, grown_trees, judge_counts
+from ens_plugin.adapters.lightgbm_text import ModelText
+from ens_plugin.adapters.lightgbm_values import check_leaf_sums, target_sums
+from ens_plugin.adapters.scattered import RowBags, Sums, merge_sums
+from ens_plugin.adapters.sklearn_trees import checked_members
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import BagError
+
+__all__ = ["DrawnRows"]
+
+
+class DrawnRows(RowBags):
+    """Draws of the generators of LightGBM, proved by the leaf counts of every tree.
+
+    Parameters
+    ----------
+    text : ModelText
+    sampling : Sampling
+    objective : Objective
+    n_rows : int
+        Training rows.
+    attempt : int
+        Which of the limits of draws that round to the model's fraction.
+    leaves_of : callable
+        ``leaves_of(features)`` returns the leaf of every tree that prepared rows reach, shape (n_trees, n_rows).
+    """
+
+    def __init__(
+        self,
+        text: ModelText,
+        sampling: Sampling,
+        objective: Objective,
+        n_rows: int,
+        attempt: int,
+        leaves_of: Callable[[Any], NDArray[Any]],
+    ) -> None:
+        limits = sampling.limits()
+        if attempt >= len(limits):
+            raise BagError(f"All {len(limits)} fractions that the model may stand for were tried.")
+        self._text, self._sampling, self._objective, self._n_rows = text, sampling, objective, n_rows
+        self._limits, self._n_tried = limits[attempt], len(limits)
+        self._leaves_of = leaves_of
+        self._grown = grown_trees(text, sampling)
+
+    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
+        """Draw for these rows alone."""
+        return Bags.from_mask(self._rounds(rows, target)[self._grown.round_of])
+
+    def _rounds(self, rows: NDArray[np.int64], target: NDArray[Any]) -> NDArray[np.bool_]:
+        limit = np.where(target > 0, self._limits[-1], self._limits[0])
+        n_rounds = int(self._grown.round_of[-1]) + 1
+        return draw_rows(self._sampling.seed, limit, n_rounds, self._n_rows, rows, self._n_drawn(n_rounds))
+
+    def _n_drawn(self, n_rounds: int) -> int:
+        """Rounds until a bag held every row: LightGBM draws no more after it."""
+        complete = [
+            int(index) + 1
+            for index, counts in zip(self._grown.rounds, self._grown.counts, strict=True)
+            if counts.sum() == self._n_rows
+        ]
+        return min([n_rounds, *complete])
+
+    def sums(self, features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+        """Count rows by leaf of every tree, and sum up the target of three."""
+        leaves = self._leaves_of(features)
+        _, first = np.unique(self._grown.round_of, return_index=True)
+        rounds = Bags(bags.bits[first], bags.n_rows)
+        found, reached = count_grown(self._grown, rounds, [(slice(0, bags.n_rows), leaves)])
+        added = {"found": np.concatenate(found), "reached": np.concatenate(reached)}
+        parts = [Sums(added)]
+        for tree, label in self._checked_trees():
+            own = bags.member(tree // self._text.trees_per_iteration)
+            wanted = target if label is None else target == label
+            # LightGBM keeps the target as float32.
+            values = wanted[own].astype(np.float32).astype(np.float64)
+            part = target_sums(leaves[tree][own], values, self._text.trees[tree].n_leaves)
+            parts.append(
+                Sums(
+                    {f"{name} {tree}": array for name, array in part.added.items()},
+                    {f"{name} {tree}": array for name, array in part.least.items()},
+                )
+            )
+        return merge_sums(parts)
+
+    def _checked_trees(self) -> list[tuple[int, int | None]]:
+        """Trees whose target is checked, each with the label it speaks for, if there are several."""
+        n_trees = self._text.trees_per_iteration
+        members = checked_members(len(self._text.trees) // n_trees)
+        labels: list[int | None] = [None] if n_trees == 1 else list(range(n_trees))
+        return [(member * n_trees + (label or 0), label) for member in members for label in labels]
+
+    def prove(self, sums: Sums) -> None:
+        """Compare the counts with those of the trees, then the target with their leaf values."""
+        edges = np.cumsum([counts.size for counts in self._grown.counts])[:-1]
+        found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))
+        failure = judge_counts(self._grown, found, reached, self._n_rows, self._n_tried)
+        if failure is not None:
+            raise explained(failure, self._sampling)
+        for tree, _ in self._checked_trees():
+            own = Sums(
+                {name: sums.added[f"{name} {tree}"] for name in ("count", "total")},
+                {name: sums.least[f"{name} {tree}"] for name in ("lowest", "highest")},
+            )
+            check_leaf_sums(self._text, self._objective, tree, own)

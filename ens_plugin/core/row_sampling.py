@@ -1,0 +1,51 @@
+"""A random subset of the rows that does not depend on how the rows are cut into blocks or partitions.
+
+Every row has a key of its own, a hash of its position and a seed; the rows with the smallest keys are
+the sample.  Wherever a row is, its key can be told without the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["sample_keys", "smallest_keys"]
+
+KeyArray = NDArray[np.uint64]
+
+_STEP = 0x9E3779B97F4A7C15
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_SHIFTS = (30, 27)
+_LAST_SHIFT = np.uint64(31)
+
+
+def sample_keys(rows: NDArray[np.integer], seed: int) -> KeyArray:
+    """Keys of rows known by a whole number each: the finaliser of splitmix64, under which no two are equal.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (n_rows,)
+        Positions, or any other 64-bit names of the rows.
+    seed : int
+        From 0 to 2**64 - 1.
+
+    Examples
+    --------
+    >>> sample_keys(np.arange(3), 0).argsort().tolist()
+    [0, 1, 2]
+    """
+    start = _mixed(np.array([seed], dtype=np.uint64) + np.uint64(_STEP))
+    return _mixed((rows.astype(np.uint64) ^ start) * np.uint64(_STEP) + np.uint64(_STEP))
+
+
+def smallest_keys(keys: KeyArray, limit: int) -> NDArray[np.intp]:
+    """Positions, ascending, of the `limit` smallest keys; of all where there are no more."""
+    if keys.size <= limit:
+        return np.arange(keys.size)
+    return np.sort(np.argpartition(keys, limit)[:limit])
+
+
+def _mixed(key: KeyArray) -> KeyArray:
+    for shift, factor in zip(_SHIFTS, _MULTIPLIERS, strict=True):
+        key = (key ^ (key >> np.uint64(shift))) * np.uint64(factor)
+    return key ^ (key >> _LAST_SHIFT)

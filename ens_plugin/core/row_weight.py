@@ -1,0 +1,116 @@
+"""How many rows stand behind each entry of a tally, and what they weigh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.validation import as_values, as_weight
+from ens_plugin.errors import InputError
+
+__all__ = ["RowWeight", "as_row_weight", "row_quantiles"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeight:
+    """Weight of each entry of a tally, which stands for one row or for several alike.
+
+    Attributes
+    ----------
+    total : ndarray, shape (n_entries,)
+        Summed weight of the entry's rows.
+    rows : ndarray, shape (n_entries,), or None
+        Number of rows; None where every entry is one row.
+    squares : ndarray, shape (n_entries,), or None
+        Sum of the squares of the rows' weights; None where every entry is one row.
+
+    Examples
+    --------
+    >>> pairs = RowWeight(np.array([2.0, 1.0]), np.array([2.0, 1.0]), np.array([2.0, 1.0]))
+    >>> pairs.n_rows, pairs.n_effective, pairs.effective().tolist()
+    (3, 3.0, [2.0, 1.0])
+    """
+
+    total: FloatArray
+    rows: FloatArray | None = None
+    squares: FloatArray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows behind all entries."""
+        return self.total.size if self.rows is None else round(float(self.rows.sum()))
+
+    @property
+    def n_effective(self) -> float:
+        """Kish's effective number of rows."""
+        scaled, squares = self._scaled()
+        return float(scaled.sum() ** 2 / squares)
+
+    def effective(self) -> FloatArray:
+        """Weights scaled so that they sum to the effective number of rows, shape (n_entries,)."""
+        scaled, squares = self._scaled()
+        return np.asarray(scaled * scaled.sum() / squares)
+
+    def row_sum(self, values: FloatArray) -> float:
+        """Sum over rows, each counted once, of what is known by entry."""
+        return float(values.sum() if self.rows is None else values @ self.rows)
+
+    def select(self, usable: NDArray[np.bool_]) -> RowWeight:
+        """Weights of some of the entries; the same ones where all are."""
+        if usable.all():
+            return self
+        rows, squares = (None if part is None else part[usable] for part in (self.rows, self.squares))
+        return RowWeight(self.total[usable], rows, squares)
+
+    def _scaled(self) -> tuple[FloatArray, float]:
+        largest = self.total.max()
+        scaled = self.total / largest
+        squares = scaled @ scaled if self.squares is None else (self.squares / largest**2).sum()
+        return scaled, float(squares)
+
+
+def as_row_weight(weight: ArrayLike | RowWeight | None, length: int) -> RowWeight:
+    """Return the weights of `length` entries, checked; those of an array are of one row each.
+
+    Raises
+    ------
+    InputError
+        If weights are negative or all 0, or of another length.
+    """
+    if not isinstance(weight, RowWeight):
+        return RowWeight(as_weight(weight, length))
+    as_weight(weight.total, length)
+    if weight.rows is not None and as_values(weight.rows, "rows", length).min() < 0:
+        raise InputError("rows must not be negative.")
+    return weight
+
+
+def row_quantiles(values: FloatArray, levels: ArrayLike, rows: FloatArray | None = None) -> FloatArray:
+    """Quantiles over rows of what is known by entry, as numpy.quantile gives them of all rows.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_entries,)
+    levels : array-like, shape (n_levels,)
+    rows : ndarray, shape (n_entries,), or None
+        Rows of each entry; None for one each.
+
+    Examples
+    --------
+    >>> row_quantiles(np.array([3.0, 1.0]), [0.25, 0.5], np.array([1.0, 3.0])).tolist()
+    [1.0, 1.0]
+    """
+    wanted = np.asarray(levels, dtype=np.float64)
+    if rows is None:
+        return np.asarray(np.quantile(values, wanted))
+    order = np.argsort(values, kind="stable")
+    last = np.cumsum(rows[order])
+    place = wanted * (last[-1] - 1.0)
+    around = np.stack([np.floor(place), np.minimum(np.floor(place) + 1.0, last[-1] - 1.0)])
+    neighbours = values[order][np.searchsorted(last, around, side="right")]
+    parts = (place - around[0]).tolist()
+    return np.array([np.quantile(pair, part) for pair, part in zip(neighbours.T, parts, strict=True)])

@@ -1,0 +1,228 @@
+"""The whole road on a cluster: a trained ensemble and a DataFrame in, one report out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
+
+from ens_plugin import errors
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.wrappers import inner_ensemble
+from ens_plugin.arguments import resolve_settings
+from ens_plugin.collection import sample_limit, sampling_seed
+from ens_plugin.conclusion import Metric, compare_with_stored, conclude
+from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.report import EnsembleReport
+from ens_plugin.spark.assembly import evidence_of, in_row_order
+from ens_plugin.spark.columns import (
+    Columns,
+    RowCounts,
+    as_names,
+    check_columns,
+    check_positions,
+    count_rows,
+    selected,
+    target_labels,
+)
+from ens_plugin.spark.groupings import choose_grouping
+from ens_plugin.spark.jobs import gather, pickled_model, require_spark
+from ens_plugin.spark.partition import Plan
+from ens_plugin.spark.parts import Part, Problems
+
+__all__ = ["analyze"]
+
+# Keys are drawn below a bound that the sample misses about once in 10^9 analyses.
+SPARE_DEVIATIONS = 6.0
+LARGEST_KEY = 2**64 - 1
+
+
+def analyze(
+    model: Any,
+    df: Any,
+    *,
+    label_col: str,
+    feature_cols: Sequence[str] | str,
+    row_id_col: str | None = None,
+    weight_col: str | None = None,
+    data: Literal["oob", "holdout"] = "holdout",
+    metric: Metric | None = None,
+    confidence: float = 0.99,
+    tolerance: float = 0.01,
+    max_size: int = 20001,
+    interval_level: float = 0.95,
+    sizes: ArrayLike | None = None,
+    estimator: str = "auto",
+    random_state: int | None = 0,
+) -> EnsembleReport:
+    """Do what :func:`ens_plugin.analyze` does, with the rows of a Spark DataFrame.
+
+    The model goes to every executor once; what comes back is sums and groups of rows, and at most 20 000
+    sampled rows' votes, whatever the number of rows.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`ens_plugin.analyze`.
+    df : pyspark.sql.DataFrame
+        The rows.  It is read twice: its labels and weights first, then everything.
+    label_col : str
+        Column with the true labels or values.
+    feature_cols : sequence of str, or str
+        Columns the model was trained on, in the same order; or one column of arrays.
+    row_id_col : str, optional
+        Column with each row's position, 0, 1, 2, ..., in the training data.  Of held-out rows any distinct
+        numbers will do: the sampled rows then are those that :func:`ens_plugin.analyze` samples.
+    weight_col : str, optional
+        Column with the weights of the rows in the evaluation.
+    data : {"holdout", "oob"}, default="holdout"
+        With ``"oob"``, the DataFrame holds exactly the training rows, in any order, and `row_id_col` is needed.
+    metric, confidence, tolerance, max_size, interval_level, sizes, estimator, random_state
+        As for :func:`ens_plugin.analyze`.
+
+    Returns
+    -------
+    EnsembleReport
+
+    Raises
+    ------
+    ClusterError
+        If PySpark or Java is missing, or the job fails.
+    EnsPluginError
+        As :func:`ens_plugin.analyze`; the message names the column and counts its rows.
+
+    Examples
+    --------
+    >>> from ens_plugin import spark
+    >>> report = spark.analyze(
+    ...     forest, session.read.parquet("test.parquet"), label_col="churned", feature_cols=["age", "calls"]
+    ... )  # doctest: +SKIP
+    """
+    require_spark()
+    ensemble = inner_ensemble(model)
+    adapter = find_adapter(ensemble)
+    settings = resolve_settings(
+        adapter,
+        data=data,
+        metric=metric,
+        random_state=random_state,
+        confidence=confidence,
+        tolerance=tolerance,
+        max_size=max_size,
+        interval_level=interval_level,
+        sizes=sizes,
+        estimator=estimator,
+    )
+    if metric is not None and weight_col is not None:
+        raise InputError("metric(y, mean_output) takes no weights: leave out weight_col, or weigh inside your metric.")
+    if data == "oob" and row_id_col is None:
+        raise InputError(
+            "data='oob' needs row_id_col, the column with each row's position 0, 1, 2, ... in the training data: which "
+            "members saw a row follows from it. Add it before training, or pass rows the model never saw."
+        )
+    columns = Columns(label_col, as_names(feature_cols, "feature_cols"), row_id_col, weight_col)
+    check_columns(df, columns, adapter, is_wrapped=ensemble is not model)
+    content = pickled_model(model, adapter)
+    counts = count_rows(df, columns, adapter)
+    if data == "oob":
+        adapter.row_bags(counts.all, 0)
+        check_positions(df.sparkSession, counts, str(row_id_col))
+    limit = sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size))
+    plan = Plan(
+        features=columns.features,
+        as_frame=_takes_names(model, ensemble) or (ensemble is not model and _has_words(df, columns)),
+        grouping=choose_grouping(adapter, counts.all),
+        with_path=settings.estimator == "path",
+        sample_limit=limit,
+        sampling_seed=sampling_seed(np.random.default_rng(settings.random_state)),
+        highest_key=_highest_key(counts, limit),
+        n_trained=counts.all if data == "oob" else None,
+        attempt=0,
+    )
+    part = _proved(selected(df, columns), content, plan, adapter, counts)
+    _refuse_repeated_rows(part, plan, row_id_col)
+    assert part.kept is not None
+    kept = in_row_order(part.kept)
+    evidence = evidence_of(adapter, replace(part, kept=kept), plan.grouping)
+    with threadpool_limits(limits=1, user_api="blas"):
+        if data == "oob":
+            compare_with_stored(adapter, evidence.sample, kept.row)
+        return conclude(
+            adapter,
+            evidence,
+            settings,
+            own_sizes=sizes is not None,
+            metric=metric,
+            sampled_labels=target_labels(kept.target, adapter.classes),
+        )
+
+
+def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> Part:
+    """Sum up all rows, with the first of the possible bags that the sums over the rows prove."""
+    first_error: DataMismatchError | BagError | None = None
+    while True:
+        part = gather(rows, content, plan)
+        _refuse_problems(part.problems, counts)
+        if plan.n_trained is None:
+            return part
+        try:
+            adapter.row_bags(plan.n_trained, plan.attempt).prove(part.proof)
+            return part
+        except (DataMismatchError, BagError) as error:
+            first_error = first_error or error
+        plan = replace(plan, attempt=plan.attempt + 1)
+        try:
+            adapter.row_bags(counts.all, plan.attempt)
+        except BagError:
+            raise first_error from None
+
+
+def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
+    if name is None or plan.grouping != "rows" or part.groups is None:
+        return
+    repeated = int((part.groups.rows > 1).sum())
+    if repeated:
+        raise InputError(f"Column {name!r} holds {repeated} numbers in more than one row; give every row its own.")
+
+
+def _takes_names(model: Any, ensemble: Any) -> bool:
+    """Whether the model knows the names of its columns, which a DataFrame then must have."""
+    if getattr(model, "feature_names_in_", None) is not None:
+        return True
+    library = type(ensemble).__module__.partition(".")[0]
+    if library == "xgboost":
+        booster = ensemble.get_booster() if hasattr(ensemble, "get_booster") else ensemble
+        return booster.feature_names is not None
+    if library == "lightgbm":
+        names = ensemble.feature_name() if hasattr(ensemble, "feature_name") else ensemble.feature_name_
+        return list(names) != [f"Column_{index}" for index in range(len(names))]
+    return False
+
+
+def _has_words(df: Any, columns: Columns) -> bool:
+    kinds = dict(df.dtypes)
+    return any(kinds[name] == "string" for name in columns.features)
+
+
+def _highest_key(counts: RowCounts, limit: int) -> int:
+    """Key above which no row is sampled, so that executors keep few rows more than are wanted."""
+    wanted = limit + SPARE_DEVIATIONS * np.sqrt(limit) + 1.0
+    if wanted >= counts.weighted:
+        return LARGEST_KEY
+    return int(wanted / counts.weighted * LARGEST_KEY)
+
+
+def _refuse_problems(problems: Problems, counts: RowCounts) -> None:
+    if problems.bad_values:
+        found = ", ".join(f"{column!r} in {count} rows" for column, count in sorted(problems.bad_values.items()))
+        raise InputError(
+            f"Missing or infinite values (null, NaN) that the model refuses: {found}, of {counts.all} rows. Leave "
+            "these rows out, fill them in, or train a model that takes missing values."
+        )
+    if problems.refusals:
+        name, message = problems.refusals[0]
+        raise getattr(errors, name, InputError)(message)

@@ -1,0 +1,89 @@
+"""From the merged part of all rows to the evidence that every analysis concludes from."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.collection import Evidence
+from ens_plugin.core.grouped_tally import GroupedValues
+from ens_plugin.core.growth_path import PathTally
+from ens_plugin.core.row_weight import RowWeight
+from ens_plugin.core.subsets import Sample
+from ens_plugin.core.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
+from ens_plugin.spark.groupings import Grouping, crossed_of, tally_of
+from ens_plugin.spark.parts import KeptRows, Part
+
+__all__ = ["evidence_of", "in_row_order"]
+
+FloatArray = NDArray[np.float64]
+
+
+def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Evidence:
+    """Return the evidence of all rows.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    part : Part
+        Of all rows, its kept rows in a fixed order.
+    grouping : str
+        What rows were grouped by.
+    """
+    groups, kept = part.groups, part.kept
+    assert groups is not None
+    assert kept is not None
+    assert part.idle is not None
+    weight = _with_idle(groups.row_weight(), part.idle)
+    tally: AnyTally | GroupedValues
+    if grouping == "values":
+        tally = GroupedValues(np.append(groups.code.astype(np.float64), np.flatnonzero(part.idle)), part.moments)
+    else:
+        tally = concatenate([tally_of(grouping, groups, adapter.n_members), _idle_tally(grouping, adapter, part.idle)])
+    return Evidence(
+        tally=tally,
+        sample=_sample(adapter, kept, groups.find(kept.code)),
+        path=None if part.path is None else PathTally(part.path[0][:, None], part.path[1][:, None]),
+        weight=weight,
+        spreads=part.spreads if grouping == "shares" else None,
+        crossed=None
+        if part.crossed is None or not _has_rivals(adapter)
+        else crossed_of(part.crossed, kept.crossed_code),
+    )
+
+
+def in_row_order(kept: KeptRows) -> KeptRows:
+    """The kept rows in an order that does not depend on how the rows were partitioned."""
+    return kept.take(np.argsort(kept.row, kind="stable"))
+
+
+def _has_rivals(adapter: EnsembleAdapter) -> bool:
+    """Whether there are several labels besides the true one, so that halves of the members may differ in theirs."""
+    return adapter.classes is not None and adapter.classes.size > 2
+
+
+def _with_idle(weight: RowWeight, idle: FloatArray) -> RowWeight:
+    """Add entries for the rows without weight."""
+    counts = idle[idle > 0]
+    assert weight.rows is not None
+    assert weight.squares is not None
+    nothing = np.zeros(counts.size)
+    return RowWeight(
+        np.append(weight.total, nothing), np.append(weight.rows, counts), np.append(weight.squares, nothing)
+    )
+
+
+def _idle_tally(grouping: Grouping, adapter: EnsembleAdapter, idle: FloatArray) -> AnyTally:
+    trials = np.flatnonzero(idle).astype(np.float64)
+    nothing = np.zeros(trials.size)
+    two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
+    if two_labels:
+        return SupportTally(trials, nothing, nothing, nothing)
+    return MarginTally(trials, nothing, nothing, nothing, nothing, nothing, nothing)
+
+
+def _sample(adapter: EnsembleAdapter, kept: KeptRows, entries: NDArray[np.intp]) -> Sample:
+    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    seen = np.unpackbits(kept.seen, axis=0, count=adapter.n_members).view(np.bool_)
+    return Sample(RowBlock(kept.outputs, seen, kept.target, n_labels), entries, kept.weight)

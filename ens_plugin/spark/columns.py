@@ -1,0 +1,270 @@
+"""The columns of a DataFrame: whether they can be used, and what the labels, weights and positions in them are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.labels import shortened
+from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
+
+__all__ = [
+    "Columns",
+    "RowCounts",
+    "as_names",
+    "check_columns",
+    "check_positions",
+    "count_rows",
+    "selected",
+    "target_labels",
+]
+
+NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns to use.
+
+    Attributes
+    ----------
+    label : str
+    features : tuple of str
+    row, weight : str or None
+    """
+
+    label: str
+    features: tuple[str, ...]
+    row: str | None
+    weight: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """All names, each once."""
+        others = [name for name in (self.label, self.row, self.weight) if name is not None]
+        return list(dict.fromkeys([*self.features, *others]))
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """Rows of the DataFrame, in all and with a positive weight, and what else was found about them."""
+
+    all: int
+    weighted: int
+    found: dict[str, Any]
+
+
+def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wrapped: bool) -> None:
+    """Raise InputError unless every column is there and of a type that can be used.
+
+    Parameters
+    ----------
+    df : pyspark DataFrame
+    columns : Columns
+    adapter : EnsembleAdapter
+    is_wrapped : bool
+        Whether steps before the ensemble may take columns of any type.
+    """
+    if not columns.features:
+        raise InputError("feature_cols is empty; name the columns the model was trained on, in the same order.")
+    missing = [name for name in columns.names if name not in df.columns]
+    if missing:
+        raise InputError(
+            f"The DataFrame has no column {shortened(missing)}; it has {shortened(list(df.columns), 10)}. Name columns "
+            "that exist."
+        )
+    repeated = sorted({name for name in columns.names if list(df.columns).count(name) > 1})
+    if repeated:
+        raise InputError(f"The DataFrame has several columns named {shortened(repeated)}; rename all but one.")
+    for name in (columns.label, columns.row, columns.weight):
+        if name is not None and name in columns.features:
+            raise InputError(f"Column {name!r} is among feature_cols, but is no feature; leave it out there.")
+    kinds = dict(df.dtypes)
+    if not is_wrapped:
+        _check_features(columns, kinds)
+    _check_label(columns.label, kinds[columns.label], adapter)
+    if columns.weight is not None and not _is_number(kinds[columns.weight]):
+        raise InputError(f"Column {columns.weight!r} is of type {kinds[columns.weight]}; weights must be numbers.")
+    if columns.row is not None and kinds[columns.row] not in NUMERIC[:4]:
+        raise InputError(
+            f"Column {columns.row!r} is of type {kinds[columns.row]}; row_id_col must hold whole numbers (bigint)."
+        )
+
+
+def _is_number(kind: str) -> bool:
+    return kind in NUMERIC or kind.startswith("decimal")
+
+
+def _is_list(kind: str) -> bool:
+    return kind.startswith("array<") and kind[6:-1] in NUMERIC[:6]
+
+
+def _check_features(columns: Columns, kinds: dict[str, str]) -> None:
+    if len(columns.features) == 1 and _is_list(kinds[columns.features[0]]):
+        return
+    others = [name for name in columns.features if not _is_number(kinds[name])]
+    if others:
+        found = ", ".join(f"{name!r} ({kinds[name]})" for name in others[:5])
+        raise InputError(
+            f"{len(others)} of feature_cols do not hold numbers: {found}. Convert them (a vector column with "
+            "pyspark.ml.functions.vector_to_array), or pass the Pipeline that encodes them along with the ensemble."
+        )
+
+
+def _check_label(name: str, kind: str, adapter: EnsembleAdapter) -> None:
+    if adapter.classes is None:
+        if not _is_number(kind):
+            raise InputError(f"Column {name!r} is of type {kind}; the target of a regression must be numbers.")
+        return
+    known = adapter.classes.tolist()
+    wanted = "string" if isinstance(known[0], str) else "number"
+    if (kind == "string") != (wanted == "string") or not (kind == "string" or _is_number(kind)):
+        raise InputError(
+            f"Column {name!r} is of type {kind}, but the ensemble's labels are {shortened(known)}; pass the labels as "
+            "the ensemble was trained on them."
+        )
+
+
+def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts:
+    """Count the rows, in one pass over the columns that are no features.
+
+    Raises
+    ------
+    InputError
+        If there are no rows, or a label or weight is missing or cannot be used; the message names the column
+        and says in how many rows.
+    """
+    from pyspark.sql import functions as F
+
+    label, kinds = F.col(columns.label), dict(df.dtypes)
+    sums = {
+        "rows": F.count(F.lit(1)),
+        "missing": _count(F, _is_missing(F, label, kinds[columns.label])),
+    }
+    if adapter.classes is not None:
+        known = adapter.classes.tolist()
+        sums["unknown"] = _count(F, ~label.isin(known) & ~_is_missing(F, label, kinds[columns.label]))
+        sums["example"] = F.first(F.when(~label.isin(known), label), ignorenulls=True)
+        sums["least"], sums["most"] = F.min(label), F.max(label)
+    if columns.weight is not None:
+        weight = F.col(columns.weight)
+        missing = _is_missing(F, weight, kinds[columns.weight])
+        sums["no_weight"] = _count(F, missing)
+        sums["negative"] = _count(F, (weight < 0) & ~missing)
+        sums["weighted"] = _count(F, (weight > 0) & ~missing)
+    if columns.row is not None:
+        row = F.col(columns.row)
+        sums["no_row"] = F.count(F.lit(1)) - F.count(row)
+        sums["first_row"], sums["last_row"] = F.min(row), F.max(row)
+        sums["fingerprint"] = F.bit_xor(F.xxhash64(row.cast("bigint")))
+    found = df.agg(*(value.alias(name) for name, value in sums.items())).first().asDict()
+    _check_labels(found, columns.label, adapter)
+    _check_weights(found, columns.weight)
+    _check_rows(found, columns.row)
+    return RowCounts(found["rows"], found.get("weighted", found["rows"]), found)
+
+
+def check_positions(session: Any, counts: RowCounts, name: str) -> None:
+    """Raise DataMismatchError unless the rows' positions are 0, 1, 2, ..., each once."""
+    from pyspark.sql import functions as F
+
+    found, n_rows = counts.found, counts.all
+    expected = session.range(n_rows).agg(F.bit_xor(F.xxhash64(F.col("id")))).first()[0]
+    if (found["first_row"], found["last_row"], found["fingerprint"]) != (0, n_rows - 1, expected):
+        raise DataMismatchError(
+            f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in {n_rows} rows, not "
+            f"each of 0 to {n_rows - 1} once. It must hold each row's position in the training data, all of which "
+            'must be there; for rows the model never saw pass data="holdout".'
+        )
+
+
+def _count(F: Any, condition: Any) -> Any:
+    return F.count(F.when(condition, 1))
+
+
+def _is_missing(F: Any, column: Any, kind: str) -> Any:
+    if kind not in ("float", "double"):
+        return column.isNull()
+    return column.isNull() | F.isnan(column) | (F.abs(column) == float("inf"))
+
+
+def _check_labels(found: dict[str, Any], name: str, adapter: EnsembleAdapter) -> None:
+    n_rows = found["rows"]
+    if n_rows == 0:
+        raise InputError("The DataFrame has no rows; pass the rows to judge the ensemble by.")
+    if found["missing"]:
+        raise InputError(
+            f"Column {name!r} holds {found['missing']} missing labels or values (null, NaN or infinite) in {n_rows} "
+            "rows; leave these rows out or fill them in."
+        )
+    if adapter.classes is None:
+        return
+    if found["unknown"]:
+        raise InputError(
+            f"Column {name!r} holds labels that the ensemble does not know in {found['unknown']} of {n_rows} rows, "
+            f"{found['example']!r} for example; it knows {shortened(adapter.classes.tolist(), 10)}. Pass the labels as "
+            "the ensemble was trained on them (a booster knows codes only)."
+        )
+    if found["least"] == found["most"]:
+        raise InputError(
+            f"Column {name!r} holds a single label, {found['least']!r}: an error rate over one class says nothing "
+            "about the others. Pass rows of at least two classes."
+        )
+
+
+def _check_weights(found: dict[str, Any], name: str | None) -> None:
+    if name is None:
+        return
+    for count, what in ((found["no_weight"], "missing or infinite"), (found["negative"], "negative")):
+        if count:
+            raise InputError(
+                f"Column {name!r} holds {count} {what} weights in {found['rows']} rows; weights must be numbers of at "
+                "least 0."
+            )
+    if not found["weighted"]:
+        raise InputError(f"Column {name!r} is 0 in every row; give some rows weight.")
+
+
+def _check_rows(found: dict[str, Any], name: str | None) -> None:
+    if name is not None and found["no_row"]:
+        raise InputError(
+            f"Column {name!r} holds {found['no_row']} missing positions (null) in {found['rows']} rows; every row "
+            "needs one."
+        )
+
+
+def selected(df: Any, columns: Columns) -> Any:
+    """Return the columns in the order that executors expect: features, target, weight, row."""
+    from pyspark.sql import functions as F
+
+    chosen = [F.col(_quoted(name)) for name in columns.features]
+    chosen.append(F.col(_quoted(columns.label)).alias(TARGET))
+    if columns.weight is not None:
+        chosen.append(F.col(_quoted(columns.weight)).cast("double").alias(WEIGHT))
+    # Equal rows have equal hashes, wherever they are.
+    row = F.xxhash64(*(F.col(_quoted(name)) for name in columns.names))
+    chosen.append((row if columns.row is None else F.col(_quoted(columns.row)).cast("bigint")).alias(ROW))
+    return df.select(*chosen)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def target_labels(codes: NDArray[Any], classes: NDArray[Any] | None) -> NDArray[Any]:
+    """Return sampled targets as the user gave them."""
+    return codes if classes is None else np.asarray(classes)[codes.astype(np.intp)]
+
+
+def as_names(names: Sequence[str] | str, argument: str) -> tuple[str, ...]:
+    """Return column names as a tuple, a single one too."""
+    found = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) for name in found):
+        raise InputError(f"{argument} must hold column names, got {names!r}.")
+    return found

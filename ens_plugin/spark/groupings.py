@@ -1,0 +1,127 @@
+"""How the tally of a block of rows becomes groups: one way for each kind of ensemble and number of rows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.core.grouped_tally import (
+    CrossedMargins,
+    Groups,
+    group_rows,
+    margin_codes,
+    support_codes,
+    vote_codes,
+)
+from ens_plugin.core.tally import AnyTally, MarginTally, SupportTally, ValueTally
+
+__all__ = ["EXACT_ROWS", "Grouping", "block_groups", "choose_grouping", "codes_of", "crossed_of", "tally_of"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+Grouping = Literal["values", "votes", "rows", "shares", "margins"]
+
+# As many as are sampled in any case: up to here every row may be a group of its own.
+EXACT_ROWS = 20_000
+
+
+def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
+    """Return what rows of this ensemble are grouped by.
+
+    ``"votes"`` and ``"shares"`` lose nothing, ``"rows"`` keeps each row, ``"values"`` needs the number of members
+    only, beside moments; ``"margins"`` takes rows of one cell together.
+    """
+    if adapter.task == "regression":
+        return "values"
+    two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
+    if two_labels and adapter.output_kind == "labels":
+        return "votes"
+    if n_rows <= EXACT_ROWS:
+        return "rows"
+    return "shares" if two_labels else "margins"
+
+
+def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int) -> tuple[IntArray, IntArray]:
+    """Return the code of each row's group, and of the group of its crossed margin."""
+    if grouping == "values":
+        code = tally.trials.astype(np.int64)
+    elif grouping == "rows":
+        code = row
+    elif isinstance(tally, SupportTally):
+        code = vote_codes(tally, n_members) if grouping == "votes" else support_codes(tally)
+    else:
+        assert isinstance(tally, MarginTally)
+        code = margin_codes(tally.trials, tally.mean, tally.sd)
+        return code, margin_codes(tally.trials, tally.cross_mean, tally.cross_sd)
+    return code, code
+
+
+def block_groups(
+    grouping: Grouping, tally: AnyTally, code: IntArray, crossed_code: IntArray, weight: FloatArray
+) -> tuple[Groups, Groups | None]:
+    """Group the rows of one block that have weight.
+
+    Returns
+    -------
+    groups : Groups
+    crossed : Groups or None
+        Of crossed margins, where they are grouped by themselves.
+    """
+    own = weight > 0
+    groups = group_rows(code[own], [column[own] for column in _columns(grouping, tally)], weight[own])
+    if grouping != "margins":
+        return groups, None
+    assert isinstance(tally, MarginTally)
+    columns = (tally.trials, tally.cross_mean, tally.cross_sd**2)
+    return groups, group_rows(crossed_code[own], [column[own] for column in columns], weight[own])
+
+
+def _columns(grouping: Grouping, tally: AnyTally) -> tuple[FloatArray, ...]:
+    if isinstance(tally, SupportTally):
+        return tally.trials, tally.wrong, tally.squares, tally.wrong_labels
+    if isinstance(tally, ValueTally):
+        return ()
+    if grouping == "margins":
+        return tally.trials, tally.mean, tally.sd**2, tally.wrong_labels, tally.dissent
+    return tally.trials, tally.mean, tally.sd, tally.cross_mean, tally.cross_sd, tally.wrong_labels, tally.dissent
+
+
+def tally_of(grouping: Grouping, groups: Groups, n_members: int) -> SupportTally | MarginTally:
+    """Return the tally whose entries are the groups."""
+    means = groups.means()
+    if grouping == "votes":
+        trials, wrong = (part.astype(np.float64) for part in np.divmod(groups.code, n_members + 1))
+        return SupportTally(trials, wrong, wrong, wrong)
+    if grouping == "shares" or len(means) == 4:
+        return _support_tally(groups, means, cells=grouping == "shares")
+    if grouping == "margins":
+        trials, mean, variance, wrong_labels, dissent = means
+        sd = np.sqrt(variance)
+        return MarginTally(trials, mean, sd, mean, sd, wrong_labels, dissent)
+    return MarginTally(np.rint(means[0]), *means[1:])
+
+
+def _support_tally(groups: Groups, means: FloatArray, *, cells: bool) -> SupportTally:
+    trials = np.rint(means[0])
+    wrong, squares = np.minimum(means[1], trials), np.minimum(means[2], trials)
+    if cells:
+        # Rounding must not move a tie to one side.
+        wrong = np.where(groups.code % 2 == 1, trials / 2.0, wrong)
+    return SupportTally(trials, wrong, squares, means[3])
+
+
+def crossed_of(groups: Groups, sampled: IntArray) -> CrossedMargins:
+    """Return the crossed margins whose entries are the groups.
+
+    Parameters
+    ----------
+    groups : Groups
+    sampled : ndarray of int64, shape (n_sampled,)
+        Codes of the sampled rows' crossed margins.
+    """
+    trials, mean, variance = groups.means()
+    return CrossedMargins(mean, np.sqrt(variance), trials, groups.row_weight(), groups.find(sampled))

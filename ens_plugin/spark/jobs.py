@@ -1,0 +1,143 @@
+"""Run the work on a cluster: model out once, parts merged in a tree, one error instead of a Java stack."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.errors import ClusterError, UnsupportedModelError
+from ens_plugin.spark.partition import Plan, read_partition
+from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes
+
+__all__ = ["gather", "pickled_model", "require_spark"]
+
+# A merge takes this many parts for each that it gives, and the driver takes no more.
+MERGED_INTO_ONE = 16
+LOGGER = logging.getLogger(__name__)
+ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
+COLUMN = "part"
+
+
+def require_spark() -> None:
+    """Raise ClusterError with what to install unless PySpark and Java are here."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise ClusterError(
+            "PySpark is not installed; install it with: pip install 'ens-plugin[spark]' (it needs Java 17 or newer)."
+        ) from error
+    from pyspark import SparkContext
+
+    has_java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+    if SparkContext._active_spark_context is None and not has_java:
+        raise ClusterError(
+            "Java is not installed, and Spark runs on it; install Java 17 or newer (on Debian or Ubuntu: "
+            "apt install default-jre-headless) or set JAVA_HOME."
+        )
+
+
+def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
+    """Return the model, and the class of its adapter, as executors get them.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be pickled.
+    """
+    from pyspark import cloudpickle
+
+    try:
+        dumps: Callable[..., bytes] = cloudpickle.dumps
+        return dumps((model, type(adapter)), protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # pickling runs the model's own code, which may raise anything
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} cannot be pickled, so it cannot be sent to Spark's executors ({error}). Pass "
+            "a model without open files, locks or database connections, or analyze the rows with ens_plugin.analyze."
+        ) from error
+
+
+def gather(rows: Any, content: bytes, plan: Plan) -> Part:
+    """Sum up all partitions of a DataFrame.
+
+    Parameters
+    ----------
+    rows : pyspark DataFrame
+        As :func:`ens_plugin.spark.columns.selected` gives it.
+    content : bytes
+        Of the model.
+    plan : Plan
+
+    Returns
+    -------
+    Part
+        Of all rows; how many bytes of it reached the driver goes to the log of this module.
+
+    Raises
+    ------
+    ClusterError
+        If the job fails.
+    """
+    context = rows.sparkSession.sparkContext
+    model = context.broadcast(content)
+    limit = plan.sample_limit
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        yield _batch(read_partition(batches, model.value, plan))
+
+    def merge(batches: Iterator[Any]) -> Iterator[Any]:
+        merged = Part()
+        for batch in batches:
+            for content in batch.column(0):
+                merged = merge_parts([merged, from_bytes(content.as_py())], limit)
+        yield _batch(merged)
+
+    parts = rows.mapInArrow(read, f"{COLUMN} binary")
+    for width in _widths(context.defaultParallelism):
+        parts = parts.repartition(width).mapInArrow(merge, f"{COLUMN} binary")
+    try:
+        contents = [row[COLUMN] for row in _collected(parts)]
+    finally:
+        model.destroy()
+    LOGGER.info("%d bytes reached the driver", sum(map(len, contents)))
+    return merge_parts([from_bytes(content) for content in contents], limit)
+
+
+def _batch(part: Part) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({COLUMN: pa.array([to_bytes(part)], type=pa.binary())})
+
+
+def _widths(parallelism: int) -> list[int]:
+    """Numbers of merging tasks, level by level."""
+    widths = [max(parallelism, 1)]
+    while widths[-1] > MERGED_INTO_ONE:
+        widths.append(-(-widths[-1] // MERGED_INTO_ONE))
+    return widths
+
+
+def _collected(parts: Any) -> list[Any]:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        return list(parts.collect())
+    except (PySparkException, Py4JJavaError) as error:
+        raise ClusterError(_explained(str(error))) from None
+
+
+def _explained(message: str) -> str:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if any("No module named 'ens_plugin'" in line for line in lines):
+        return (
+            "Spark's executors have no ens_plugin; install it there as on the driver (pip install ens-plugin), or send "
+            "an environment along (spark.archives)."
+        )
+    causes = [line for line in lines if ERROR_LINE.match(line)]
+    return f"The Spark job failed: {causes[-1] if causes else lines[0]}. See the log of the executors for the rest."

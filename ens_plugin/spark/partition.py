@@ -1,0 +1,249 @@
+"""What an executor does with its rows: ask the members, tally, and keep sums only."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from joblib import parallel_config
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.labels import label_codes
+from ens_plugin.adapters.scattered import RowBags, Sums
+from ens_plugin.adapters.wrappers import inner_ensemble, unwrap
+from ens_plugin.collection import BlockEvidence, BlockReader, block_rows
+from ens_plugin.core.row_sampling import sample_keys
+from ens_plugin.core.squared_loss import loss_moments
+from ens_plugin.core.tally import SupportTally, ValueTally, select_rows
+from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.estimation import soft_spreads
+from ens_plugin.spark.groupings import Grouping, block_groups, codes_of
+from ens_plugin.spark.parts import KeptRows, Part, Problems, merge_parts
+
+__all__ = ["Plan", "load_model", "read_partition"]
+
+FloatArray = NDArray[np.float64]
+
+MERGED_AT_ONCE = 16
+TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every executor is told about the analysis.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Names of the feature columns, in the model's order.
+    as_frame : bool
+        Whether the model takes its rows as a DataFrame, with names.
+    grouping : {"values", "votes", "rows", "shares", "margins"}
+    with_path : bool
+    sample_limit : int
+    sampling_seed : int
+    highest_key : int
+        Rows with higher keys are not sampled, however few there are.
+    n_trained : int or None
+        Training rows, where these are they; None for held-out rows.
+    attempt : int
+        Which of the possible draws of the bags to look at.
+    """
+
+    features: tuple[str, ...]
+    as_frame: bool
+    grouping: Grouping
+    with_path: bool
+    sample_limit: int
+    sampling_seed: int
+    highest_key: int
+    n_trained: int | None
+    attempt: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of one block as they come from the DataFrame."""
+
+    features: Any
+    target: NDArray[Any]
+    weight: FloatArray
+    row: NDArray[np.int64]
+
+
+@lru_cache(maxsize=1)
+def load_model(content: bytes) -> tuple[Any, EnsembleAdapter]:
+    """Return a model and its adapter, made once in each worker process."""
+    model, adapter_class = pickle.loads(content)
+    return model, adapter_class(inner_ensemble(model))
+
+
+@lru_cache(maxsize=1)
+def load_bags(content: bytes, n_trained: int, attempt: int) -> RowBags:
+    """Return the bags of a model's training rows, looked up in this process."""
+    return load_model(content)[1].row_bags(n_trained, attempt)
+
+
+def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan) -> Part:
+    """Sum up one partition."""
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return Part()
+    model, adapter = load_model(content)
+    row_bags = None if plan.n_trained is None else load_bags(content, plan.n_trained, plan.attempt)
+    part = Part()
+    waiting: list[Part] = []
+    checked = False
+    with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
+        for table in _blocks(chain([first], filled), _height(adapter)):
+            try:
+                rows = _rows(table, plan)
+                waiting.append(_read_block(model, adapter, row_bags, rows, plan, check=not checked))
+                checked = True
+            except EnsPluginError as error:
+                waiting.append(Part(problems=_problems(table, plan, error)))
+            if len(waiting) == MERGED_AT_ONCE:
+                part, waiting = merge_parts([part, *waiting], plan.sample_limit), []
+    return merge_parts([part, *waiting], plan.sample_limit)
+
+
+def _height(adapter: EnsembleAdapter) -> int:
+    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    return block_rows(adapter, 2**16, n_labels)
+
+
+def _blocks(batches: Iterable[pa.RecordBatch], height: int) -> Iterator[pa.Table]:
+    """Put batches together, and cut them, to tables of `height` rows or less."""
+    waiting: list[pa.RecordBatch] = []
+    n_rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        n_rows += batch.num_rows
+        if n_rows < height:
+            continue
+        table = pa.Table.from_batches(waiting)
+        whole = n_rows // height * height
+        yield from (table.slice(start, height) for start in range(0, whole, height))
+        waiting, n_rows = table.slice(whole).to_batches(), n_rows - whole
+    if n_rows:
+        yield pa.Table.from_batches(waiting)
+
+
+def _rows(table: pa.Table, plan: Plan) -> Rows:
+    n_rows = table.num_rows
+    return Rows(
+        features=_features(table.select(list(range(len(plan.features)))), plan),
+        target=table[TARGET].to_pandas().to_numpy(),
+        weight=_numbers(table[WEIGHT]) if WEIGHT in table.column_names else np.ones(n_rows),
+        row=table[ROW].to_numpy().astype(np.int64),
+    )
+
+
+def _features(table: pa.Table, plan: Plan) -> Any:
+    if plan.as_frame:
+        return pd.DataFrame(
+            {name: column.to_pandas() for name, column in zip(plan.features, table.columns, strict=True)}
+        )
+    columns = table.columns
+    if len(columns) == 1 and pa.types.is_list(columns[0].type):
+        return _matrix(columns[0])
+    return np.column_stack([_numbers(column) for column in columns])
+
+
+def _matrix(column: pa.ChunkedArray) -> FloatArray:
+    """Return a column of lists, all of one length, as a matrix."""
+    rows = column.to_pylist()
+    lengths = {-1 if row is None else len(row) for row in rows}
+    if len(lengths) > 1 or -1 in lengths:
+        raise InputError("The arrays of feature_cols must all have one length, and none may be null.")
+    return np.array(rows, dtype=np.float64)
+
+
+def _numbers(column: pa.ChunkedArray) -> FloatArray:
+    """Return a column as float64, NaN where it is null."""
+    return np.asarray(column.to_pandas().to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _read_block(
+    model: Any, adapter: EnsembleAdapter, row_bags: RowBags | None, rows: Rows, plan: Plan, *, check: bool
+) -> Part:
+    features = adapter.prepare(unwrap(model, rows.features)[1])
+    if check:
+        adapter.check_members(features)
+    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    target = rows.target.astype(np.float64) if adapter.classes is None else label_codes(rows.target, adapter.classes)
+    bags = None if row_bags is None else row_bags.at(rows.row, target)
+    proof = Sums() if bags is None or row_bags is None else row_bags.sums(features, target, bags)
+    keys = sample_keys(rows.row, plan.sampling_seed)
+    sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
+    reader = BlockReader(adapter, features, bags, target, rows.weight, n_labels, sampled, plan.with_path)
+    return replace(_part(reader.read(slice(0, target.size)), adapter, rows, keys[sampled], plan), proof=proof)
+
+
+def _part(block: BlockEvidence, adapter: EnsembleAdapter, rows: Rows, keys: NDArray[np.uint64], plan: Plan) -> Part:
+    tally, weight, n_members = block.tally, rows.weight, adapter.n_members
+    code, crossed_code = codes_of(plan.grouping, tally, rows.row, n_members)
+    groups, crossed = block_groups(plan.grouping, tally, code, crossed_code, weight)
+    usable = (tally.trials >= 2) & (weight > 0)
+    sample = block.sample
+    return Part(
+        groups=groups,
+        crossed=crossed,
+        idle=np.bincount(tally.trials[weight <= 0].astype(np.int64), minlength=n_members + 1).astype(np.float64),
+        spreads=_spreads(select_rows(tally, usable)) if isinstance(tally, SupportTally) else None,
+        moments=_moments(tally, usable, weight) if isinstance(tally, ValueTally) and usable.any() else None,
+        path=None if block.path is None else np.stack([block.path.loss.sum(axis=1), block.path.weight.sum(axis=1)]),
+        kept=KeptRows(
+            sample.block.outputs,
+            np.packbits(sample.block.seen, axis=0),
+            sample.block.target,
+            sample.weight,
+            keys,
+            rows.row[sample.rows],
+            code[sample.rows],
+            crossed_code[sample.rows],
+        ),
+    )
+
+
+def _spreads(tally: Any) -> FloatArray:
+    return soft_spreads(tally) if tally.trials.size else np.zeros((2, 2))
+
+
+def _moments(tally: ValueTally, usable: NDArray[np.bool_], weight: FloatArray) -> Any:
+    own = select_rows(tally, usable)
+    assert isinstance(own, ValueTally)
+    return loss_moments(own.mean, own.variance, own.trials, own.target, weight[usable])
+
+
+def _problems(table: pa.Table, plan: Plan, error: EnsPluginError) -> Problems:
+    """Say which columns hold values that the model refuses; if none does, what the error says."""
+    counts = _bad_values(table, plan.features)
+    if counts:
+        return Problems(bad_values=counts)
+    return Problems(refusals=((type(error).__name__, str(error)),))
+
+
+def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
+    """Rows with missing or infinite values, by feature column; lists hold one where any of their values is one."""
+    counts = {}
+    for name, column in zip(names, table.columns, strict=False):
+        values = column.to_pandas()
+        if pa.types.is_list(column.type):
+            bad = ~np.array([row is not None and bool(np.isfinite(row).all()) for row in values])
+        else:
+            bad = values.isna().to_numpy()
+            if pa.types.is_floating(column.type):
+                bad = bad | np.isinf(values.to_numpy())
+        counts[name] = int(bad.sum())
+    return {name: count for name, count in counts.items() if count}

@@ -1,0 +1,172 @@
+"""What one partition says about its rows, and how the parts of disjoint rows merge.
+
+A part is all that leaves an executor: groups of rows, sums, and a few sampled rows.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.scattered import Sums, merge_sums
+from ens_plugin.core.grouped_tally import Groups, merge_groups
+from ens_plugin.core.row_sampling import smallest_keys
+from ens_plugin.core.squared_loss import LossMoments
+
+__all__ = ["KeptRows", "Part", "Problems", "from_bytes", "merge_parts", "to_bytes"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Sampled rows with what every member said about them.
+
+    Attributes
+    ----------
+    outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+    seen : ndarray of uint8, shape (ceil(n_members / 8), n_rows)
+        Where the outputs count, eight members to the byte.
+    target, weight : ndarray, shape (n_rows,)
+    key : ndarray of uint64, shape (n_rows,)
+        The rows with the smallest keys are the sample.
+    row : ndarray of int64, shape (n_rows,)
+        Position in training order, or a hash of the row where that is not known.
+    code, crossed_code : ndarray of int64, shape (n_rows,)
+        Group of each row, and that of its crossed margin.
+    """
+
+    outputs: NDArray[np.generic]
+    seen: NDArray[np.uint8]
+    target: NDArray[np.generic]
+    weight: FloatArray
+    key: NDArray[np.uint64]
+    row: IntArray
+    code: IntArray
+    crossed_code: IntArray
+
+    def take(self, rows: NDArray[np.intp]) -> KeptRows:
+        """Some of the rows, by position."""
+        return KeptRows(
+            self.outputs[:, rows],
+            self.seen[:, rows],
+            self.target[rows],
+            self.weight[rows],
+            self.key[rows],
+            self.row[rows],
+            self.code[rows],
+            self.crossed_code[rows],
+        )
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Why rows cannot be judged.
+
+    Attributes
+    ----------
+    bad_values : dict
+        Rows with missing or infinite values that the model refuses, by feature column.
+    refusals : tuple of (str, str)
+        Class and message of other errors, sorted, each once.
+    """
+
+    bad_values: dict[str, int] = field(default_factory=dict)
+    refusals: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.bad_values or self.refusals)
+
+    def merge(self, other: Problems) -> Problems:
+        """Problems of the rows of both."""
+        counts = dict(self.bad_values)
+        for column, count in other.bad_values.items():
+            counts[column] = counts.get(column, 0) + count
+        return Problems(counts, tuple(sorted({*self.refusals, *other.refusals})))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Sums over the rows of a part of the data; None where the kind of ensemble has no such sum.
+
+    Attributes
+    ----------
+    groups, crossed : Groups or None
+        Rows with weight, by the codes of their tally.
+    idle : ndarray, shape (n_members + 1,)
+        Rows without weight, by the number of members that speak about them.
+    spreads : ndarray, shape (2, 2), or None
+        :func:`ens_plugin.estimation.soft_spreads` of the rows.
+    moments : LossMoments or None
+    path : ndarray, shape (2, n_members), or None
+        Summed loss and weight along the growth path.
+    kept : KeptRows or None
+    proof : Sums
+        What the rows add to the proof of their bags.
+    problems : Problems
+    """
+
+    groups: Groups | None = None
+    crossed: Groups | None = None
+    idle: FloatArray | None = None
+    spreads: FloatArray | None = None
+    moments: LossMoments | None = None
+    path: FloatArray | None = None
+    kept: KeptRows | None = None
+    proof: Sums = field(default_factory=Sums)
+    problems: Problems = field(default_factory=Problems)
+
+
+def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
+    """Merge parts of disjoint rows; at most `sample_limit` sampled rows stay."""
+    groups = [part.groups for part in parts if part.groups is not None]
+    crossed = [part.crossed for part in parts if part.crossed is not None]
+    merged = Part(
+        groups=merge_groups(groups) if groups else None,
+        crossed=merge_groups(crossed) if crossed else None,
+        idle=_added([part.idle for part in parts]),
+        spreads=_added([part.spreads for part in parts]),
+        path=_added([part.path for part in parts]),
+        kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),
+        proof=merge_sums([part.proof for part in parts]),
+    )
+    moments, problems = None, Problems()
+    for part in parts:
+        problems = problems.merge(part.problems)
+        if part.moments is not None:
+            moments = part.moments if moments is None else moments.merge(part.moments)
+    return replace(merged, moments=moments, problems=problems)
+
+
+def _added(arrays: Sequence[FloatArray | None]) -> FloatArray | None:
+    present = [array for array in arrays if array is not None]
+    return np.sum(present, axis=0) if present else None
+
+
+def _kept(parts: list[KeptRows], limit: int) -> KeptRows | None:
+    if not parts:
+        return None
+    by_member = (np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("outputs", "seen"))
+    by_row = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("target", "weight", "key", "row", "code", "crossed_code")
+    )
+    rows = KeptRows(*by_member, *by_row)
+    return rows.take(smallest_keys(rows.key, limit))
+
+
+def to_bytes(part: Part) -> bytes:
+    """Return a part as it travels between executors of one job."""
+    return pickle.dumps(part, protocol=5)
+
+
+def from_bytes(content: bytes) -> Part:
+    """Return the part that :func:`to_bytes` wrote."""
+    part = pickle.loads(content)
+    assert isinstance(part, Part)
+    return part

@@ -1,0 +1,139 @@
+"""A report from a DataFrame is the local one: to rounding where tallies are exact, within a bound where binned."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import ens_plugin
+from ens_plugin import spark
+from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.spark import groupings
+from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference
+
+ROUNDING = 1e-12
+BINNED = 1e-4
+
+
+def compared(session: Any, name: str, frame: pd.DataFrame, n_partitions: int, **options: Any) -> float:
+    """Largest difference between the local report and that of a DataFrame with weights."""
+    X, y, weight = in_order(frame)
+    local = ens_plugin.analyze(fitted(name), X, y, data="holdout", sample_weight=weight, n_jobs=1)
+    df = session.createDataFrame(frame).repartition(n_partitions)
+    report = spark.analyze(
+        fitted(name), df, label_col="y", feature_cols=COLUMNS, row_id_col="row", weight_col="w", **options
+    )
+    return largest_difference(local, report)
+
+
+@pytest.mark.parametrize("n_partitions", [1, 2, 7, 64])
+def test_votes_give_the_local_report_whatever_the_partitions(session: Any, n_partitions: int) -> None:
+    assert compared(session, "votes", held_out("votes"), n_partitions) < ROUNDING
+
+
+@pytest.mark.parametrize("name", ["shares", "bagging", "three", "values", "lightgbm", "xgboost"])
+def test_every_kind_of_ensemble_gives_the_local_report(session: Any, name: str) -> None:
+    assert compared(session, name, held_out(name), 3) < ROUNDING
+
+
+@pytest.mark.parametrize("name", ["votes", "three", "values"])
+def test_empty_and_one_row_partitions_add_nothing_but_their_rows(session: Any, name: str) -> None:
+    frame = held_out(name, 12)
+    with pytest.warns(WeakEstimateWarning) if name == "votes" else nullcontext():
+        assert compared(session, name, frame, 20) < ROUNDING
+
+
+def test_soft_votes_in_cells_lose_nothing(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groupings, "EXACT_ROWS", 100)
+    assert compared(session, "shares", held_out("shares", 6000), 3) < ROUNDING
+
+
+@pytest.mark.parametrize("name", ["three", "lightgbm"])
+def test_margins_in_cells_stay_within_the_stated_bound(
+    session: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groupings, "EXACT_ROWS", 100)
+    frame = held_out(name, 6000)
+    X, y, weight = in_order(frame)
+    local = ens_plugin.analyze(fitted(name), X, y, data="holdout", sample_weight=weight, n_jobs=1)
+    df = session.createDataFrame(frame).repartition(3)
+    report = spark.analyze(fitted(name), df, label_col="y", feature_cols=COLUMNS, row_id_col="row", weight_col="w")
+    for part in ("error", "lower", "upper"):
+        found, exact = (getattr(one.error_curve, part) for one in (report, local))
+        np.testing.assert_allclose(found, exact, rtol=0, atol=BINNED)
+    np.testing.assert_allclose(report.recommendation.values, local.recommendation.values, rtol=0, atol=BINNED)
+    assert report.bias_variance.member_error == pytest.approx(local.bias_variance.member_error, abs=ROUNDING)
+    assert report.bias_variance.member_variance == pytest.approx(local.bias_variance.member_variance, abs=ROUNDING)
+
+
+def test_rows_need_no_positions_where_all_are_sampled(session: Any) -> None:
+    frame = held_out("votes")
+    X, y, _ = in_order(frame)
+    local = ens_plugin.analyze(fitted("votes"), X, y, data="holdout", n_jobs=1)
+    df = session.createDataFrame(frame).repartition(5)
+    assert largest_difference(local, spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS)) < ROUNDING
+
+
+def test_sampled_rows_are_the_local_ones_where_not_all_are(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.collection.SAMPLE_ROWS", 300)
+    assert compared(session, "votes", held_out("votes"), 4) < ROUNDING
+
+
+@pytest.mark.parametrize("estimator", ["path", "hypergeometric", "binomial"])
+def test_estimators_for_comparison_are_the_local_ones(session: Any, estimator: str) -> None:
+    frame = held_out("votes")
+    X, y, _ = in_order(frame)
+    local = ens_plugin.analyze(fitted("votes"), X, y, data="holdout", estimator=estimator, n_jobs=1)
+    report = spark.analyze(
+        fitted("votes"),
+        session.createDataFrame(frame).repartition(3),
+        label_col="y",
+        feature_cols=COLUMNS,
+        row_id_col="row",
+        estimator=estimator,
+    )
+    assert largest_difference(local, report) < ROUNDING
+
+
+def test_metric_of_the_users_own(session: Any) -> None:
+    def brier(y: Any, mean: Any) -> float:
+        return float(np.mean((mean[:, 1] - y) ** 2))
+
+    frame = held_out("shares")
+    X, y, _ = in_order(frame)
+    local = ens_plugin.analyze(fitted("shares"), X, y, data="holdout", metric=brier, n_jobs=1)
+    df = session.createDataFrame(frame).repartition(3)
+    report = spark.analyze(fitted("shares"), df, label_col="y", feature_cols=COLUMNS, row_id_col="row", metric=brier)
+    assert largest_difference(local, report) < ROUNDING
+
+
+def test_pipeline_takes_words_and_names(session: Any) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"town": rng.choice(["Bonn", "Kiel", "Ulm"], 900), "age": rng.normal(size=900)})
+    frame["y"] = np.where((frame["town"] == "Kiel") ^ (frame["age"] > 0) ^ (rng.random(900) < 0.2), "yes", "no")
+    frame["row"] = np.arange(900)
+    encoder = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+    model = make_pipeline(encoder, RandomForestClassifier(15, random_state=0))
+    model.fit(frame[["town", "age"]][:300], frame["y"][:300])
+    rest = frame[300:].assign(row=np.arange(600))
+    local = ens_plugin.analyze(model, rest[["town", "age"]], rest["y"].to_numpy(), data="holdout", n_jobs=1)
+    report = spark.analyze(
+        model, session.createDataFrame(rest), label_col="y", feature_cols=["town", "age"], row_id_col="row"
+    )
+    assert largest_difference(local, report) < ROUNDING
+
+
+def test_features_may_come_as_one_column_of_arrays(session: Any) -> None:
+    frame = held_out("votes")
+    local = spark.analyze(fitted("votes"), session.createDataFrame(frame), label_col="y", feature_cols=COLUMNS)
+    packed = pd.DataFrame({"features": list(frame[COLUMNS].to_numpy()), "y": frame["y"]})
+    report = spark.analyze(fitted("votes"), session.createDataFrame(packed), label_col="y", feature_cols="features")
+    assert largest_difference(local, report) < ROUNDING

@@ -1,0 +1,102 @@
+"""Out-of-bag rows spread over partitions: the local report, and the local refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import ens_plugin
+from ens_plugin import spark
+from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.spark import groupings
+from tests.spark.cases import COLUMNS, fitted, in_order, largest_difference, trained_on
+
+ROUNDING = 1e-12
+SKLEARN = ("votes", "shares", "three", "values", "bagging")
+BOOSTERS = ("lightgbm", "xgboost", "xgboost_exact")
+
+
+def from_spark(session: Any, model: Any, frame: pd.DataFrame, n_partitions: int = 3) -> Any:
+    df = session.createDataFrame(frame).repartition(n_partitions)
+    return spark.analyze(model, df, label_col="y", feature_cols=COLUMNS, row_id_col="row", data="oob")
+
+
+@pytest.mark.parametrize("name", [*SKLEARN, *BOOSTERS])
+def test_out_of_bag_report_is_the_local_one(session: Any, name: str) -> None:
+    frame = trained_on(name)
+    X, y, _ = in_order(frame)
+    local = ens_plugin.analyze(fitted(name), X, y, n_jobs=1)
+    assert largest_difference(local, from_spark(session, fitted(name), frame)) < ROUNDING
+
+
+@pytest.mark.parametrize("n_partitions", [1, 40])
+def test_partitions_do_not_matter(session: Any, n_partitions: int) -> None:
+    frame = trained_on("votes")
+    X, y, _ = in_order(frame)
+    local = ens_plugin.analyze(fitted("votes"), X, y, n_jobs=1)
+    assert largest_difference(local, from_spark(session, fitted("votes"), frame, n_partitions)) < ROUNDING
+
+
+def test_soft_votes_of_differing_numbers_of_members_in_cells(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So few rows that the local road keeps each: cells then lose what a few thousand rows would hide.
+    monkeypatch.setattr(groupings, "EXACT_ROWS", 100)
+    frame = trained_on("shares")
+    X, y, _ = in_order(frame)
+    local = ens_plugin.analyze(fitted("shares"), X, y, n_jobs=1).error_curve
+    found = from_spark(session, fitted("shares"), frame).error_curve
+    np.testing.assert_allclose(found.error, local.error, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["votes", "lightgbm", "xgboost"])
+def test_positions_must_be_those_of_the_training_rows(session: Any, name: str) -> None:
+    frame = trained_on(name)
+    other_order = frame.assign(row=(frame["row"] + 1) % len(frame))
+    with pytest.raises(DataMismatchError, match="not the rows the model was trained on"):
+        from_spark(session, fitted(name), other_order)
+
+
+@pytest.mark.parametrize("name", ["votes", "lightgbm", "xgboost"])
+def test_target_must_be_that_of_the_training(session: Any, name: str) -> None:
+    frame = trained_on(name)
+    with pytest.raises(DataMismatchError, match="not the target the model was trained on"):
+        from_spark(session, fitted(name), frame.assign(y=frame["y"].to_numpy()[::-1]))
+
+
+@pytest.mark.parametrize("rows", [np.r_[0:599, 598], np.r_[1:601]])
+def test_positions_must_be_whole_and_each_once(session: Any, rows: Any) -> None:
+    frame = trained_on("votes").sort_values("row").assign(row=rows)
+    with pytest.raises(DataMismatchError, match=r"'row' holds numbers from \d+ to \d+ in 600 rows"):
+        from_spark(session, fitted("votes"), frame)
+
+
+def test_other_numbers_of_rows_are_refused_before_the_work(session: Any) -> None:
+    with pytest.raises(DataMismatchError, match="was trained on 600"):
+        from_spark(session, fitted("votes"), trained_on("votes")[:-1])
+
+
+def test_forest_without_bags_is_refused(session: Any) -> None:
+    frame = trained_on("votes")
+    X, y, _ = in_order(frame)
+    model = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
+    with pytest.raises(BagError, match="without bootstrap"):
+        from_spark(session, model, frame)
+
+
+def test_positions_are_asked_for(session: Any) -> None:
+    df = session.createDataFrame(trained_on("votes"))
+    with pytest.raises(InputError, match="row_id_col"):
+        spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS, data="oob")
+
+
+def test_stored_out_of_bag_outputs_are_compared(session: Any) -> None:
+    frame = trained_on("shares")
+    X, y, _ = in_order(frame)
+    model = RandomForestClassifier(25, max_depth=4, oob_score=True, random_state=0).fit(X, y)
+    assert from_spark(session, model, frame).bags == "recorded"
+    model.oob_decision_function_ = model.oob_decision_function_[::-1]
+    with pytest.raises(DataMismatchError, match="other out-of-bag outputs"):
+        from_spark(session, model, frame)
