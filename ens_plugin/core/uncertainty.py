@@ -25,6 +25,7 @@ FloatArray = NDArray[np.float64]
 
 SD_INFLATION = 1.1
 N_DRAWS = 200
+ROUNDING = 1e-14
 N_SIZES = 72
 SUM_ROWS = 512
 
@@ -109,7 +110,8 @@ def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: float, level: float
     e = np.asarray(error, dtype=np.float64)
     spread = e * (1.0 - e)
     variance = np.asarray(sd, dtype=np.float64) ** 2
-    certain = (spread <= 0) | (variance <= 0)
+    # An error of rounding alone is none.
+    certain = (spread <= ROUNDING) | (variance <= 0)
     n = np.where(certain, n_rows, spread / np.where(certain, 1.0, variance))
     z = float(ndtri(0.5 + level / 2.0))
     centre = (e + z**2 / (2 * n)) / (1 + z**2 / n)

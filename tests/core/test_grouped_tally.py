@@ -25,7 +25,9 @@ N_MEMBERS = 40
 
 def soft_votes(n_rows: int) -> SupportTally:
     rng = np.random.default_rng(0)
-    trials = rng.integers(10, N_MEMBERS + 1, n_rows).astype(np.float64)
+    # Many rows of many members: quantiles over groups are not those over rows.
+    trials = np.maximum(rng.binomial(N_MEMBERS, 0.9, n_rows), rng.integers(10, N_MEMBERS, n_rows)).astype(np.float64)
+    trials[rng.random(n_rows) < 0.7] = N_MEMBERS - 1.0
     share = rng.beta(1, 3, n_rows)
     share[:50] = 0.5
     wrong = share * trials

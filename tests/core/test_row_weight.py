@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.core.error_curve import hypergeometric_limit
+from ens_plugin.core.error_curve import hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.row_weight import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.errors import InputError
 
@@ -50,3 +50,16 @@ def test_entries_and_weights_must_be_as_many() -> None:
         as_row_weight(RowWeight(np.ones(2), np.ones(2), np.ones(2)), 3)
     with pytest.raises(InputError, match="rows"):
         as_row_weight(RowWeight(np.ones(1), -np.ones(1), np.ones(1)), 1)
+
+
+def test_curve_of_subsets_reaches_the_sizes_that_most_rows_can_answer() -> None:
+    """Most rows have 9 members, and more than a tenth of the entries, though not of the rows, have fewer."""
+    trials, wrong = np.array([9.0, 9.0, 3.0, 5.0]), np.array([2.0, 6.0, 1.0, 2.0])
+    rows = np.array([40.0, 50.0, 2.0, 3.0])
+    every_row = [np.repeat(part, rows.astype(int)) for part in (wrong, trials)]
+    sizes = [1, 5, 9]
+    np.testing.assert_allclose(
+        hypergeometric_curve(wrong, trials, sizes, RowWeight(rows, rows, rows)),
+        hypergeometric_curve(*every_row, sizes),
+        rtol=1e-12,
+    )

@@ -315,3 +315,8 @@ class TestAlgorithmicVariance:
         outputs = np.stack([np.arange(6.0), -np.arange(6.0)], axis=1)
         seen = np.ones((6, 2), dtype=bool)
         assert linear_variance(outputs, seen, np.ones(2), 6, 2, own_pairs=False) == 0.0
+
+
+def test_an_error_of_rounding_alone_has_the_interval_of_none() -> None:
+    none = wilson_interval([0.0], [0.1], 50, 0.95)[1]
+    np.testing.assert_allclose(wilson_interval([3e-17], [0.1], 50, 0.95)[1], none)
