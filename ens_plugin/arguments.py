@@ -15,7 +15,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.estimation import Settings
+from ens_plugin.estimates import Settings
 
 __all__ = ["encode_target", "n_threads", "resolve_settings", "row_weights", "within_reach"]
 

@@ -65,7 +65,7 @@ class Evidence:
     weight : RowWeight
         Weights of the entries.
     spreads : ndarray, shape (2, 2), or None
-        Of soft votes whose entries are groups of rows: see :func:`ens_plugin.estimation.soft_spreads`.
+        Of soft votes whose entries are groups of rows: see :func:`ens_plugin.classification.soft_spreads`.
     crossed : CrossedMargins or None
         Of margins whose entries are groups of rows.
     """

@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.arguments import within_reach
+from ens_plugin.classification import estimate_classification
 from ens_plugin.collection import Evidence
 from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import SupportTally, ValueTally, select_rows
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
-from ens_plugin.estimation import Estimates, Settings, estimate_classification, estimate_regression
+from ens_plugin.estimates import Estimates, Settings
 from ens_plugin.metric_curve import with_metric_curve
+from ens_plugin.regression import estimate_regression
 from ens_plugin.report import EnsembleReport
 
 __all__ = ["Metric", "compare_with_stored", "conclude"]

@@ -15,7 +15,7 @@ from ens_plugin.core.error_curve import hypergeometric_limit
 from ens_plugin.core.extrapolation import extrapolate, subset_sizes
 from ens_plugin.core.subsets import Sample, subset_statistics
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.estimation import Estimates, Settings
+from ens_plugin.estimates import Estimates, Settings
 from ens_plugin.report import ErrorCurve
 
 __all__ = ["with_metric_curve"]

@@ -9,7 +9,7 @@ import pytest
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.arguments import encode_target, resolve_settings, row_weights, within_reach
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.estimation import Settings
+from ens_plugin.estimates import Settings
 
 
 class Stub:

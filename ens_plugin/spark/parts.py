@@ -101,7 +101,7 @@ class Part:
     idle : ndarray, shape (n_members + 1,)
         Rows without weight, by the number of members that speak about them.
     spreads : ndarray, shape (2, 2), or None
-        :func:`ens_plugin.estimation.soft_spreads` of the rows.
+        :func:`ens_plugin.classification.soft_spreads` of the rows.
     moments : LossMoments or None
     path : ndarray, shape (2, n_members), or None
         Summed loss and weight along the growth path.

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ens_plugin.classification import estimate_classification
 from ens_plugin.core.ensemble_size import recommended_size
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import (
@@ -21,7 +22,8 @@ from ens_plugin.core.tally import (
     tally_support,
     tally_values,
 )
-from ens_plugin.estimation import Estimates, Settings, estimate_classification, estimate_regression
+from ens_plugin.estimates import Estimates, Settings
+from ens_plugin.regression import estimate_regression
 
 FloatArray = NDArray[np.float64]
 

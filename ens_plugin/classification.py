@@ -1,9 +1,9 @@
-"""From tallies to the parts of a report: one function for each kind of ensemble."""
+"""From the tallies of a classifier to the parts of a report."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +12,22 @@ from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error
 from ens_plugin.core.ensemble_size import smallest_odd_size
 from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.extrapolation import subset_sizes
-from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core.grouped_tally import CrossedMargins
 from ens_plugin.core.growth_path import PathTally
 from ens_plugin.core.margins import MarginModel, fit_margins
 from ens_plugin.core.mixture import Mixture, fit_mixture, fixed_mixture
 from ens_plugin.core.row_model import RowModel, model_agreement, row_slopes, row_variances
 from ens_plugin.core.row_weight import RowWeight, as_row_weight
-from ens_plugin.core.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import (
     MarginTally,
     SupportTally,
-    ValueTally,
     label_support,
     member_margins,
     strongest_rival,
-    tally_values,
     wrong_support,
 )
 from ens_plugin.core.uncertainty import (
-    algorithmic_variance,
     density_error_sd,
     posterior_error_sd,
     size_draws,
@@ -39,9 +35,10 @@ from ens_plugin.core.uncertainty import (
     wilson_interval,
 )
 from ens_plugin.errors import InputError
+from ens_plugin.estimates import Estimates, Settings, algorithmic_sd, path_values
 from ens_plugin.report import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["Estimates", "Settings", "estimate_classification", "estimate_regression", "soft_spreads"]
+__all__ = ["estimate_classification", "soft_spreads"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -54,47 +51,6 @@ CLOSE_MARGIN = 0.3
 MAX_VOTES_PER_MEMBER = 1000.0
 NO_VARIANCE = 1e-14
 PART_ROWS = 65_536
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The validated options of an analysis.
-
-    Attributes
-    ----------
-    estimator : str
-        As asked for, ``"auto"`` resolved.
-    data : {"oob", "holdout"}
-    confidence, tolerance, interval_level : float
-    max_size : int
-    sizes : ndarray of int
-        Sizes to tabulate.
-    random_state : int
-        Seed of all random numbers.
-    """
-
-    estimator: str
-    data: str
-    confidence: float
-    tolerance: float
-    interval_level: float
-    max_size: int
-    sizes: IntArray
-    random_state: int
-
-
-@dataclass(frozen=True, eq=False)
-class Estimates:
-    """The statistical parts of a report."""
-
-    error_curve: ErrorCurve
-    recommendation: SizeRecommendation
-    bias_variance: BiasVariance
-    algorithmic_sd: float
-
-
-# ---------------------------------------------------------------------------------------------
-# Classification
 
 
 def estimate_classification(
@@ -294,7 +250,7 @@ def _compared_values(
 ) -> FloatArray:
     """Error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
     if path is not None:
-        return np.append(_path_values(path, settings.sizes), np.nan)
+        return np.append(path_values(path, settings.sizes), np.nan)
     if not _counts_hard_votes(tally):
         raise InputError(
             f"estimator={settings.estimator!r} counts hard votes for one of two labels, and this ensemble averages "
@@ -304,16 +260,6 @@ def _compared_values(
     if settings.estimator == "binomial":
         return binomial_curve(tally.wrong, tally.trials, sizes, weight)
     return np.append(hypergeometric_curve(tally.wrong, tally.trials, sizes[:-1], weight), np.nan)
-
-
-def _path_values(path: PathTally, sizes: IntArray) -> FloatArray:
-    curve = path.curve()
-    if sizes.max() > curve.size:
-        raise InputError(
-            f"size {sizes.max()} is above {curve.size}, the members there are: the path estimator cannot look ahead; "
-            "use estimator='auto'."
-        )
-    return curve[sizes - 1]
 
 
 def _check(
@@ -386,132 +332,4 @@ def _classification_sd(
         outputs = wrong_support(block)
     else:
         outputs = member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
-    return _algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
-
-
-def _algorithmic_sd(
-    outputs: NDArray[Any],
-    sample: Sample,
-    slopes: FloatArray,
-    own_variance: FloatArray,
-    weight: RowWeight,
-    n_members: int,
-) -> float:
-    n_rows = weight.n_rows
-    relative = sample.weight / (weight.total.sum() / n_rows)
-    variance = algorithmic_variance(
-        outputs, sample.block.seen, slopes * relative, own_variance * relative**2, n_members, n_rows
-    )
-    return float(np.sqrt(variance))
-
-
-# ---------------------------------------------------------------------------------------------
-# Regression
-
-
-def estimate_regression(
-    tally: ValueTally | GroupedValues,
-    sample: Sample,
-    path: PathTally | None,
-    weight: FloatArray | RowWeight,
-    n_members: int,
-    settings: Settings,
-) -> Estimates:
-    """Estimate curve, size, bias, variance and uncertainty of a regressor under squared loss.
-
-    Parameters
-    ----------
-    tally : ValueTally or GroupedValues
-        Rows with at least two members only.
-    sample : Sample
-    path : PathTally or None
-    weight : ndarray, shape (n_rows,), or RowWeight
-    n_members : int
-    settings : Settings
-    """
-    weight = as_row_weight(weight, tally.trials.size)
-    loss = fit_moments(_moments(tally, weight))
-    rows = tally_values(sample.block)
-    slopes = 2.0 * (rows.mean - rows.target)
-    own_variance = slopes**2 * rows.variance / n_members
-    outputs = sample.block.outputs.astype(np.float64)
-    bias_variance = BiasVariance(
-        member_error=float(loss.error([1])[0]),
-        member_variance=loss.member_variance,
-        ensemble_error=float(loss.error([n_members])[0]),
-        asymptotic_error=loss.asymptote,
-        bias=loss.asymptote,
-        loss="squared loss",
-    )
-    return Estimates(
-        error_curve=_regression_curve(loss, path, settings),
-        recommendation=_regression_size(loss, n_members, settings),
-        bias_variance=bias_variance,
-        algorithmic_sd=_algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members),
-    )
-
-
-def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoments:
-    if isinstance(tally, GroupedValues):
-        assert tally.moments is not None
-        return tally.moments
-    return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total)
-
-
-def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Settings) -> ErrorCurve:
-    sizes = np.append(settings.sizes.astype(np.float64), np.inf)
-    lower, upper = loss.interval(sizes, settings.interval_level)
-    error = loss.error(sizes)
-    if path is not None:
-        error = np.append(_path_values(path, settings.sizes), np.nan)
-        shift = error - loss.error(sizes)
-        lower, upper = np.maximum(lower + shift, 0.0), upper + shift
-    return ErrorCurve(
-        sizes=settings.sizes,
-        error=error[:-1],
-        lower=lower[:-1],
-        upper=upper[:-1],
-        asymptote=float(error[-1]),
-        asymptote_interval=(float(lower[-1]), float(upper[-1])),
-        asymptote_raw=loss.raw_asymptote if path is None else float("nan"),
-        estimator=settings.estimator,
-        metric="mean squared error",
-        interval_level=settings.interval_level,
-    )
-
-
-def _regression_size(loss: SquaredLoss, n_members: int, settings: Settings) -> SizeRecommendation:
-    size = loss.recommended_size(settings.tolerance, settings.max_size)
-    excess = _relative_excess(loss, settings.sizes)
-    now = float(_relative_excess(loss, np.array([n_members]))[0])
-    return SizeRecommendation(
-        size=size,
-        criterion="excess_error",
-        confidence=None,
-        tolerance=settings.tolerance,
-        agreement=None,
-        interval=loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level),
-        reason=_excess_reason(size, now, n_members, settings),
-        max_size=settings.max_size,
-        sizes=settings.sizes.copy(),
-        values=excess,
-    )
-
-
-def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
-    """Excess mean squared error relative to the infinite ensemble's; NaN where that is 0."""
-    if loss.asymptote <= 0:
-        return np.full(sizes.size, np.nan)
-    return np.asarray(loss.member_variance / sizes / loss.asymptote)
-
-
-def _excess_reason(size: int | None, now: float, n_members: int, settings: Settings) -> str:
-    if np.isnan(now):
-        return "The mean squared error of the infinite ensemble cannot be told from 0, so no relative excess exists."
-    state = f"With {n_members} members, the mean squared error is {100 * now:.2f} % above that of the infinite ensemble"
-    wanted = f"{100 * settings.tolerance:.6g} %"
-    if size is None:
-        return f"{state}; an excess of {wanted} takes more than {settings.max_size} members."
-    if size <= n_members:
-        return f"{state}; {size} members are enough for an excess of {wanted}."
-    return f"{state}; an excess of {wanted} takes {size} members."
+    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)

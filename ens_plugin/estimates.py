@@ -1,0 +1,96 @@
+"""What an analysis is asked for, and what is estimated; what classification and regression have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.growth_path import PathTally
+from ens_plugin.core.row_weight import RowWeight
+from ens_plugin.core.subsets import Sample
+from ens_plugin.core.uncertainty import algorithmic_variance
+from ens_plugin.errors import InputError
+from ens_plugin.report import BiasVariance, ErrorCurve, SizeRecommendation
+
+__all__ = ["Estimates", "Settings", "algorithmic_sd", "path_values"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The validated options of an analysis.
+
+    Attributes
+    ----------
+    estimator : str
+        As asked for, ``"auto"`` resolved.
+    data : {"oob", "holdout"}
+    confidence, tolerance, interval_level : float
+    max_size : int
+    sizes : ndarray of int
+        Sizes to tabulate.
+    random_state : int
+        Seed of all random numbers.
+    """
+
+    estimator: str
+    data: str
+    confidence: float
+    tolerance: float
+    interval_level: float
+    max_size: int
+    sizes: IntArray
+    random_state: int
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """The statistical parts of a report."""
+
+    error_curve: ErrorCurve
+    recommendation: SizeRecommendation
+    bias_variance: BiasVariance
+    algorithmic_sd: float
+
+
+# ---------------------------------------------------------------------------------------------
+# Classification
+
+
+def path_values(path: PathTally, sizes: IntArray) -> FloatArray:
+    """Error along the order of growth at some sizes.
+
+    Raises
+    ------
+    InputError
+        If a size is above the members there are.
+    """
+    curve = path.curve()
+    if sizes.max() > curve.size:
+        raise InputError(
+            f"size {sizes.max()} is above {curve.size}, the members there are: the path estimator cannot look ahead; "
+            "use estimator='auto'."
+        )
+    return curve[sizes - 1]
+
+
+def algorithmic_sd(
+    outputs: NDArray[Any],
+    sample: Sample,
+    slopes: FloatArray,
+    own_variance: FloatArray,
+    weight: RowWeight,
+    n_members: int,
+) -> float:
+    """Standard deviation of the error over seeds, from the sampled rows, each with its slope and own variance."""
+    n_rows = weight.n_rows
+    relative = sample.weight / (weight.total.sum() / n_rows)
+    variance = algorithmic_variance(
+        outputs, sample.block.seen, slopes * relative, own_variance * relative**2, n_members, n_rows
+    )
+    return float(np.sqrt(variance))
