@@ -15,7 +15,7 @@ demo: $(READY) ## train on real data, log to MLflow, print what was found
 	@$(BIN)/ens-plugin demo
 
 test: lint ## format, lint, types, import layers, tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not spark"
 
 lint: $(READY) ## the same without the tests
 	$(BIN)/ruff format --check .
@@ -23,8 +23,8 @@ lint: $(READY) ## the same without the tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: $(READY) ## the repeated and large tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+slow: $(READY) ## the repeated and large tests, and those with Spark
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or spark"
 
 screenshots: $(READY) ## the pictures of MLflow in docs/images; needs Chromium
 	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser
