@@ -341,7 +341,7 @@ CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}@champion", "has the alias"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}/9", "version=9.* not found"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/nobody/1", "name=nobody.* not found"),
-    (lambda client, name: Version(name, "1", "", ""), LOOSE, None, "not found"),
+    (lambda client, name: Version(name, "1", "", ""), LOOSE, None, r"not found.*\. Check the name"),
 ]  # fmt: skip
 
 
