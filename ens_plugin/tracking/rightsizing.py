@@ -114,7 +114,7 @@ def rightsize(
     Raises
     ------
     InputError
-        If `source` is a file, or the recommended size cannot be told.
+        If `source` is a model or a file, or the recommended size cannot be told.
     ModelLoadError
         If the model, or what was logged, does not load.
     TooFewMembersError
@@ -165,7 +165,9 @@ def check_name(register: str | None) -> None:
     --------
     >>> check_name("churn")
     """
-    if register is not None and (not register.strip() or set(register) & set("/:")):
+    if register is None:
+        return
+    if not isinstance(register, str) or not register.strip() or set(register) & set("/:"):
         raise InputError(
             f"register={printable(repr(register), 120)} cannot be the name of a registered model; use one without "
             "'/' and ':', 'churn' for example."

@@ -77,6 +77,15 @@ class TestOptions:
         with pytest.raises(InputError, match="max_overhead"):
             autolog(max_overhead=max_overhead)
 
+    @pytest.mark.parametrize("switch", ["disable", "silent", "exclusive", "log_artifacts"])
+    @pytest.mark.parametrize("value", ["no", "False", 0, None])
+    def test_switches_are_true_or_false(self, switch: str, value: Any) -> None:
+        autolog()
+        before = places()
+        with pytest.raises(InputError, match=f"{switch}={value!r} is neither True nor False"):
+            autolog(**{switch: value})
+        assert places() == before
+
     def test_prefix_must_fit_names(self) -> None:
         with pytest.raises(InputError, match="prefix"):
             autolog(prefix="a b")

@@ -392,8 +392,8 @@ def test_a_forbidden_model_is_not_loaded(unchanged: str, monkeypatch: pytest.Mon
         rightsize(unchanged, X, Y)
 
 
-@pytest.mark.parametrize("register", ["", " ", "a/b", "a:b"])
-def test_names_that_no_registered_model_has(register: str, unchanged: str) -> None:
+@pytest.mark.parametrize("register", [True, 7, "", " ", "a/b", "a:b"])
+def test_names_that_no_registered_model_has(register: Any, unchanged: str) -> None:
     with pytest.raises(InputError, match="cannot be the name of a registered model"):
         rightsize(unchanged, X, Y, register=register)
 
@@ -404,6 +404,12 @@ def test_files_are_for_truncate(uri: str) -> None:
     with pytest.raises(InputError, match=r"ens_plugin\.truncate") as refusal:
         rightsize(uri, X, Y)
     assert "\x1b" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("source", [RandomForestClassifier(), Path("forest.joblib"), None])
+def test_models_in_memory_are_for_truncate(source: Any) -> None:
+    with pytest.raises(InputError, match=r"pass a URI .* ens_plugin\.truncate cuts a model in memory"):
+        rightsize(source, X, Y)
 
 
 @pytest.mark.usefixtures("embedded")
