@@ -8,6 +8,7 @@ from types import ModuleType
 from ens_plugin._summary import printable
 from ens_plugin.errors import InputError
 from ens_plugin.tracking.autolog_settings import Settings, warn_once
+from ens_plugin.tracking.delivery import forget_unreachable
 from ens_plugin.tracking.fit_patches import LAZY_LIBRARIES, patch_library, unpatch_libraries
 from ens_plugin.tracking.fit_watch import forget_start, note_start, report_pending, start_watching, stop_watching
 from ens_plugin.tracking.mlflow_events import FitEvents
@@ -103,6 +104,7 @@ def _enable(settings: Settings) -> None:
     import sklearn  # noqa: F401
     from mlflow.utils.import_hooks import register_post_import_hook
 
+    forget_unreachable()
     _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
     start_watching(settings, _events)
     patch_library("sklearn")
