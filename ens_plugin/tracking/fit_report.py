@@ -29,7 +29,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.artifacts import render_artifacts
+from ens_plugin.tracking.artifacts import render_artifacts, write_data
 from ens_plugin.tracking.autolog_settings import Settings, inform, warn_once
 from ens_plugin.tracking.data_digest import data_digest
 from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, post, unreachable
@@ -135,7 +135,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
         with _one_at_a_time:
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
-            folder = _render(report) if settings.log_artifacts else None
+            folder = _render(report, deadline, settings) if settings.log_artifacts else None
     except (BagError, NotFittedError, UnsupportedModelError) as error:
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
@@ -201,14 +201,26 @@ def _n_jobs(ensemble: Any) -> int | None:
     return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
 
-def _render(report: EnsembleReport) -> TemporaryDirectory[str]:
+def _render(report: EnsembleReport, deadline: float, settings: Settings) -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="ens_plugin-")
     try:
-        render_artifacts(report, Path(folder.name))
+        if time.perf_counter() < deadline:
+            render_artifacts(report, Path(folder.name))
+        else:
+            write_data(report, Path(folder.name))
+            warn_once(settings, "late", _without_figures(report.model, settings))
     except BaseException:
         folder.cleanup()
         raise
     return folder
+
+
+def _without_figures(model: str, settings: Settings) -> str:
+    return (
+        f"The report of {model} has no page and no figures: its analysis took all the time that autologging may take "
+        f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them with EnsembleReport.from_json(...)"
+        ".to_html(path) from its report.json."
+    )
 
 
 def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: float, settings: Settings) -> None:

@@ -120,7 +120,7 @@ class TestFaults:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("ens_plugin.tracking.fit_report.render_artifacts", fail)
-        autolog()
+        autolog(max_overhead=PATIENT)
         model = classifier().fit(X, y)
         assert len(model.estimators_) == 25
         (warning,) = messages(log, logging.WARNING)
