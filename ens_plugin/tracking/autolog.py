@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from types import ModuleType
 
+from ens_plugin._summary import printable
 from ens_plugin.errors import InputError
 from ens_plugin.tracking.autolog_settings import Settings, warn_once
+from ens_plugin.tracking.delivery import forget_unreachable
 from ens_plugin.tracking.fit_patches import LAZY_LIBRARIES, patch_library, unpatch_libraries
 from ens_plugin.tracking.fit_watch import forget_start, note_start, report_pending, start_watching, stop_watching
 from ens_plugin.tracking.mlflow_events import FitEvents
@@ -62,7 +64,7 @@ def autolog(
     Raises
     ------
     InputError
-        If `max_overhead` is not a share, or `prefix` cannot start names.
+        If a switch is neither True nor False, `max_overhead` is not a share, or `prefix` cannot start names.
 
     Notes
     -----
@@ -78,6 +80,7 @@ def autolog(
     >>> RandomForestClassifier(200).fit(X, y)  # doctest: +SKIP
     >>> ens_plugin.autolog(disable=True)
     """
+    _check_switches(disable=disable, silent=silent, exclusive=exclusive, log_artifacts=log_artifacts)
     if not (isinstance(max_overhead, (int, float)) and max_overhead >= 0):
         raise InputError(
             f"max_overhead={max_overhead!r} is not a share of the fit's time; pass 0.1 for a tenth of it, or math.inf "
@@ -90,11 +93,18 @@ def autolog(
             _enable(Settings(silent, exclusive, float(max_overhead), prefix, log_artifacts))
 
 
+def _check_switches(**switches: object) -> None:
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False; pass one of them.")
+
+
 def _enable(settings: Settings) -> None:
     global _settings, _events
     import sklearn  # noqa: F401
     from mlflow.utils.import_hooks import register_post_import_hook
 
+    forget_unreachable()
     _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
     start_watching(settings, _events)
     patch_library("sklearn")

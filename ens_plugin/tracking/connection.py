@@ -44,7 +44,7 @@ def check_server(uri: str) -> None:
     if status >= 500:
         raise TrackingError(
             f"The MLflow tracking server at {without_credentials(uri)} answers with status {status}: it is running but "
-            f"cannot do its work. Look at its log, or log to another store: {_other_store()}."
+            f"cannot do its work. Look at its log, or use another store: {_other_store()}."
         )
 
 
@@ -104,7 +104,7 @@ def tracking_errors(uri: str) -> Iterator[None]:
     except (MlflowException, OSError) as error:
         raise TrackingError(
             f"The MLflow tracking store {without_credentials(uri)} refused the call: {_first_line(error)}. "
-            f"Check the run, the experiment and your permissions there, or log to another store: {_other_store()}."
+            f"{_advice(error)}"
         ) from error
 
 
@@ -122,8 +122,14 @@ def without_credentials(uri: str) -> str:
 def _unreachable(uri: str, error: Exception) -> str:
     return (
         f"The MLflow tracking server at {without_credentials(uri)} cannot be reached ({_first_line(error)}). Start it "
-        f"(`mlflow server`), correct MLFLOW_TRACKING_URI, or log to another store: {_other_store()}."
+        f"(`mlflow server`), correct MLFLOW_TRACKING_URI, or use another store: {_other_store()}."
     )
+
+
+def _advice(error: Exception) -> str:
+    if getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST":
+        return "Check the name, version or run id, and that the tracking URI is the one it was logged to."
+    return f"Check the run, the experiment and your permissions there, or use another store: {_other_store()}."
 
 
 def _other_store() -> str:

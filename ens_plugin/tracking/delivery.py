@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +22,15 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["Shipment", "deliver", "post"]
+__all__ = ["Shipment", "deliver", "forget_unreachable", "post", "unreachable"]
 
 INTEGRATION = "ens_plugin"
 RUN_VARIABLE = "MLFLOW_RUN_ID"
 MAX_WAITING = 20
 LAST_WAIT_S = 5.0
+AVOIDED_S = 60.0  # so long no other report tries a server that could not be reached
+
+_avoided: dict[str, tuple[float, str]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +74,11 @@ def deliver(shipment: Shipment) -> str:
     import mlflow
     from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
 
-    check_server(shipment.tracking_uri)
+    try:
+        check_server(shipment.tracking_uri)
+    except TrackingError as error:
+        _avoided[shipment.tracking_uri] = (time.monotonic() + AVOIDED_S, str(error))
+        raise
     with tracking_errors(shipment.tracking_uri):
         # MLflow would resume the run that the variable names, and end it.
         run_id = shipment.run_id or os.environ.get(RUN_VARIABLE)
@@ -85,6 +94,17 @@ def deliver(shipment: Shipment) -> str:
         with mlflow.start_run(tags={MLFLOW_AUTOLOGGING: INTEGRATION}) as run:
             _unload(client, str(run.info.run_id), shipment)
             return str(run.info.run_id)
+
+
+def unreachable(uri: str) -> str | None:
+    """Say what was wrong with a server that could not be reached within the last minute, or return None."""
+    until, message = _avoided.get(uri, (-math.inf, ""))
+    return message if time.monotonic() < until else None
+
+
+def forget_unreachable() -> None:
+    """Try every server again."""
+    _avoided.clear()
 
 
 def _unload(client: MlflowClient, run_id: str, shipment: Shipment) -> None:

@@ -29,10 +29,10 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.artifacts import render_artifacts
+from ens_plugin.tracking.artifacts import render_artifacts, write_data
 from ens_plugin.tracking.autolog_settings import Settings, inform, warn_once
 from ens_plugin.tracking.data_digest import data_digest
-from ens_plugin.tracking.delivery import Shipment, deliver, post
+from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, post, unreachable
 from ens_plugin.tracking.row_budget import affordable_rows
 from ens_plugin.tracking.training_data import TrainingData
 
@@ -41,6 +41,7 @@ __all__ = ["FinishedFit", "ensemble_inside", "report_fit"]
 RENDERING_S = 0.6
 SENDING_S = 0.3
 LEAST_WAIT_S = 1.0
+SLOW_S = 4.0  # a server that is down is noticed before; less than the end of a program waits
 RANDOM_STATE = 0
 
 # matplotlib's defaults and the number of BLAS threads are the whole process's.
@@ -123,20 +124,25 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
         If the model is one that should have a report.
     """
     deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
+    tracking_uri = _tracking_uri()
+    problem = unreachable(tracking_uri)
+    if problem is not None:
+        inform(settings, logging.DEBUG, _not_logged(type(fit.model).__name__, problem))
+        return
     try:
         ensemble = ensemble_inside(fit.model)
         find_adapter(ensemble)
         with _one_at_a_time:
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
-            folder = _render(report) if settings.log_artifacts else None
+            folder = _render(report, deadline, settings) if settings.log_artifacts else None
     except (BagError, NotFittedError, UnsupportedModelError) as error:
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
     shipment = Shipment(
         report=report,
         directory=None if folder is None else Path(folder.name),
-        tracking_uri=_tracking_uri(),
+        tracking_uri=tracking_uri,
         run_id=fit.run_id,
         model_id=model_id,
         prefix=settings.prefix,
@@ -195,18 +201,31 @@ def _n_jobs(ensemble: Any) -> int | None:
     return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
 
-def _render(report: EnsembleReport) -> TemporaryDirectory[str]:
+def _render(report: EnsembleReport, deadline: float, settings: Settings) -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="ens_plugin-")
     try:
-        render_artifacts(report, Path(folder.name))
+        if time.perf_counter() < deadline:
+            render_artifacts(report, Path(folder.name))
+        else:
+            write_data(report, Path(folder.name))
+            warn_once(settings, "late", _without_figures(report.model, settings))
     except BaseException:
         folder.cleanup()
         raise
     return folder
 
 
+def _without_figures(model: str, settings: Settings) -> str:
+    return (
+        f"The report of {model} has no page and no figures: its analysis took all the time that autologging may take "
+        f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them with EnsembleReport.from_json(...)"
+        ".to_html(path) from its report.json."
+    )
+
+
 def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: float, settings: Settings) -> None:
     name = shipment.report.model
+    is_done = threading.Event()
 
     def work() -> None:
         try:
@@ -214,8 +233,12 @@ def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: 
             inform(settings, logging.INFO, f"Logged the report of {name} to run {run_id}.")
         except Exception as error:
             # Nobody waits for an answer here: whatever happened is logged.
-            warn_once(settings, type(error).__name__, f"The report of {name} was not logged: {error}")
+            message = _not_logged(name, str(error))
+            if unreachable(shipment.tracking_uri) is not None:
+                message += f" Fits of the next {AVOIDED_S:.0f} seconds get no report; autolog() tries again at once."
+            warn_once(settings, type(error).__name__, message)
         finally:
+            is_done.set()
             clean_up()
 
     def clean_up() -> None:
@@ -229,7 +252,24 @@ def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: 
         clean_up()
         raise
     if not is_sent:
-        warn_once(settings, "slow", f"The report of {name} is still being sent: the tracking server is slow.")
+        # What comes of it may be known in a moment, and one message is enough.
+        watch = threading.Timer(SLOW_S, _say_unless, (is_done, settings, _still_sending(shipment)))
+        watch.daemon = True
+        watch.start()
+
+
+def _say_unless(is_done: threading.Event, settings: Settings, message: str) -> None:
+    if not is_done.is_set():
+        warn_once(settings, "slow", message)
+
+
+def _still_sending(shipment: Shipment) -> str:
+    place = "tracking server" if shipment.tracking_uri.startswith(("http://", "https://")) else "store"
+    return f"The report of {shipment.report.model} is still being sent: the {place} is slow."
+
+
+def _not_logged(model: str, problem: str) -> str:
+    return f"The report of {model} was not logged: {problem}"
 
 
 def _tracking_uri() -> str:

@@ -91,6 +91,9 @@ class GateDecision:
     promoted: str | None = None
     promoted_from: str | None = None
 
+    def __str__(self) -> str:
+        return self.summary()
+
     @property
     def passed(self) -> bool:
         """Whether the version may be promoted."""

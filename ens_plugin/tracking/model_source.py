@@ -69,7 +69,7 @@ def find_source(uri: str) -> ModelSource:
     Raises
     ------
     InputError
-        If `uri` is a file or another URI.
+        If `uri` is a model, a file or another URI.
     GateError
         If the alias has no version, or the version is not ready.
     ModelLoadError
@@ -86,6 +86,11 @@ def find_source(uri: str) -> ModelSource:
         ...
     ens_plugin.errors.InputError: 'forest.joblib' is not a model in MLflow, ...
     """
+    if not isinstance(uri, str):
+        raise InputError(
+            f"{printable(repr(uri), 120)} is not the URI of a model in MLflow; pass a URI such as "
+            "'models:/<name>/<version>' or 'runs:/<run id>/<path>'. ens_plugin.truncate cuts a model in memory."
+        )
     address = None if WITHOUT_VERSION.fullmatch(uri) else _address(uri)
     import mlflow
 

@@ -70,7 +70,7 @@ def parse_address(uri: str) -> VersionAddress:
     >>> parse_address("models:/churn@champion")
     VersionAddress(name='churn', version=None, alias='champion')
     """
-    found = ADDRESS.fullmatch(uri)
+    found = ADDRESS.fullmatch(uri) if isinstance(uri, str) else None
     if found is None:
         raise InputError(
             f"{printable(repr(uri), 120)} is not a version in a registry; pass 'models:/<name>/<version>' or "
@@ -90,7 +90,7 @@ def check_alias(alias: str) -> None:
     --------
     >>> check_alias("champion")
     """
-    if not ALIAS.fullmatch(alias):
+    if not isinstance(alias, str) or not ALIAS.fullmatch(alias):
         raise InputError(
             f"promote={printable(repr(alias), 120)} cannot be an alias; use letters, digits, '_' and '-', "
             "and neither 'latest' nor 'v' with a number: 'champion' for example."

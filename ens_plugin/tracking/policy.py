@@ -112,6 +112,11 @@ def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
         ...
     ens_plugin.errors.InputError: The policy has 'report.agrement', which no policy has; did you mean 'agreement'? ...
     """
+    if not isinstance(source, str | Path | Mapping):
+        raise InputError(
+            f"{_quoted(source)} is no policy; pass the path of a TOML file, or its content as dictionaries: "
+            "{'report': {'agreement': {'min': 0.99}}} for example."
+        )
     if isinstance(source, Mapping):
         content: Mapping[str, Any] = source
         encoded = _canonical(source)

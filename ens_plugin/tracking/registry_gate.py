@@ -35,6 +35,7 @@ from ens_plugin.tracking.model_version import (
 )
 from ens_plugin.tracking.policy import Policy, Requirement, read_policy
 from ens_plugin.tracking.report_log import check_prefix
+from ens_plugin.tracking.share_bounds import check_share_bounds
 from ens_plugin.tracking.verdict import move_alias, write_verdict
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def gate(
     Raises
     ------
     InputError
-        If an argument or the policy is wrong, or the audit log cannot be written.
+        If an argument or the policy is wrong, a bound on a share lies outside 0 to 1, or the audit log
+        cannot be written.
     GateError
         If the report or a metric is missing, incomplete or contradicts itself, there is no baseline, or
         the baseline moved meanwhile.
@@ -205,6 +207,7 @@ def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
 def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
     version = find_version(client, request.candidate)
     evidence = gather_evidence(client, version, request)
+    check_share_bounds(request.policy, evidence.report)
     baseline = compare_with_baseline(client, version, evidence, request)
     tables = scalar_tables(client, version, evidence, baseline, request.policy)
     checks = tuple(

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from ens_plugin._summary import markdown_summary
+from ens_plugin._summary import markdown_summary, printable
 from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.artifacts import artifact_path, render_artifacts
@@ -61,7 +61,7 @@ def log_report(
         minutes; ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` shortens that, and where you set it, your
         patience also replaces the first quick check.
     InputError
-        If `prefix` has characters other than letters, digits, ``_``, ``-`` and ``.``, or
+        If `report` is no report, `prefix` has characters other than letters, digits, ``_``, ``-`` and ``.``, or
         ``report.created`` is not an ISO 8601 time.
 
     Notes
@@ -83,6 +83,11 @@ def log_report(
     """
     import mlflow
 
+    if not isinstance(report, EnsembleReport):
+        raise InputError(
+            f"{printable(repr(report), 120)} is no report; pass the report that ens_plugin.analyze returns: "
+            "log_report(analyze(model, X, y))."
+        )
     check_prefix(prefix)
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         render_artifacts(report, Path(directory))
@@ -201,7 +206,7 @@ def _created_ms(report: EnsembleReport) -> int | None:
 
 def check_prefix(prefix: str) -> None:
     """Raise InputError unless names of metrics and artifacts can start with `prefix`."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", prefix):
+    if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", prefix):
         raise InputError(
             f"prefix={prefix!r} cannot start the names of metrics and artifacts; "
             "use letters, digits, '_', '-' and inner dots, 'forest_a' for example."

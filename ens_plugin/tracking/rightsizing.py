@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from ens_plugin._summary import members_text, printable
+from ens_plugin._summary import WIDTH, members_text, printable
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.cut_model import LoggedCut, log_cut_model, register_cut_model
@@ -54,6 +55,9 @@ class Rightsizing:
     savings: Savings | None = None
     logged: LoggedCut | None = None
 
+    def __str__(self) -> str:
+        return self.summary()
+
     @property
     def passed(self) -> bool:
         """Whether the model now has a size to be content with."""
@@ -71,6 +75,22 @@ class Rightsizing:
         if self.outcome == "refused":
             return f"{source}: its first {found.size} of {members} do not keep what was promised; nothing logged."
         return f"{source}: {members} cut to the {found.size} recommended."
+
+    def summary(self) -> str:
+        """Return the outcome, its reason, the checks and where the smaller model is as plain text, 80 columns wide."""
+        sentences = [self.sentence, printable(self.report.recommendation.reason)]
+        sentences += [f"{'Passed' if check.passed else 'FAILED'}: {check.sentence}" for check in self.checks]
+        if self.logged is not None:
+            sentences += _places(self.logged)
+        return "\n".join(line for sentence in sentences for line in wrap(sentence, WIDTH, subsequent_indent="  "))
+
+
+def _places(logged: LoggedCut) -> list[str]:
+    found = f"Logged as {logged.uri}, by run {logged.run_id}."
+    if logged.version is None:
+        return [found, "Not registered; register='NAME' makes it a version of a registered model."]
+    name = printable(str(logged.name), 300)
+    return [found, f"Registered as version {logged.version} of {name}; no alias was moved."]
 
 
 def rightsize(
@@ -114,7 +134,7 @@ def rightsize(
     Raises
     ------
     InputError
-        If `source` is a file, or the recommended size cannot be told.
+        If `source` is a model or a file, or the recommended size cannot be told.
     ModelLoadError
         If the model, or what was logged, does not load.
     TooFewMembersError
@@ -165,7 +185,9 @@ def check_name(register: str | None) -> None:
     --------
     >>> check_name("churn")
     """
-    if register is not None and (not register.strip() or set(register) & set("/:")):
+    if register is None:
+        return
+    if not isinstance(register, str) or not register.strip() or set(register) & set("/:"):
         raise InputError(
             f"register={printable(repr(register), 120)} cannot be the name of a registered model; use one without "
             "'/' and ':', 'churn' for example."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking import fit_patches
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
-from tests.tracking.autologging import PATIENT, X, classifier, has_report, only_run, y
+from ens_plugin.tracking.delivery import post
+from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
 
@@ -72,10 +74,37 @@ class TestOptions:
         assert has_report(run)
         assert embedded.list_artifacts(run.info.run_id) == []
 
+    def test_an_analysis_that_took_all_the_time_gets_no_figures(
+        self,
+        embedded: mlflow.MlflowClient,
+        experiment: str,
+        log: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.autolog_settings.LEAST_SECONDS", 0.0)
+        autolog(max_overhead=0.0)
+        classifier().fit(X, y)
+        assert post(lambda: None, 60)
+        run = only_run(embedded, experiment)
+        assert has_report(run)
+        assert "ens/error" in run.data.metrics
+        files = {Path(item.path).name for item in embedded.list_artifacts(run.info.run_id, "ensemble")}
+        assert files == {"report.json", "curve.csv"}
+        assert any("no page and no figures" in said for said in messages(log, logging.WARNING))
+
     @pytest.mark.parametrize("max_overhead", [-0.1, float("nan"), "much", None])
     def test_max_overhead_is_a_share(self, max_overhead: Any) -> None:
         with pytest.raises(InputError, match="max_overhead"):
             autolog(max_overhead=max_overhead)
+
+    @pytest.mark.parametrize("switch", ["disable", "silent", "exclusive", "log_artifacts"])
+    @pytest.mark.parametrize("value", ["no", "False", 0, None])
+    def test_switches_are_true_or_false(self, switch: str, value: Any) -> None:
+        autolog()
+        before = places()
+        with pytest.raises(InputError, match=f"{switch}={value!r} is neither True nor False"):
+            autolog(**{switch: value})
+        assert places() == before
 
     def test_prefix_must_fit_names(self) -> None:
         with pytest.raises(InputError, match="prefix"):

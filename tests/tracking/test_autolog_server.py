@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import mlflow
@@ -16,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.autolog import autolog
+from ens_plugin.tracking.delivery import post
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.faulty_proxy import faulty_proxy
 from tests.tracking.fits import new_experiment
@@ -82,6 +85,14 @@ class TestServer:
         assert has_report(logged) or has_report(logged, "ens_2")
 
 
+def wait_for(is_so: Callable[[], bool]) -> bool:
+    for _ in range(600):
+        if is_so():
+            return True
+        time.sleep(0.05)
+    return False
+
+
 @pytest.mark.usefixtures("canned_report")
 class TestFaults:
     """The fit is unaffected, and one warning tells, whatever the number of fits."""
@@ -109,7 +120,7 @@ class TestFaults:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("ens_plugin.tracking.fit_report.render_artifacts", fail)
-        autolog()
+        autolog(max_overhead=PATIENT)
         model = classifier().fit(X, y)
         assert len(model.estimators_) == 25
         (warning,) = messages(log, logging.WARNING)
@@ -119,6 +130,7 @@ class TestFaults:
         self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("ens_plugin.tracking.fit_report.LEAST_WAIT_S", 0.01)
+        monkeypatch.setattr("ens_plugin.tracking.fit_report.SLOW_S", 0.0)
         monkeypatch.setattr("ens_plugin.tracking.autolog_settings.LEAST_SECONDS", 0.0)
         released = threading.Event()
         with answering(None, released) as uri, tracking_to(uri):
@@ -126,8 +138,63 @@ class TestFaults:
             for _ in range(2):
                 classifier().fit(X, y)
             assert not released.is_set()
+            assert wait_for(lambda: len(messages(log, logging.DEBUG)) == 1)
             (warning,) = messages(log, logging.WARNING)
-            assert "still being sent" in warning
+            assert "still being sent: the tracking server is slow" in warning
+
+    def test_a_dead_server_that_is_not_waited_for_is_said_to_be_dead_only(
+        self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.fit_report.LEAST_WAIT_S", 0.0)
+        timers: list[threading.Timer] = []
+        monkeypatch.setattr(threading.Timer, "start", lambda timer: timers.append(timer))
+        monkeypatch.setattr("ens_plugin.tracking.autolog_settings.LEAST_SECONDS", 0.0)
+        autolog(log_artifacts=False)
+        with tracking_to(DOWN):
+            classifier().fit(X, y)
+            assert post(lambda: None, 60)
+        (timer,) = timers
+        timer.function(*timer.args)
+        (warning,) = messages(log, logging.WARNING)
+        assert "cannot be reached" in warning
+        assert "slow" not in warning
+
+    def test_a_dead_server_is_left_alone_for_a_minute(
+        self, log: pytest.LogCaptureFixture, canned_report: list[object]
+    ) -> None:
+        with tracking_to(DOWN):
+            self.check(log, "Fits of the next 60 seconds get no report")
+            assert len(canned_report) == 1
+            (skipped,) = messages(log, logging.DEBUG)
+            assert "RandomForestClassifier was not logged: The MLflow tracking server at http" in skipped
+            autolog(log_artifacts=False, max_overhead=PATIENT)
+            classifier().fit(X, y)
+            assert len(canned_report) == 2
+
+    def test_a_dead_server_is_tried_again_later(
+        self, log: pytest.LogCaptureFixture, canned_report: list[object], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.delivery.AVOIDED_S", 0.0)
+        with tracking_to(DOWN):
+            self.check(log, "cannot be reached")
+        assert len(canned_report) == 2
+
+    def test_a_slow_store_is_not_called_a_server(
+        self, embedded: mlflow.MlflowClient, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.fit_report.LEAST_WAIT_S", 0.0)
+        monkeypatch.setattr("ens_plugin.tracking.fit_report.SLOW_S", 0.0)
+        monkeypatch.setattr("ens_plugin.tracking.autolog_settings.LEAST_SECONDS", 0.0)
+        released = threading.Event()
+        monkeypatch.setattr("ens_plugin.tracking.fit_report.deliver", lambda _: str(released.wait(60)))
+        autolog(log_artifacts=False)
+        classifier().fit(X, y)
+        said = wait_for(lambda: messages(log, logging.WARNING) != [])
+        released.set()
+        assert said
+        assert post(lambda: None, 60)
+        (warning,) = messages(log, logging.WARNING)
+        assert "still being sent: the store is slow" in warning
 
     @pytest.mark.slow
     def test_the_end_of_the_program_is_not_held_up(self, tmp_path: Path) -> None:

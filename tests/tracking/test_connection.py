@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import mlflow
 import pytest
 import requests
 from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 
 from ens_plugin.errors import TrackingError
 from ens_plugin.tracking.connection import check_server, tracking_errors
@@ -81,6 +83,33 @@ def test_what_mlflow_raises_becomes_a_tracking_error(raised: Exception) -> None:
         raise raised
     assert caught.value.__cause__ is raised
     assert "more" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("embedded")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.get_registered_model("chrun"),
+        lambda client: client.get_model_version("chrun", "1"),
+        lambda client: client.get_run("0" * 32),
+    ],
+)
+def test_what_is_not_there_is_looked_for_under_another_name(ask: Callable[[mlflow.MlflowClient], object]) -> None:
+    with pytest.raises(TrackingError, match="Check the name, version or run id") as refused, tracking_errors(DOWN):
+        ask(mlflow.MlflowClient())
+    assert "set_tracking_uri" not in str(refused.value)
+
+
+def test_a_refusal_points_at_permissions() -> None:
+    with pytest.raises(TrackingError, match="your permissions there, or use another store"), tracking_errors(DOWN):
+        raise MlflowException("no", error_code=PERMISSION_DENIED)
+
+
+@pytest.mark.parametrize("raised", [requests.ConnectionError("refused"), MlflowException("no"), OSError("no")])
+def test_nobody_who_reads_is_told_to_log(raised: Exception) -> None:
+    with pytest.raises(TrackingError) as refused, tracking_errors(DOWN):
+        raise raised
+    assert " log to " not in str(refused.value)
 
 
 def test_defects_are_not_dressed_up_as_tracking_errors() -> None:

@@ -42,6 +42,7 @@ def test_text() -> None:
         "Alias 'champion' points at version 7, before at version 3."
     )
     assert DECISION.summary().startswith("FAIL: version 7 of churn does not meet the policy sha256:0123456789ab\n")
+    assert str(DECISION) == DECISION.summary()
     assert not DECISION.passed
     assert PASSED.passed
 

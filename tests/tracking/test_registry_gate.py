@@ -324,6 +324,7 @@ def own_alias_missing(client: Client, name: str) -> Version:
 
 
 AUC = {"metrics": {"auc": {"min": 0.5}}}
+PERCENT = {"report": {"error": {"max": 6}}}
 CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str | None, str]] = [
     (no_report, LOOSE, None, r"no ensemble report .* the metric 'ens\.error'\. Log one, with analyse"),
     (no_run, LOOSE, None, "no ensemble report .* without a run"),
@@ -337,11 +338,12 @@ CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str
     (not_a_number, AUC, None, "'metrics.auc', which is not known of version 1"),
     (no_report, {"metrics": {"acu": {"min": 0.5}}}, None, "'metrics.acu', .* did you mean 'auc'"),
     (lambda client, name: register(client, name, regression_report()), LOOSE, None, "'report.agreement', which is not"),
+    (lambda client, name: register(client, name, REPORT), PERCENT, None, r"write 0\.06 for 6 %"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, None, "and none was named"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}@champion", "has the alias"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}/9", "version=9.* not found"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/nobody/1", "name=nobody.* not found"),
-    (lambda client, name: Version(name, "1", "", ""), LOOSE, None, "not found"),
+    (lambda client, name: Version(name, "1", "", ""), LOOSE, None, r"not found.*\. Check the name"),
 ]  # fmt: skip
 
 
@@ -411,6 +413,11 @@ def test_reports_that_cannot_be_compared(
         ({"promote": "Latest"}, "cannot be an alias"),
         ({"promote": "two words"}, "cannot be an alias"),
         ({"promote": ""}, "cannot be an alias"),
+        ({"promote": True}, "promote=True cannot be an alias"),
+        ({"model_uri": 7}, "7 is not a version in a registry"),
+        ({"baseline": True}, "True is not a version in a registry"),
+        ({"prefix": None}, "cannot start the names"),
+        ({"policy": 0.05}, "0.05 is no policy; pass the path of a TOML file"),
         ({"prefix": "../x"}, "cannot start the names"),
         ({"policy": "gone.toml"}, "no policy file"),
         ({"X": [[1]]}, "X and y belong together"),

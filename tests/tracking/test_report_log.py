@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import pandas as pd
 import pytest
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
+from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.report import EnsembleReport
@@ -233,9 +235,15 @@ def test_a_deleted_run_is_refused_with_nothing_sent(embedded: mlflow.MlflowClien
     assert embedded.list_artifacts(run.info.run_id) == []
 
 
+@pytest.mark.parametrize("report", ["x", None, RandomForestClassifier(), REPORT.to_json()])
+def test_what_is_no_report_is_refused(report: Any) -> None:
+    with pytest.raises(InputError, match=r"pass the report that ens_plugin\.analyze returns"):
+        log_report(report)
+
+
 @pytest.mark.usefixtures("embedded", "swift")
-@pytest.mark.parametrize("prefix", ["", "a/b", "../up", ".", "a b", "a:b", "a\n", "-->"])
-def test_a_prefix_that_cannot_be_a_name_is_refused(prefix: str) -> None:
+@pytest.mark.parametrize("prefix", [1, None, "", "a/b", "../up", ".", "a b", "a:b", "a\n", "-->"])
+def test_a_prefix_that_cannot_be_a_name_is_refused(prefix: Any) -> None:
     with pytest.raises(InputError, match="prefix="):
         log_report(REPORT, prefix=prefix)
 

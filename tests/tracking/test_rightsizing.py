@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
+from ens_plugin.checks import Check
 from ens_plugin.errors import (
     EnsPluginError,
     GateError,
@@ -30,6 +31,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.tracking import Rightsizing, load_model, rightsize
+from ens_plugin.tracking.cut_model import LoggedCut
 from ens_plugin.tracking.data_digest import DIGEST_TAG
 from ens_plugin.tracking.model_source import ModelSource
 from ens_plugin.tracking.rightsizing import rightsize_analysed
@@ -392,8 +394,8 @@ def test_a_forbidden_model_is_not_loaded(unchanged: str, monkeypatch: pytest.Mon
         rightsize(unchanged, X, Y)
 
 
-@pytest.mark.parametrize("register", ["", " ", "a/b", "a:b"])
-def test_names_that_no_registered_model_has(register: str, unchanged: str) -> None:
+@pytest.mark.parametrize("register", [True, 7, "", " ", "a/b", "a:b"])
+def test_names_that_no_registered_model_has(register: Any, unchanged: str) -> None:
     with pytest.raises(InputError, match="cannot be the name of a registered model"):
         rightsize(unchanged, X, Y, register=register)
 
@@ -404,6 +406,12 @@ def test_files_are_for_truncate(uri: str) -> None:
     with pytest.raises(InputError, match=r"ens_plugin\.truncate") as refusal:
         rightsize(uri, X, Y)
     assert "\x1b" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("source", [RandomForestClassifier(), Path("forest.joblib"), None])
+def test_models_in_memory_are_for_truncate(source: Any) -> None:
+    with pytest.raises(InputError, match=r"pass a URI .* ens_plugin\.truncate cuts a model in memory"):
+        rightsize(source, X, Y)
 
 
 @pytest.mark.usefixtures("embedded")
@@ -530,3 +538,26 @@ def test_a_dead_server_is_noticed_at_once() -> None:
 
 def test_the_sentence_hides_control_characters() -> None:
     assert "\x1b" not in Rightsizing("models:/a\x1b[2J/1", "logged", classification_report()).sentence
+
+
+def test_printed_it_tells_what_became_of_the_model() -> None:
+    report = classification_report()
+    checks = (
+        Check("agreement", True, 0.99, 0.99, "Both give the same label."),
+        Check("error", False, 0.05, 0.04, "It errs more."),
+    )
+    found = Rightsizing(
+        "models:/churn/7", "logged", report, report, checks, None, LoggedCut("abc", "m-1", "churn", "8")
+    )
+    text = " ".join(str(found).split())
+    size = report.recommended_size
+    assert text == (
+        f"models:/churn/7: 200 members cut to the {size} recommended. {report.recommendation.reason} "
+        "Passed: Both give the same label. FAILED: It errs more. Logged as models:/m-1, by run abc. "
+        "Registered as version 8 of churn; no alias was moved."
+    )
+    assert max(map(len, str(found).splitlines())) <= 80
+    assert "Not registered; register='NAME'" in str(replace(found, logged=LoggedCut("abc", "m-1")))
+    left_alone = Rightsizing("models:/a\x1b[2J/1", "not_needed", report)
+    assert "Logged as" not in str(left_alone)
+    assert "\x1b" not in str(left_alone)
