@@ -17,7 +17,7 @@ from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target
 from ens_plugin.core.scalars import as_confidence
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.learners.learner_checks import UnfittedLearnerError
+from ens_plugin.learners.learner_checks import UnfittedLearnerError, check_columns
 from ens_plugin.learners.member_queries import Stopper, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.stopping_rules import Heard, expected_saving, hear, row_prior, stopper
 
@@ -270,7 +270,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def _totals(self, X: Any) -> tuple[Totals, EnsembleAdapter]:
         if not hasattr(self, "estimator_"):
             raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
-        _check_columns(self, X)
+        check_columns(self, X)
         ensemble, rows = unwrap(self.estimator_, X)
         if not hasattr(self, "_adapter"):
             self._adapter = find_adapter(ensemble)
@@ -301,19 +301,3 @@ def _classifier_adapter(ensemble: Any) -> EnsembleAdapter:
 def _probabilities(totals: Totals, adapter: EnsembleAdapter) -> NDArray[np.float64]:
     mean = mean_outputs(totals, adapter.output_kind)
     return adapter.link(mean) if adapter.output_kind == "scores" else mean
-
-
-def _check_columns(estimator: DynamicPruningClassifier, X: Any) -> None:
-    """Do what scikit-learn's estimators do about the names and the number of columns."""
-    if not hasattr(estimator, "n_features_in_") or getattr(X, "ndim", 2) != 2:
-        return
-    try:
-        if hasattr(estimator, "_check_n_features"):  # scikit-learn before 1.6
-            estimator._check_feature_names(X, reset=False)
-            estimator._check_n_features(X, reset=False)
-        else:
-            from sklearn.utils.validation import validate_data
-
-            validate_data(estimator, X, reset=False, skip_check_array=True)
-    except ValueError as error:
-        raise DataMismatchError(str(error)) from error
