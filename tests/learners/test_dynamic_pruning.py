@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import ens_plugin
 from benchmarks.problems import FORMULAS
 from ens_plugin import DynamicPruningClassifier
 from ens_plugin.adapters.base import find_adapter
@@ -442,3 +443,21 @@ def test_logged_to_mlflow_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(as_function.predict(fresh), pruned.predict(fresh))
     back = mlflow.sklearn.load_model(path)
     np.testing.assert_array_equal(back.count_queries(fresh), pruned.count_queries(fresh))
+
+
+def test_analyze_and_truncate_find_the_ensemble() -> None:
+    X, y = twonorm(200)
+    pruned = DynamicPruningClassifier(RandomForestClassifier(31, random_state=0)).fit(X, y)
+    with pytest.raises(NotFittedError, match="DynamicPruningClassifier has not been fitted"):
+        ens_plugin.analyze(clone(pruned), X, y)
+    assert ens_plugin.analyze(pruned, X, y).error == ens_plugin.analyze(pruned.estimator_, X, y).error
+    small = ens_plugin.truncate(make_pipeline(StandardScaler(), pruned).fit(X, y), 11)[-1]
+    assert isinstance(small, RandomForestClassifier)
+    assert len(small.estimators_) == 11
+    assert len(pruned.estimator_.estimators_) == 31
+
+
+def test_a_truncated_ensemble_can_be_pruned() -> None:
+    X, y = twonorm(200)
+    pruned = DynamicPruningClassifier(RandomForestClassifier(31, random_state=0)).fit(X, y)
+    assert DynamicPruningClassifier(frozen(ens_plugin.truncate(pruned, 11))).fit(X, y).n_members_ == 11
