@@ -24,6 +24,8 @@ __all__ = [
     "Provenance",
     "draw_bags",
     "find_adapter",
+    "is_known",
+    "is_registered",
     "register_adapter",
 ]
 
@@ -355,6 +357,16 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     if cls not in _registered:
         _registered.insert(0, cls)
     return cls
+
+
+def is_known(model: object) -> bool:
+    """Tell whether an adapter takes models of this class, fitted or not."""
+    return any(cls.accepts(model) for cls in chain(_registered, _built_in_candidates(model)))
+
+
+def is_registered(model: object) -> bool:
+    """Tell whether an adapter that a user registered takes models of this class, fitted or not."""
+    return any(cls.accepts(model) for cls in _registered)
 
 
 def find_adapter(model: object) -> EnsembleAdapter:

@@ -10,13 +10,17 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter, is_known, is_registered
+from ens_plugin.adapters.refusals import no_adapter
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target
 from ens_plugin.core.scalars import as_confidence
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.learners.boosting import refuse_boosting
 from ens_plugin.learners.learner_checks import UnfittedLearnerError, check_columns
 from ens_plugin.learners.member_queries import Stopper, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.stopping_rules import Heard, expected_saving, hear, row_prior, stopper
@@ -25,6 +29,7 @@ __all__ = ["DynamicPruningClassifier", "PrunedPrediction"]
 
 RULES = ("full", "infinite", "learned")
 DATA = ("oob", "holdout")
+FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +242,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             return frozen
         if sklearn.get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        _refuse_before_training(self.estimator, self.rule)
         return clone(self.estimator).fit(X, y, **fit_params)
 
     def _hear(self, adapter: EnsembleAdapter, rows: Any, features: Any, y: ArrayLike) -> Heard | None:
@@ -276,6 +282,26 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             self._adapter = find_adapter(ensemble)
         adapter = self._adapter
         return query_rows(adapter, adapter.prepare(rows), self._table), adapter
+
+
+def _refuse_before_training(estimator: Any, rule: str) -> None:
+    """Refuse what would be refused once it is trained, as far as class and parameters tell."""
+    ensemble = estimator
+    while isinstance(ensemble, Pipeline) and ensemble.steps:
+        ensemble = ensemble.steps[-1][1]
+    if is_registered(ensemble):
+        return
+    refuse_boosting(ensemble)
+    home = type(ensemble).__module__
+    # A search holds its ensemble only once it is fitted.
+    if home.startswith("sklearn.") and not home.startswith("sklearn.model_selection.") and not is_known(ensemble):
+        raise UnsupportedModelError(no_adapter(ensemble))
+    if rule == "learned" and isinstance(ensemble, FORESTS) and not ensemble.bootstrap:
+        raise BagError(
+            f"This {type(ensemble).__name__} is without bootstrap (bootstrap=False): every tree sees every row, so no "
+            "row is out of bag for rule='learned' to learn from. Set bootstrap=True, or rule='full', which needs no "
+            "out-of-bag rows."
+        )
 
 
 def _frozen_model(estimator: Any) -> Any | None:

@@ -368,8 +368,12 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
     [
         (RandomForestRegressor(5), UnsupportedModelError, "is a regressor"),
         (LogisticRegression(), UnsupportedModelError, "No adapter accepts"),
-        (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "No adapter accepts"),
-        (RandomForestClassifier(5, bootstrap=False), BagError, "without bootstrap"),
+        (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "members of boosting correct one another"),
+        (
+            RandomForestClassifier(5, bootstrap=False),
+            BagError,
+            "without bootstrap.* rule='full', which needs no out-of",
+        ),
         (RandomForestClassifier(1, random_state=0), TooFewMembersError, "No row has two of the 1 members"),
     ],
 )
@@ -380,6 +384,48 @@ def test_wrong_bases(base: Any, error: Any, message: str) -> None:
     assert not hasattr(pruned, "estimator_")
     with pytest.raises(NotFittedError, match="call its fit"):
         pruned.predict(twonorm(5)[0])
+
+
+def boosters() -> list[Any]:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    return [lightgbm.LGBMClassifier(), xgboost.XGBClassifier(), xgboost.XGBClassifier(n_estimators=2)]
+
+
+def refuse_to_train(*args: Any, **options: Any) -> None:
+    pytest.fail("It was trained before it was refused.")
+
+
+def test_what_cannot_be_pruned_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest = ExtraTreesClassifier(5, bootstrap=False)
+    for base in (LogisticRegression(), GradientBoostingClassifier(), forest, *boosters()):
+        monkeypatch.setattr(type(base), "fit", refuse_to_train)
+        for candidate in (base, make_pipeline(StandardScaler(), base)):
+            with pytest.raises((UnsupportedModelError, BagError)):
+                DynamicPruningClassifier(candidate).fit(*twonorm(50))
+
+
+def test_what_only_training_can_tell_is_trained() -> None:
+    X, y = twonorm(200)
+    without_bootstrap = BaggingClassifier(n_estimators=21, bootstrap=False, max_samples=0.5, random_state=0)
+    searched = GridSearchCV(GradientBoostingClassifier(), {"n_estimators": [2]}, cv=2)
+    assert DynamicPruningClassifier(without_bootstrap).fit(X, y).n_members_ == 21
+    with pytest.raises(UnsupportedModelError, match="members of boosting"):
+        DynamicPruningClassifier(searched).fit(X, y)
+
+
+def test_an_adapter_of_the_user_s_decides_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trusting(SklearnForestAdapter):
+        @classmethod
+        def accepts(cls, model: object) -> bool:
+            return isinstance(model, GradientBoostingClassifier)
+
+        def __init__(self, model: Any) -> None:
+            raise InputError("asked once it is trained")
+
+    monkeypatch.setattr("ens_plugin.adapters.base._registered", [Trusting])
+    with pytest.raises(InputError, match="asked once it is trained"):
+        DynamicPruningClassifier(GradientBoostingClassifier(n_estimators=2)).fit(*twonorm(50))
 
 
 def test_a_frozen_ensemble_is_used_as_it_is() -> None:
