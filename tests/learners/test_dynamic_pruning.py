@@ -389,7 +389,11 @@ def test_wrong_bases(base: Any, error: Any, message: str) -> None:
 def boosters() -> list[Any]:
     lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
-    return [lightgbm.LGBMClassifier(), xgboost.XGBClassifier(), xgboost.XGBClassifier(n_estimators=2)]
+    return [
+        lightgbm.LGBMClassifier(n_jobs=1, verbose=-1),
+        xgboost.XGBClassifier(n_jobs=1),
+        xgboost.XGBClassifier(n_estimators=2),
+    ]
 
 
 def refuse_to_train(*args: Any, **options: Any) -> None:
@@ -418,14 +422,15 @@ def test_an_adapter_of_the_user_s_decides_for_itself(monkeypatch: pytest.MonkeyP
     class Trusting(SklearnForestAdapter):
         @classmethod
         def accepts(cls, model: object) -> bool:
-            return isinstance(model, GradientBoostingClassifier)
+            return type(model) in map(type, boosters())
 
         def __init__(self, model: Any) -> None:
             raise InputError("asked once it is trained")
 
     monkeypatch.setattr("ens_plugin.adapters.base._registered", [Trusting])
-    with pytest.raises(InputError, match="asked once it is trained"):
-        DynamicPruningClassifier(GradientBoostingClassifier(n_estimators=2)).fit(*twonorm(50))
+    for booster in boosters():
+        with pytest.raises(InputError, match="asked once it is trained"):
+            DynamicPruningClassifier(booster).fit(*twonorm(50))
 
 
 def test_a_frozen_ensemble_is_used_as_it_is() -> None:
