@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.adapters.refusals import no_adapter
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.threads import in_threads
 from ens_plugin.core.bags import Bags
@@ -23,6 +24,8 @@ __all__ = [
     "Provenance",
     "draw_bags",
     "find_adapter",
+    "is_known",
+    "is_registered",
     "register_adapter",
 ]
 
@@ -325,12 +328,6 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("lightgbm", "ens_plugin.adapters.lightgbm_rf", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost_trees", "XGBoostTreesAdapter"),
 )
-# Ensembles of this package that no adapter can stand for.
-_NO_MEANS = {
-    "BootstrapModelAveragingClassifier": "A BootstrapModelAveragingClassifier adds up joint probabilities, of which a "
-    "few models may hold nearly all. Error curves are known for means of votes, probabilities or scores only. Its own "
-    "settled_rows(X) and models_to_settle(X) say how near infinitely many models it is.",
-}
 _registered: list[type[EnsembleAdapter]] = []
 
 AdapterClass = TypeVar("AdapterClass", bound=type[EnsembleAdapter])
@@ -362,6 +359,16 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     return cls
 
 
+def is_known(model: object) -> bool:
+    """Tell whether an adapter takes models of this class, fitted or not."""
+    return any(cls.accepts(model) for cls in chain(_registered, _built_in_candidates(model)))
+
+
+def is_registered(model: object) -> bool:
+    """Tell whether an adapter that a user registered takes models of this class, fitted or not."""
+    return any(cls.accepts(model) for cls in _registered)
+
+
 def find_adapter(model: object) -> EnsembleAdapter:
     """Return the adapter of a fitted, unwrapped ensemble.
 
@@ -373,14 +380,7 @@ def find_adapter(model: object) -> EnsembleAdapter:
     for cls in chain(_registered, _built_in_candidates(model)):
         if cls.accepts(model):
             return cls(model)
-    if type(model).__name__ in _NO_MEANS:
-        raise UnsupportedModelError(_NO_MEANS[type(model).__name__])
-    raise UnsupportedModelError(
-        f"No adapter accepts a {type(model).__module__}.{type(model).__name__}. Supported are scikit-learn's "
-        "RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode (also inside a Pipeline or a search) and "
-        "XGBoost's boosters with num_parallel_tree. For any other ensemble pass "
-        "ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with ens_plugin.register_adapter."
-    )
+    raise UnsupportedModelError(no_adapter(model))
 
 
 def _built_in_candidates(model: object) -> Iterator[type[EnsembleAdapter]]:

@@ -11,9 +11,16 @@ from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedMode
 
 __all__ = ["inner_ensemble", "replace_ensemble", "unwrap"]
 
+# Estimators of this package that keep their ensemble as estimator_; only those whose module is loaded can be met.
+_LEARNERS = (
+    ("ens_plugin.learners.right_sized", "RightSizedClassifier"),
+    ("ens_plugin.learners.right_sized", "RightSizedRegressor"),
+    ("ens_plugin.learners.dynamic_pruning", "DynamicPruningClassifier"),
+)
+
 
 def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the ensemble inside pipelines, searches, RightSized* and MLflow's pyfunc, and X as it would reach it.
+    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc, and X as it would reach it.
 
     Parameters
     ----------
@@ -55,8 +62,8 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
         return unwrap(_raw_model(model), X)
     if _is_search(model):
         return unwrap(_best_estimator(model), X)
-    if _is_right_sized(model):
-        return unwrap(_grown(model), X)
+    if _is_learner(model):
+        return unwrap(_learned(model), X)
     if _is_pipeline(model):
         return unwrap(model[-1], _transformed(model, X))
     return model, X
@@ -87,8 +94,9 @@ def inner_ensemble(model: Any) -> Any:
 def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
 
-    A pipeline comes back as one, its other steps copied.  A search, a RightSized* or a pyfunc comes back as the
-    model inside it: what it recorded is about the ensemble before the change.
+    A pipeline comes back as one, its other steps copied.  A search, a RightSized*, a
+    DynamicPruningClassifier or a pyfunc comes back as the model inside it: what it recorded is about the ensemble
+    before the change.
 
     Raises
     ------
@@ -109,8 +117,8 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
         return replace_ensemble(_raw_model(model), change)
     if _is_search(model):
         return replace_ensemble(_best_estimator(model), change)
-    if _is_right_sized(model):
-        return replace_ensemble(_grown(model), change)
+    if _is_learner(model):
+        return replace_ensemble(_learned(model), change)
     if _is_pipeline(model):
         return _with_last_step(model, replace_ensemble(model[-1], change))
     return change(model)
@@ -125,9 +133,8 @@ def _is_search(model: Any) -> bool:
     return hasattr(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
 
 
-def _is_right_sized(model: Any) -> bool:
-    module = sys.modules.get("ens_plugin.learners.right_sized")
-    return module is not None and isinstance(model, (module.RightSizedClassifier, module.RightSizedRegressor))
+def _is_learner(model: Any) -> bool:
+    return any(home in sys.modules and isinstance(model, getattr(sys.modules[home], name)) for home, name in _LEARNERS)
 
 
 def _is_pipeline(model: Any) -> bool:
@@ -157,7 +164,7 @@ def _best_estimator(search: Any) -> Any:
     raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.")
 
 
-def _grown(model: Any) -> Any:
+def _learned(model: Any) -> Any:
     if not hasattr(model, "estimator_"):
         raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
     return model.estimator_

@@ -7,7 +7,7 @@ import re
 import textwrap
 import unicodedata
 
-from ens_plugin.report import EnsembleReport, ErrorCurve, SizeRecommendation
+from ens_plugin.report import FEWEST_ROWS, EnsembleReport, ErrorCurve, SizeRecommendation
 
 __all__ = [
     "WIDTH",
@@ -30,6 +30,7 @@ __all__ = [
     "size_text",
     "spread_text",
     "summarize",
+    "tells_size",
     "verdict",
 ]
 
@@ -238,6 +239,11 @@ def gain_sentence(report: EnsembleReport) -> str:
     return f"Adding members without end would {change} the {metric} from {here} to {limit}."
 
 
+def tells_size(report: EnsembleReport) -> bool:
+    """Tell whether the report answers how many members are needed, on rows enough to act on."""
+    return report.recommendation.is_known and report.n_rows >= FEWEST_ROWS
+
+
 def verdict(report: EnsembleReport) -> str:
     """Say in one sentence whether the ensemble is large enough, as sure as the interval allows."""
     recommendation = report.recommendation
@@ -245,6 +251,8 @@ def verdict(report: EnsembleReport) -> str:
     members = f"{members_text(now)} {'is' if now == 1 else 'are'}"
     if not recommendation.is_known:
         return f"it cannot be told whether {members} enough."
+    if not tells_size(report):
+        return f"{report.n_rows} rows are too few to tell whether {members} enough."
     if size is None:
         return f"{members} too few, and even {recommendation.max_size} would be."
     if now < low:
@@ -351,11 +359,12 @@ def _size_sentence(report: EnsembleReport) -> str:
     recommendation = report.recommendation
     if not recommendation.is_known:
         return "Recommended size: cannot be told."
+    label = "Recommended size" if tells_size(report) else "A guess at the size, not to be acted on"
     size, most = recommendation.size, recommendation.max_size
     members = f"more than {most} members" if size is None else members_text(size)
     level = level_text(report.error_curve.interval_level)
     return (
-        f"Recommended size: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
+        f"{label}: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
         f"for {criterion_words(recommendation)}."
     )
 

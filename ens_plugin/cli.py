@@ -170,13 +170,14 @@ def recommend(
     Exits with 1 if no size up to --max-size is large enough or a demand is not met, with 2 if that
     cannot be told.
     """
+    from ens_plugin._summary import tells_size
     from ens_plugin.commands.recommendation import Limits, as_json, as_markdown, as_text, recommended
 
     found = recommended(request, Limits(max_size_ratio, min_agreement), measure, picture_path)
     if json_path is not None:
         write_text(json_path, as_json(found) + "\n")
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
-    if not found.report.recommendation.is_known:
+    if not tells_size(found.report):
         click.get_current_context().exit(COULD_NOT_TELL)
     if not found.passed:
         click.get_current_context().exit(NO)

@@ -23,7 +23,7 @@ from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.estimates import Estimates, Settings
 from ens_plugin.metric_curve import with_metric_curve
 from ens_plugin.regression import estimate_regression
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 
 __all__ = ["Metric", "compare_with_stored", "conclude"]
 
@@ -189,7 +189,7 @@ def _cautions(
             "Nothing in this model tells whether these rows are its training rows in training order; were they not, "
             "the error would come out far too low. Fit with oob_score=True to have it checked."
         )
-    if n_effective < 30:
+    if n_effective < FEWEST_ROWS:
         cautions.append(f"Only {n_effective:.3g} rows: every figure is rough.")
     if dropped:
         cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")

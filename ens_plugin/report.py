@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["BiasVariance", "EnsembleReport", "ErrorCurve", "SizeRecommendation"]
+__all__ = ["FEWEST_ROWS", "BiasVariance", "EnsembleReport", "ErrorCurve", "SizeRecommendation"]
+
+# Fewer tell no size that one could act on.
+FEWEST_ROWS = 30
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -172,6 +172,15 @@ def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
     assert no.out.startswith("Recommended size: more than 101 members")
 
 
+def test_few_rows_cannot_tell_a_size(run: Run, tmp_path: Path) -> None:
+    lines = (tmp_path / "cancer.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "few.csv").write_text("".join([lines[0], *lines[15:25]]), encoding="utf-8")
+    few = ("cancer.joblib", "--data", "few.csv", *CANCER[3:], "--holdout")
+    outcome = run("recommend", *few, "--max-size-ratio", "100")
+    assert outcome.code == 2
+    assert outcome.out.startswith("Warning: 10 rows are too few to tell whether 60 members are enough.")
+
+
 def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
     content = json.loads(run("recommend", *CANCER, "--format", "json").out)
     assert content["size"] == cancer_report().recommended_size

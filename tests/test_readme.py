@@ -31,6 +31,15 @@ def test_values_beside_the_lines_of_the_first_script(tmp_path: Path, monkeypatch
         assert eval(expression, names) == eval(value)
 
 
+def test_git_ignores_what_the_first_script_leaves_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(FIRST_SCRIPT.replace("report.error_curve.plot()\n", ""), {})
+    ignored = (Path(__file__).parents[1] / ".gitignore").read_text(encoding="utf-8").splitlines()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left
+    assert left <= set(ignored)
+
+
 def test_summary_at_the_top_is_that_of_its_example(tmp_path: Path) -> None:
     summary = draw(str(tmp_path / "curve.png")).summary()
     (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))

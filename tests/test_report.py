@@ -274,6 +274,15 @@ def test_summary_of_a_regression_is_in_its_own_unit() -> None:
     assert "percentage points" not in text
 
 
+@pytest.mark.parametrize(("n_rows", "told"), [(30, True), (29, False)])
+def test_few_rows_tell_no_size(n_rows: int, told: bool) -> None:
+    report = replace(REPORTS["classification"], n_rows=n_rows)
+    assert verdict(report).endswith("rows are too few to tell whether 200 members are enough.") is not told
+    for text in (report.summary(), markdown_summary(report)):
+        assert ("Recommended size:" in text) is told
+        assert ("A guess at the size, not to be acted on:" in text) is not told
+
+
 def test_summary_says_at_most_only_for_a_bound() -> None:
     assert "of at most 0.21" in " ".join(summarize(REPORTS["classification"]).split())
     assert "of at most" not in " ".join(summarize(REPORTS["custom_metric"]).split())

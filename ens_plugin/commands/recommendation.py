@@ -24,7 +24,7 @@ from ens_plugin.checks import Check
 from ens_plugin.commands.console import only_results_on_stdout, write_bytes
 from ens_plugin.commands.request import AnalysisRequest, Answer, answer
 from ens_plugin.errors import InputError
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 
 if TYPE_CHECKING:
     from ens_plugin.savings import Savings
@@ -132,11 +132,17 @@ def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
 
 def _size_check(report: EnsembleReport) -> Check:
     found = report.recommendation
+    if report.n_rows < FEWEST_ROWS:
+        sentence = f"{report.n_rows} rows are too few to tell a size from; {FEWEST_ROWS} are needed."
+        return Check("recommended_size", False, found.size, found.max_size, sentence)
     reached = f"{members_text(found.size)} would do" if found.size else f"not even {found.max_size} members would do"
     return Check("recommended_size", found.size is not None, found.size, found.max_size, f"{reached}.")
 
 
 def _ratio_check(report: EnsembleReport, limit: float) -> Check:
+    if report.n_rows < FEWEST_ROWS:
+        sentence = f"{report.n_rows} rows are too few to tell whether the ensemble is larger than recommended."
+        return Check("max_size_ratio", False, None, limit, sentence)
     size = report.recommended_size
     if size is None:
         # An ensemble larger than needed is what is looked for; one that is too small at any size is not.
@@ -186,6 +192,8 @@ def as_text(found: Recommendation) -> str:
     """Return the answer for a terminal, at most 80 columns wide."""
     report, savings = found.report, found.savings
     lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
+    if report.n_rows < FEWEST_ROWS:
+        lines = [textwrap.fill(f"Warning: {verdict(report)}", WIDTH), *lines]
     if savings is not None:
         lines += ["", *(f"{row[0]:<30}{row[1]:>14}{row[2]:>14}{row[3]:>10}" for row in saving_rows(savings))]
     demands = [textwrap.fill(marked(check), WIDTH, subsequent_indent="  ") for check in found.checks[1:]]
@@ -215,9 +223,8 @@ def _size_line(report: EnsembleReport, emphasis: str) -> str:
     size = recommended_text(report.recommendation)
     level = level_text(report.error_curve.interval_level)
     interval = recommended_interval_text(report.recommendation)
-    return (
-        f"Recommended size: {emphasis}{size}{emphasis} members ({level} interval {interval}); now {report.n_members}."
-    )
+    label = "A guess at the size, not to be acted on" if report.n_rows < FEWEST_ROWS else "Recommended size"
+    return f"{label}: {emphasis}{size}{emphasis} members ({level} interval {interval}); now {report.n_members}."
 
 
 def marked(check: Check) -> str:

@@ -10,14 +10,18 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter, is_known, is_registered
+from ens_plugin.adapters.refusals import no_adapter
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target
 from ens_plugin.core.scalars import as_confidence
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.learners.learner_checks import UnfittedLearnerError
+from ens_plugin.learners.boosting import refuse_boosting
+from ens_plugin.learners.learner_checks import UnfittedLearnerError, check_columns
 from ens_plugin.learners.member_queries import Stopper, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.stopping_rules import Heard, expected_saving, hear, row_prior, stopper
 
@@ -25,6 +29,7 @@ __all__ = ["DynamicPruningClassifier", "PrunedPrediction"]
 
 RULES = ("full", "infinite", "learned")
 DATA = ("oob", "holdout")
+FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +242,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             return frozen
         if sklearn.get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        _refuse_before_training(self.estimator, self.rule)
         return clone(self.estimator).fit(X, y, **fit_params)
 
     def _hear(self, adapter: EnsembleAdapter, rows: Any, features: Any, y: ArrayLike) -> Heard | None:
@@ -270,12 +276,32 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def _totals(self, X: Any) -> tuple[Totals, EnsembleAdapter]:
         if not hasattr(self, "estimator_"):
             raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
-        _check_columns(self, X)
+        check_columns(self, X)
         ensemble, rows = unwrap(self.estimator_, X)
         if not hasattr(self, "_adapter"):
             self._adapter = find_adapter(ensemble)
         adapter = self._adapter
         return query_rows(adapter, adapter.prepare(rows), self._table), adapter
+
+
+def _refuse_before_training(estimator: Any, rule: str) -> None:
+    """Refuse what would be refused once it is trained, as far as class and parameters tell."""
+    ensemble = estimator
+    while isinstance(ensemble, Pipeline) and ensemble.steps:
+        ensemble = ensemble.steps[-1][1]
+    if is_registered(ensemble):
+        return
+    refuse_boosting(ensemble)
+    home = type(ensemble).__module__
+    # A search holds its ensemble only once it is fitted.
+    if home.startswith("sklearn.") and not home.startswith("sklearn.model_selection.") and not is_known(ensemble):
+        raise UnsupportedModelError(no_adapter(ensemble))
+    if rule == "learned" and isinstance(ensemble, FORESTS) and not ensemble.bootstrap:
+        raise BagError(
+            f"This {type(ensemble).__name__} is without bootstrap (bootstrap=False): every tree sees every row, so no "
+            "row is out of bag for rule='learned' to learn from. Set bootstrap=True, or rule='full', which needs no "
+            "out-of-bag rows."
+        )
 
 
 def _frozen_model(estimator: Any) -> Any | None:
@@ -301,19 +327,3 @@ def _classifier_adapter(ensemble: Any) -> EnsembleAdapter:
 def _probabilities(totals: Totals, adapter: EnsembleAdapter) -> NDArray[np.float64]:
     mean = mean_outputs(totals, adapter.output_kind)
     return adapter.link(mean) if adapter.output_kind == "scores" else mean
-
-
-def _check_columns(estimator: DynamicPruningClassifier, X: Any) -> None:
-    """Do what scikit-learn's estimators do about the names and the number of columns."""
-    if not hasattr(estimator, "n_features_in_") or getattr(X, "ndim", 2) != 2:
-        return
-    try:
-        if hasattr(estimator, "_check_n_features"):  # scikit-learn before 1.6
-            estimator._check_feature_names(X, reset=False)
-            estimator._check_n_features(X, reset=False)
-        else:
-            from sklearn.utils.validation import validate_data
-
-            validate_data(estimator, X, reset=False, skip_check_array=True)
-    except ValueError as error:
-        raise DataMismatchError(str(error)) from error

@@ -21,7 +21,7 @@ from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersErro
 from ens_plugin.learners.growth_outcome import Growth, GrowthStep, outcome_of
 from ens_plugin.learners.member_training import Evidence, TrainingRows, find_trainer
 from ens_plugin.learners.pipelines import split_pipeline
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 from ens_plugin.truncation import truncate
 
 __all__ = ["MAX_SIZE", "grow"]
@@ -32,7 +32,7 @@ LOOKED_AT = 20001
 PROBE_SIZES = {"one_shot": 50, "figure3": 100}
 # No size is acted on below these: every figure is then rough.  Four out-of-bag members per row can all agree by chance,
 # which asks for far too few.
-FEWEST_ROWS, FEWEST_OUT_OF_BAG = 30, 5
+FEWEST_OUT_OF_BAG = 5
 
 
 def grow(

@@ -11,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ens_plugin import errors
 
-__all__ = ["UnfittedLearnerError", "checked_rows", "refusals", "require_fitted", "unchanged_on_failure"]
+__all__ = [
+    "UnfittedLearnerError",
+    "check_columns",
+    "checked_rows",
+    "refusals",
+    "require_fitted",
+    "unchanged_on_failure",
+]
 
 
 class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
@@ -47,6 +54,28 @@ def require_fitted(estimator: Any, attribute: str) -> None:
         check_is_fitted(estimator, attribute)
     except sklearn.exceptions.NotFittedError as error:
         raise UnfittedLearnerError(str(error)) from error
+
+
+def check_columns(estimator: Any, X: Any) -> None:
+    """Do what scikit-learn's estimators do about the names and the number of columns.
+
+    Raises
+    ------
+    DataMismatchError
+        With scikit-learn's message, if they are not those of the fit.
+    """
+    if not hasattr(estimator, "n_features_in_") or getattr(X, "ndim", 2) != 2:
+        return
+    try:
+        if hasattr(estimator, "_check_n_features"):  # scikit-learn before 1.6
+            estimator._check_feature_names(X, reset=False)
+            estimator._check_n_features(X, reset=False)
+        else:
+            from sklearn.utils.validation import validate_data
+
+            validate_data(estimator, X, reset=False, skip_check_array=True)
+    except ValueError as error:
+        raise errors.DataMismatchError(str(error)) from error
 
 
 def checked_rows(estimator: Any, **rows: Any) -> Any:

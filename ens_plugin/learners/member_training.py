@@ -20,6 +20,7 @@ from sklearn.ensemble import (
 from sklearn.utils import check_random_state
 
 from ens_plugin.errors import BagError, UnsupportedModelError
+from ens_plugin.learners.boosting import refuse_boosting
 from ens_plugin.learners.learner_checks import refusals
 from ens_plugin.truncation import truncate
 
@@ -136,13 +137,7 @@ def _lightgbm_trainer(estimator: Any) -> Trainer:
             f"A {type(estimator).__module__}.{type(estimator).__name__} cannot be grown: pass an unfitted "
             f"LGBMClassifier or LGBMRegressor with boosting_type='rf'. {_SUPPORTED}."
         )
-    parameters = estimator.get_params()
-    kind = next((parameters[name] for name in ("boosting", "boost") if name in parameters), estimator.boosting_type)
-    if kind not in ("rf", "random_forest"):
-        raise UnsupportedModelError(
-            f"This {type(estimator).__name__} has boosting_type={kind!r}: its trees correct one another, so they are "
-            "no ensemble of members. Set boosting_type='rf', subsample=0.632 and subsample_freq=1."
-        )
+    refuse_boosting(estimator)
     return _in_one_fit
 
 
@@ -157,13 +152,7 @@ def _xgboost_trainer(estimator: Any) -> Trainer:
             "is trained. Pass an unfitted XGBRFClassifier, XGBRFRegressor, or XGBClassifier or XGBRegressor with "
             f"n_estimators=1, learning_rate=1 and subsample below 1. {_SUPPORTED}."
         )
-    if estimator.n_estimators != 1:
-        raise UnsupportedModelError(
-            f"This {type(estimator).__name__} has n_estimators={estimator.n_estimators}, which are boosting rounds "
-            "(100 if None): trees of one correct those before it. Set n_estimators=1, learning_rate=1 and "
-            "subsample=0.632; the number of parallel trees is what is looked for. Or pass an XGBRFClassifier or "
-            "XGBRFRegressor."
-        )
+    refuse_boosting(estimator)
     return _retrained_parallel
 
 

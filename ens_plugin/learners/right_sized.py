@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.learners.growth import MAX_SIZE, grow
 from ens_plugin.learners.growth_outcome import Growth
-from ens_plugin.learners.learner_checks import UnfittedLearnerError
+from ens_plugin.learners.learner_checks import UnfittedLearnerError, check_columns
 from ens_plugin.learners.member_training import LARGEST_SEED, find_trainer
 from ens_plugin.learners.pipelines import split_pipeline
 
@@ -54,8 +54,10 @@ class _RightSized(BaseEstimator):  # type: ignore[misc]
         ------
         NotFittedError
             Before :meth:`fit`.
+        DataMismatchError
+            If the columns are not those of the fit.
         """
-        return np.asarray(self._fitted().predict(X))
+        return np.asarray(self._fitted_to(X).predict(X))
 
     def _template(self) -> Any:
         raise NotImplementedError
@@ -80,9 +82,11 @@ class _RightSized(BaseEstimator):  # type: ignore[misc]
                 # Of an earlier fit to rows with names.
                 self.__dict__.pop(name, None)
 
-    def _fitted(self) -> Any:
+    def _fitted_to(self, X: Any) -> Any:
+        """Return the fitted ensemble, if X has the columns it was fitted to."""
         if not hasattr(self, "estimator_"):
             raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
+        check_columns(self, X)
         return self.estimator_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -203,18 +207,18 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):  # type: ignore[misc]
 
     @available_if(_delegates("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the labels, shape (n_rows, n_labels), of the ensemble itself."""
-        return np.asarray(self._fitted().predict_proba(X))
+        """Probabilities of the labels, shape (n_rows, n_labels), of the ensemble itself; raises as `predict`."""
+        return np.asarray(self._fitted_to(X).predict_proba(X))
 
     @available_if(_delegates("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
-        """Logarithms of the probabilities, shape (n_rows, n_labels), of the ensemble itself."""
-        return np.asarray(self._fitted().predict_log_proba(X))
+        """Logarithms of the probabilities, shape (n_rows, n_labels), of the ensemble itself; raises as `predict`."""
+        return np.asarray(self._fitted_to(X).predict_log_proba(X))
 
     @available_if(_delegates("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Decision function of the ensemble itself, shape (n_rows,) or (n_rows, n_labels)."""
-        return np.asarray(self._fitted().decision_function(X))
+        """Decision function of the ensemble itself, shape (n_rows,) or (n_rows, n_labels); raises as `predict`."""
+        return np.asarray(self._fitted_to(X).decision_function(X))
 
     def _template(self) -> Any:
         return RandomForestClassifier() if self.estimator is None else self.estimator

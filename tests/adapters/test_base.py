@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+)
 
 from ens_plugin.adapters import base
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter, register_adapter
@@ -71,3 +81,39 @@ def test_unfinished_adapter_is_refused() -> None:
         register_adapter(Unfinished)
     with pytest.raises(InputError, match="expects a subclass"):
         register_adapter(Foreign)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("place", ["models:/churn/7", Path("model.joblib")], ids=["URI", "path"])
+def test_of_a_place_the_model_has_to_be_loaded(place: str | Path) -> None:
+    with pytest.raises(UnsupportedModelError, match=f"'{place}' is a .*Load the model first.*ens-plugin analyze MODEL"):
+        find_adapter(place)
+
+
+def test_of_a_class_a_model_has_to_be_fitted() -> None:
+    with pytest.raises(UnsupportedModelError, match=r"RandomForestClassifier is a class.*Create one and fit it"):
+        find_adapter(RandomForestClassifier)
+
+
+@pytest.mark.parametrize(
+    "booster",
+    [
+        AdaBoostClassifier(),
+        AdaBoostRegressor(),
+        GradientBoostingClassifier(),
+        GradientBoostingRegressor(),
+        HistGradientBoostingClassifier(),
+        HistGradientBoostingRegressor(),
+        type("Own", (GradientBoostingRegressor,), {})(),
+    ],
+    ids=lambda booster: type(booster).__name__,
+)
+def test_boosting_is_refused_with_its_reason(booster: object) -> None:
+    with pytest.raises(
+        UnsupportedModelError, match=f"a {type(booster).__name__}: members of boosting correct one anot"
+    ):
+        find_adapter(booster)
+
+
+def test_any_ensemble_may_be_inside_a_pipeline() -> None:
+    with pytest.raises(UnsupportedModelError, match="parallel trees, each also inside a Pipeline or a search"):
+        find_adapter(Foreign())

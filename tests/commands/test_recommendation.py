@@ -59,6 +59,15 @@ def test_no_size_large_enough_is_a_no_even_without_demands() -> None:
     assert not answer_to(report(size=None), Limits(max_size_ratio=1.0)).passed
 
 
+@pytest.mark.parametrize(("n_rows", "passed"), [(30, True), (29, False)])
+def test_few_rows_meet_no_demand_on_the_size(n_rows: int, passed: bool) -> None:
+    answer = answer_to(report(size=200, n_rows=n_rows), Limits(max_size_ratio=1.0))
+    assert [check.passed for check in answer.checks] == [passed, passed]
+    assert as_text(answer).startswith("Warning: 29 rows are too few to tell whether") is not passed
+    for text in (as_text(answer), as_markdown(answer)):
+        assert ("Recommended size:" in text) is passed
+
+
 def test_agreement_of_values_is_refused() -> None:
     with pytest.raises(InputError, match="--tolerance"):
         checks_of(regression_report(), Limits(min_agreement=0.9))

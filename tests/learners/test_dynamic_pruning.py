@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import ens_plugin
 from benchmarks.problems import FORMULAS
 from ens_plugin import DynamicPruningClassifier
 from ens_plugin.adapters.base import find_adapter
@@ -367,8 +368,12 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
     [
         (RandomForestRegressor(5), UnsupportedModelError, "is a regressor"),
         (LogisticRegression(), UnsupportedModelError, "No adapter accepts"),
-        (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "No adapter accepts"),
-        (RandomForestClassifier(5, bootstrap=False), BagError, "without bootstrap"),
+        (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "members of boosting correct one another"),
+        (
+            RandomForestClassifier(5, bootstrap=False),
+            BagError,
+            "without bootstrap.* rule='full', which needs no out-of",
+        ),
         (RandomForestClassifier(1, random_state=0), TooFewMembersError, "No row has two of the 1 members"),
     ],
 )
@@ -379,6 +384,53 @@ def test_wrong_bases(base: Any, error: Any, message: str) -> None:
     assert not hasattr(pruned, "estimator_")
     with pytest.raises(NotFittedError, match="call its fit"):
         pruned.predict(twonorm(5)[0])
+
+
+def boosters() -> list[Any]:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    return [
+        lightgbm.LGBMClassifier(n_jobs=1, verbose=-1),
+        xgboost.XGBClassifier(n_jobs=1),
+        xgboost.XGBClassifier(n_estimators=2),
+    ]
+
+
+def refuse_to_train(*args: Any, **options: Any) -> None:
+    pytest.fail("It was trained before it was refused.")
+
+
+def test_what_cannot_be_pruned_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest = ExtraTreesClassifier(5, bootstrap=False)
+    for base in (LogisticRegression(), GradientBoostingClassifier(), forest, *boosters()):
+        monkeypatch.setattr(type(base), "fit", refuse_to_train)
+        for candidate in (base, make_pipeline(StandardScaler(), base)):
+            with pytest.raises((UnsupportedModelError, BagError)):
+                DynamicPruningClassifier(candidate).fit(*twonorm(50))
+
+
+def test_what_only_training_can_tell_is_trained() -> None:
+    X, y = twonorm(200)
+    without_bootstrap = BaggingClassifier(n_estimators=21, bootstrap=False, max_samples=0.5, random_state=0)
+    searched = GridSearchCV(GradientBoostingClassifier(), {"n_estimators": [2]}, cv=2)
+    assert DynamicPruningClassifier(without_bootstrap).fit(X, y).n_members_ == 21
+    with pytest.raises(UnsupportedModelError, match="members of boosting"):
+        DynamicPruningClassifier(searched).fit(X, y)
+
+
+def test_an_adapter_of_the_user_s_decides_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trusting(SklearnForestAdapter):
+        @classmethod
+        def accepts(cls, model: object) -> bool:
+            return type(model) in map(type, boosters())
+
+        def __init__(self, model: Any) -> None:
+            raise InputError("asked once it is trained")
+
+    monkeypatch.setattr("ens_plugin.adapters.base._registered", [Trusting])
+    for booster in boosters():
+        with pytest.raises(InputError, match="asked once it is trained"):
+            DynamicPruningClassifier(booster).fit(*twonorm(50))
 
 
 def test_a_frozen_ensemble_is_used_as_it_is() -> None:
@@ -442,3 +494,21 @@ def test_logged_to_mlflow_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(as_function.predict(fresh), pruned.predict(fresh))
     back = mlflow.sklearn.load_model(path)
     np.testing.assert_array_equal(back.count_queries(fresh), pruned.count_queries(fresh))
+
+
+def test_analyze_and_truncate_find_the_ensemble() -> None:
+    X, y = twonorm(200)
+    pruned = DynamicPruningClassifier(RandomForestClassifier(31, random_state=0)).fit(X, y)
+    with pytest.raises(NotFittedError, match="DynamicPruningClassifier has not been fitted"):
+        ens_plugin.analyze(clone(pruned), X, y)
+    assert ens_plugin.analyze(pruned, X, y).error == ens_plugin.analyze(pruned.estimator_, X, y).error
+    small = ens_plugin.truncate(make_pipeline(StandardScaler(), pruned).fit(X, y), 11)[-1]
+    assert isinstance(small, RandomForestClassifier)
+    assert len(small.estimators_) == 11
+    assert len(pruned.estimator_.estimators_) == 31
+
+
+def test_a_truncated_ensemble_can_be_pruned() -> None:
+    X, y = twonorm(200)
+    pruned = DynamicPruningClassifier(RandomForestClassifier(31, random_state=0)).fit(X, y)
+    assert DynamicPruningClassifier(frozen(ens_plugin.truncate(pruned, 11))).fit(X, y).n_members_ == 11

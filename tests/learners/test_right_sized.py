@@ -28,7 +28,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ens_plugin
 from ens_plugin import RightSizedClassifier, RightSizedRegressor, grow
-from ens_plugin.errors import EnsPluginWarning, InputError, NotConvergedWarning, NotFittedError, UnsupportedModelError
+from ens_plugin.errors import (
+    DataMismatchError,
+    EnsPluginWarning,
+    InputError,
+    NotConvergedWarning,
+    NotFittedError,
+    UnsupportedModelError,
+)
 
 X, Y = load_breast_cancer(return_X_y=True)
 WEIGHTED = "a weight of 2 is not two rows: rows are drawn into bags one by one, as in every random forest"
@@ -110,6 +117,16 @@ class TestFit:
 
 
 class TestWrongInput:
+    @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba"])
+    def test_other_columns_are_refused(self, method: str) -> None:
+        model = RightSizedClassifier(random_state=0).fit(X, Y)
+        with pytest.raises(DataMismatchError, match="RightSizedClassifier is expecting"):
+            getattr(model, method)(X[:, :3])
+        frame = pd.DataFrame(X).add_prefix("column")
+        model = RightSizedClassifier(random_state=0).fit(frame, Y)
+        with pytest.raises(DataMismatchError, match="feature names"):
+            getattr(model, method)(frame.rename(columns={"column0": "other"}))
+
     @pytest.mark.parametrize("model", [RightSizedClassifier(), RightSizedRegressor()], ids=repr)
     def test_unfitted(self, model: Any) -> None:
         with pytest.raises(NotFittedError, match="has not been fitted") as caught:

@@ -1,0 +1,56 @@
+"""What to say of a model that no adapter accepts."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+__all__ = ["no_adapter"]
+
+_SUPPORTED = (
+    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode and XGBoost's parallel "
+    "trees, each also inside a Pipeline or a search, and ens_plugin.CustomEnsemble. For another library register an "
+    "adapter with ens_plugin.register_adapter."
+)
+_BOOSTING = (
+    "AdaBoostClassifier",
+    "AdaBoostRegressor",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "HistGradientBoostingClassifier",
+    "HistGradientBoostingRegressor",
+)
+# Ensembles of this package that no adapter can stand for.
+_NO_MEANS = {
+    "BootstrapModelAveragingClassifier": "A BootstrapModelAveragingClassifier adds up joint probabilities, of which a "
+    "few models may hold nearly all. Error curves are known for means of votes, probabilities or scores only. Its own "
+    "settled_rows(X) and models_to_settle(X) say how near infinitely many models it is.",
+}
+
+
+def no_adapter(model: object) -> str:
+    """Say why no adapter accepts a model, and what to do instead.
+
+    Examples
+    --------
+    >>> no_adapter("models:/churn/7")[:50]
+    "'models:/churn/7' is a str, not a fitted ensemble."
+    """
+    name = type(model).__name__
+    if name in _NO_MEANS:
+        return _NO_MEANS[name]
+    if isinstance(model, (str, PathLike)):
+        return (
+            f"{str(model)!r:.80} is a {name}, not a fitted ensemble. Load the model first, with joblib.load or "
+            "mlflow.sklearn.load_model for example, or use the command line, which takes paths and URIs: ens-plugin "
+            "analyze MODEL."
+        )
+    if isinstance(model, type):
+        return (
+            f"{model.__name__} is a class, not a fitted ensemble. Create one and fit it: {model.__name__}().fit(X, y)."
+        )
+    if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
+        return (
+            f"No adapter accepts a {name}: members of boosting correct one another, so their number is no size in this "
+            f"sense, and fewer or more of them make another model. {_SUPPORTED}"
+        )
+    return f"No adapter accepts a {type(model).__module__}.{name}. {_SUPPORTED}"
