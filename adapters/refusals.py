@@ -53,4 +53,17 @@ def no_adapter(model: object) -> str:
             f"No adapter accepts a {name}: members of boosting correct one another, so their number is no size in this "
             f"sense, and fewer or more of them make another model. {_SUPPORTED}"
         )
-    return f"No adapter accepts a {type(model).__module__}.{name}. {_SUPPORTED}"
+    home = type(model).__module__
+    if home.startswith("xgboost.spark."):
+        return (
+            f"A {name} of xgboost.spark is not covered as it is: pass model.get_booster(), its XGBoost booster, "
+            "trained in one round with num_parallel_tree. Its rows were drawn on several machines: judge it by rows "
+            "held out."
+        )
+    if home.startswith("pyspark.ml."):
+        return (
+            f"A {name} of Spark ML is not covered: its trees live in Java, where they cannot be asked. Train "
+            "scikit-learn's, LightGBM's or XGBoost's forest; or score each tree of model.trees on held-out rows, and "
+            "pass ens_plugin.CustomEnsemble(outputs, None, aggregation='mean_proba', classes=...)."
+        )
+    return f"No adapter accepts a {home}.{name}. {_SUPPORTED}"

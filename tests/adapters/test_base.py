@@ -117,3 +117,16 @@ def test_boosting_is_refused_with_its_reason(booster: object) -> None:
 def test_any_ensemble_may_be_inside_a_pipeline() -> None:
     with pytest.raises(UnsupportedModelError, match="parallel trees, each also inside a Pipeline or a search"):
         find_adapter(Foreign())
+
+
+@pytest.mark.parametrize(
+    ("home", "advice"),
+    [
+        ("pyspark.ml.classification", r"score each tree of model\.trees on held-out rows"),
+        ("xgboost.spark.core", r"pass model\.get_booster\(\)"),
+    ],
+)
+def test_models_of_a_cluster_are_refused_with_what_to_do(home: str, advice: str) -> None:
+    model = type("RandomForestClassificationModel", (), {"__module__": home})()
+    with pytest.raises(UnsupportedModelError, match=advice):
+        find_adapter(model)
