@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from ens_plugin._summary import WIDTH, members_text, printable
+from ens_plugin._summary import WIDTH, members_text, printable, tells_size, verdict
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 from ens_plugin.tracking.cut_model import LoggedCut, log_cut_model, register_cut_model
 from ens_plugin.tracking.model_source import ModelSource, find_source
 from ens_plugin.tracking.models import load_model
@@ -232,6 +232,11 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
         raise InputError(
             f"The recommended size cannot be told: {report.recommendation.reason} Nothing was cut; pass other rows, "
             "or choose a size yourself and cut with ens_plugin.truncate."
+        )
+    if not tells_size(report):
+        raise InputError(
+            f"No size was cut to: {verdict(report)} Pass {FEWEST_ROWS} rows or more, or "
+            "choose a size yourself and cut with ens_plugin.truncate."
         )
     size = report.recommended_size
     return None if size is None or size >= report.n_members else size

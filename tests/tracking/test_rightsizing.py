@@ -350,6 +350,12 @@ def test_a_size_that_is_not_known_is_no_answer() -> None:
         rightsize_analysed(SOURCE, None, X, Y, replace(report, recommendation=unknown), None)
 
 
+def test_a_size_from_a_few_rows_is_no_answer() -> None:
+    report = replace(classification_report(), n_rows=29)
+    with pytest.raises(InputError, match=r"29 rows are too few .* Pass 30 rows or more"):
+        rightsize_analysed(SOURCE, None, X, Y, report, None)
+
+
 def test_no_size_large_enough_is_a_no(unchanged: str) -> None:
     found = rightsize(unchanged, X, Y, confidence=0.9999, max_size=101)
     assert (found.outcome, found.passed, found.logged) == ("no_size", False, None)
