@@ -9,7 +9,7 @@ from ens_plugin._summary import printable
 from ens_plugin.errors import InputError
 from ens_plugin.tracking.autolog_settings import Settings, warn_once
 from ens_plugin.tracking.delivery import forget_unreachable
-from ens_plugin.tracking.fit_patches import LAZY_LIBRARIES, patch_library, unpatch_libraries
+from ens_plugin.tracking.fit_patches import LAZY_LIBRARIES, LIBRARIES, patch_library, unpatch_libraries
 from ens_plugin.tracking.fit_watch import forget_start, note_start, report_pending, start_watching, stop_watching
 from ens_plugin.tracking.mlflow_events import FitEvents
 from ens_plugin.tracking.report_log import check_prefix
@@ -107,7 +107,8 @@ def _enable(settings: Settings) -> None:
     forget_unreachable()
     _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
     start_watching(settings, _events)
-    patch_library("sklearn")
+    for library in LIBRARIES:
+        patch_library(library)
     for library in LAZY_LIBRARIES:
         # At once if it is imported already; a hook of the same name is replaced.
         register_post_import_hook(_watch_imported, library, overwrite=True)

@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 from ens_plugin.tracking.fit_watch import Reader, watched
 from ens_plugin.tracking.training_data import from_booster_call, from_dataset_call, from_method_call
 
-__all__ = ["LAZY_LIBRARIES", "patch_library", "unpatch_libraries"]
+__all__ = ["LAZY_LIBRARIES", "LIBRARIES", "patch_library", "unpatch_libraries"]
 
-RIGHT_SIZED = "ens_plugin.learners.right_sized"
-LAZY_LIBRARIES = ("lightgbm", "xgboost", RIGHT_SIZED)
+LIBRARIES = ("ens_plugin", "sklearn")
+LAZY_LIBRARIES = ("lightgbm", "xgboost")
 # Where MLflow keeps the function that it puts back when its own autologging is enabled again or disabled.
 MLFLOW_ORIGINAL = "_gorilla_original_{}"
 
@@ -38,7 +38,7 @@ def patch_library(library: str) -> None:
 
     Parameters
     ----------
-    library : {"sklearn", "lightgbm", "xgboost", "ens_plugin.learners.right_sized"}
+    library : {"ens_plugin", "sklearn", "lightgbm", "xgboost"}
     """
     for site, attribute in _attributes(library):
         function = vars(site.owner)[attribute]
@@ -50,7 +50,7 @@ def patch_library(library: str) -> None:
 
 def unpatch_libraries() -> None:
     """Put back the very functions that were there."""
-    for library in ("sklearn", *LAZY_LIBRARIES):
+    for library in (*LIBRARIES, *LAZY_LIBRARIES):
         for site, attribute in _attributes(library):
             function = vars(site.owner)[attribute]
             if function in _originals:
@@ -102,8 +102,9 @@ def _xgboost_sites() -> list[_Site]:
 
 
 def _right_sized_sites() -> list[_Site]:
-    module = sys.modules[RIGHT_SIZED]
-    return _fit_methods(module.RightSizedClassifier, module.RightSizedRegressor)
+    from ens_plugin.learners.right_sized import RightSizedClassifier, RightSizedRegressor
+
+    return _fit_methods(RightSizedClassifier, RightSizedRegressor)
 
 
 def _fit_methods(*classes: type) -> list[_Site]:
@@ -113,8 +114,8 @@ def _fit_methods(*classes: type) -> list[_Site]:
 
 
 _SITES: dict[str, Callable[[], list[_Site]]] = {
+    "ens_plugin": _right_sized_sites,
     "sklearn": _sklearn_sites,
     "lightgbm": _lightgbm_sites,
     "xgboost": _xgboost_sites,
-    RIGHT_SIZED: _right_sized_sites,
 }
