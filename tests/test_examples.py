@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = [
+    pytest.param(path, marks=[pytest.mark.spark] if path.stem == "spark" else [], id=path.stem)
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
 
 
 def test_there_are_examples() -> None:
     assert EXAMPLES
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", EXAMPLES)
 def test_an_example_runs_and_prints_something(script: Path, tmp_path: Path) -> None:
     for library in ("lightgbm", "xgboost"):
         if script.stem.startswith(library):
