@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy, deepcopy
 from typing import Any
 
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
-__all__ = ["inner_ensemble", "replace_ensemble", "unwrap"]
+__all__ = ["inner_ensemble", "is_learner", "layers", "replace_ensemble", "unwrap"]
 
-# Estimators of this package that keep their ensemble as estimator_; only those whose module is loaded can be met.
+# Only those whose module is loaded can be met.
 _LEARNERS = (
     ("ens_plugin.learners.right_sized", "RightSizedClassifier"),
     ("ens_plugin.learners.right_sized", "RightSizedRegressor"),
@@ -58,19 +58,35 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
     >>> type(forest).__name__, scaled.tolist()
     ('RandomForestRegressor', [[-1.0], [1.0]])
     """
-    if _is_pyfunc(model):
-        return unwrap(_raw_model(model), X)
-    if _is_search(model):
-        return unwrap(_best_estimator(model), X)
-    if _is_learner(model):
-        return unwrap(_learned(model), X)
     if _is_pipeline(model):
         return unwrap(model[-1], _transformed(model, X))
-    return model, X
+    held = _held(model)
+    return (model, X) if held is None else unwrap(held, X)
+
+
+def layers(model: Any) -> Iterator[Any]:
+    """Yield a model, what it wraps, and so on to the ensemble, without looking at any rows.
+
+    Raises
+    ------
+    NotFittedError, UnsupportedModelError
+        As :func:`unwrap`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> [type(layer).__name__ for layer in layers(make_pipeline("passthrough", Ridge()))]
+    ['Pipeline', 'Ridge']
+    """
+    yield model
+    inner = model[-1] if _is_pipeline(model) else _held(model)
+    if inner is not None:
+        yield from layers(inner)
 
 
 def inner_ensemble(model: Any) -> Any:
-    """Return the ensemble inside pipelines, searches and MLflow's pyfunc, without looking at any rows.
+    """Return the last of the :func:`layers`: the ensemble inside pipelines, searches, learners and MLflow's pyfunc.
 
     Raises
     ------
@@ -84,11 +100,8 @@ def inner_ensemble(model: Any) -> Any:
     >>> inner_ensemble(make_pipeline("passthrough", Ridge()))
     Ridge()
     """
-    if _is_pyfunc(model):
-        return inner_ensemble(_raw_model(model))
-    if _is_search(model):
-        return inner_ensemble(_best_estimator(model))
-    return inner_ensemble(model[-1]) if _is_pipeline(model) else model
+    *_, ensemble = layers(model)
+    return ensemble
 
 
 def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
@@ -113,15 +126,24 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     >>> replace_ensemble(make_pipeline(StandardScaler(), LinearRegression()), lambda ensemble: Ridge())[-1]
     Ridge()
     """
-    if _is_pyfunc(model):
-        return replace_ensemble(_raw_model(model), change)
-    if _is_search(model):
-        return replace_ensemble(_best_estimator(model), change)
-    if _is_learner(model):
-        return replace_ensemble(_learned(model), change)
     if _is_pipeline(model):
         return _with_last_step(model, replace_ensemble(model[-1], change))
-    return change(model)
+    held = _held(model)
+    return change(model) if held is None else replace_ensemble(held, change)
+
+
+def is_learner(model: Any) -> bool:
+    """Tell whether a model is one of this package's estimators that keep their ensemble as ``estimator_``."""
+    return any(home in sys.modules and isinstance(model, getattr(sys.modules[home], name)) for home, name in _LEARNERS)
+
+
+def _held(model: Any) -> Any | None:
+    """The model that a pyfunc, a search or a learner holds; None for any other."""
+    if _is_pyfunc(model):
+        return _raw_model(model)
+    if _is_search(model):
+        return _best_estimator(model)
+    return _learned(model) if is_learner(model) else None
 
 
 def _is_pyfunc(model: Any) -> bool:
@@ -131,10 +153,6 @@ def _is_pyfunc(model: Any) -> bool:
 def _is_search(model: Any) -> bool:
     # The base class of scikit-learn's searches is private; other libraries derive theirs from it.
     return hasattr(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
-
-
-def _is_learner(model: Any) -> bool:
-    return any(home in sys.modules and isinstance(model, getattr(sys.modules[home], name)) for home, name in _LEARNERS)
 
 
 def _is_pipeline(model: Any) -> bool:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.wrappers import inner_ensemble, is_learner, layers
 from ens_plugin.analysis import run_analysis
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import (
@@ -36,7 +35,7 @@ from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, post, unr
 from ens_plugin.tracking.row_budget import affordable_rows
 from ens_plugin.tracking.training_data import TrainingData
 
-__all__ = ["FinishedFit", "ensemble_inside", "report_fit"]
+__all__ = ["FinishedFit", "report_fit"]
 
 RENDERING_S = 0.6
 SENDING_S = 0.3
@@ -75,37 +74,6 @@ class FinishedFit:
     run_id: str | None
 
 
-def ensemble_inside(model: Any) -> Any:
-    """Return the ensemble that a fitted search, pipeline or RightSized* ends with, or `model` itself.
-
-    Raises
-    ------
-    NotFittedError
-        If a search kept no best estimator.
-    """
-    *_, ensemble = _layers(model)
-    return ensemble
-
-
-def _layers(model: Any) -> Iterator[Any]:
-    """Yield a model, what it wraps, and so on to the ensemble."""
-    yield model
-    pipelines = sys.modules.get("sklearn.pipeline")
-    if hasattr(model, "cv_results_"):
-        if not hasattr(model, "best_estimator_"):
-            raise NotFittedError(f"This {type(model).__name__} was fitted with refit=False; it has no best estimator.")
-        yield from _layers(model.best_estimator_)
-    elif pipelines is not None and isinstance(model, pipelines.Pipeline):
-        yield from _layers(model[-1])
-    elif _is_right_sized(model):
-        yield from _layers(model.estimator_)
-
-
-def _is_right_sized(model: Any) -> bool:
-    learners = sys.modules.get("ens_plugin.learners.right_sized")
-    return learners is not None and isinstance(model, (learners.RightSizedClassifier, learners.RightSizedRegressor))
-
-
 def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> None:
     """Analyze a finished fit and send the report to its run.
 
@@ -130,7 +98,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
         inform(settings, logging.DEBUG, _not_logged(type(fit.model).__name__, problem))
         return
     try:
-        ensemble = ensemble_inside(fit.model)
+        ensemble = inner_ensemble(fit.model)
         find_adapter(ensemble)
         with _one_at_a_time:
             report = _analyze(ensemble, fit, deadline, settings)
@@ -190,8 +158,8 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
 def _data_of(ensemble: Any, fit: FinishedFit) -> TrainingData | None:
     if ensemble is fit.model:
         return fit.data
-    # A RightSized* that leaves members out keeps a smaller copy of what it trained.
-    is_cut = any(map(_is_right_sized, _layers(fit.model))) and type(ensemble) is type(fit.ensemble)
+    # A learner that leaves members out keeps a smaller copy of what it trained.
+    is_cut = any(map(is_learner, layers(fit.model))) and type(ensemble) is type(fit.ensemble)
     return fit.ensemble_data if ensemble is fit.ensemble or is_cut else None
 
 

@@ -12,8 +12,9 @@ from functools import wraps
 from types import FrameType
 from typing import Any, TypeVar
 
+from ens_plugin.adapters.wrappers import inner_ensemble
 from ens_plugin.tracking.autolog_settings import Settings, warn_once
-from ens_plugin.tracking.fit_report import FinishedFit, ensemble_inside, report_fit
+from ens_plugin.tracking.fit_report import FinishedFit, report_fit
 from ens_plugin.tracking.mlflow_events import FitEvents
 from ens_plugin.tracking.mlflow_state import MlflowState, autologging_is_suspended, state_of_thread
 from ens_plugin.tracking.training_data import TrainingData
@@ -183,7 +184,7 @@ def _new_model(before: MlflowState, after: MlflowState) -> str | None:
 
 
 def _remember(scope: _Scope, model: Any, data: TrainingData | None) -> None:
-    if ensemble_inside(model) is model:
+    if inner_ensemble(model) is model:
         scope.ensemble, scope.data = model, data
 
 
