@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 import ens_plugin
 from ens_plugin import spark
 from ens_plugin.adapters.base import find_adapter
+from ens_plugin.cli import main
 from ens_plugin.errors import BagError, InputError, UnsupportedModelError
+from ens_plugin.report import EnsembleReport
 from tests.spark.cases import largest_difference
 
 ROUNDING = 1e-12
@@ -211,3 +213,25 @@ def test_nothing_is_left_on_the_disk(session: Any, tmp_path: Path) -> None:
     session.sparkContext.setCheckpointDir(str(tmp_path))
     find_adapter(fitted_pipeline("two").stages[-1])
     assert [path for path in tmp_path.rglob("*") if "ens_plugin" in path.name] == []
+
+
+def test_model_of_mlflows_spark_flavour_from_the_command_line(
+    session: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import mlflow
+
+    mlflow.spark.save_model(
+        fitted_pipeline("two"),
+        str(tmp_path / "model"),
+        dfs_tmpdir=str(tmp_path / "scratch"),
+        pip_requirements=["pyspark"],
+    )
+    table()[500:].to_parquet(tmp_path / "rows.parquet", index=False)
+    options = f"--engine spark --data {tmp_path}/rows.parquet --target two --holdout --format json"
+    with pytest.raises(SystemExit) as stopped:
+        main(["analyze", str(tmp_path / "model"), *options.split()])
+    found = EnsembleReport.from_json(capsys.readouterr().out)
+    assert stopped.value.code in (0, None)
+    assert (
+        largest_difference(spark.analyze(fitted_pipeline("two"), held_out(session), label_col="two"), found) < ROUNDING
+    )
