@@ -271,6 +271,10 @@ class EnsembleAdapter(ABC):
         """Turn a mean member output into what a user's metric expects; the identity by default."""
         return mean_output
 
+    def portable(self) -> Any:
+        """Return what another process can make this adapter from, once pickled; the model itself by default."""
+        return self.model
+
     def truncated(self, size: int) -> Any:
         """Return a model of the same kind that holds the first `size` members and averages them.
 
@@ -327,6 +331,8 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("sklearn", "ens_plugin.adapters.sklearn_bagging", "SklearnBaggingAdapter"),
     ("lightgbm", "ens_plugin.adapters.lightgbm_rf", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost_trees", "XGBoostTreesAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.spark_forest", "SparkForestAdapter"),
+    ("pyspark", "ens_plugin.adapters.spark_forest", "SparkForestAdapter"),
 )
 _registered: list[type[EnsembleAdapter]] = []
 

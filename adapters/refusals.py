@@ -7,9 +7,9 @@ from os import PathLike
 __all__ = ["no_adapter"]
 
 _SUPPORTED = (
-    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode and XGBoost's parallel "
-    "trees, each also inside a Pipeline or a search, and ens_plugin.CustomEnsemble. For another library register an "
-    "adapter with ens_plugin.register_adapter."
+    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
+    "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, and ens_plugin.CustomEnsemble. For "
+    "another library register an adapter with ens_plugin.register_adapter."
 )
 _BOOSTING = (
     "AdaBoostClassifier",
@@ -18,6 +18,10 @@ _BOOSTING = (
     "GradientBoostingRegressor",
     "HistGradientBoostingClassifier",
     "HistGradientBoostingRegressor",
+)
+_NO_SIZE = (
+    "Members of boosting correct one another, so their number is no size in this sense, and fewer or more of them make "
+    "another model."
 )
 # Ensembles of this package that no adapter can stand for.
 _NO_MEANS = {
@@ -49,21 +53,12 @@ def no_adapter(model: object) -> str:
             f"{model.__name__} is a class, not a fitted ensemble. Create one and fit it: {model.__name__}().fit(X, y)."
         )
     if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
-        return (
-            f"No adapter accepts a {name}: members of boosting correct one another, so their number is no size in this "
-            f"sense, and fewer or more of them make another model. {_SUPPORTED}"
-        )
+        return f"No adapter accepts a {name}. {_NO_SIZE} {_SUPPORTED}"
     home = type(model).__module__
-    if home.startswith("xgboost.spark."):
-        return (
-            f"A {name} of xgboost.spark is not covered as it is: pass model.get_booster(), its XGBoost booster, "
-            "trained in one round with num_parallel_tree. Its rows were drawn on several machines: judge it by rows "
-            "held out."
-        )
     if home.startswith("pyspark.ml."):
         return (
-            f"A {name} of Spark ML is not covered: its trees live in Java, where they cannot be asked. Train "
-            "scikit-learn's, LightGBM's or XGBoost's forest; or score each tree of model.trees on held-out rows, and "
-            "pass ens_plugin.CustomEnsemble(outputs, None, aggregation='mean_proba', classes=...)."
+            f"A {name} of Spark ML is not covered: of Spark ML's models RandomForestClassificationModel and "
+            "RandomForestRegressionModel are, alone, as the last stage of a PipelineModel, or as the best of a search. "
+            f"{_NO_SIZE if name.startswith('GBT') else _SUPPORTED}"
         )
     return f"No adapter accepts a {home}.{name}. {_SUPPORTED}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from copy import copy, deepcopy
 from typing import Any
 
+from ens_plugin.adapters.spark_wrappers import held_model
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
 __all__ = ["inner_ensemble", "is_learner", "layers", "replace_ensemble", "unwrap"]
@@ -138,12 +139,12 @@ def is_learner(model: Any) -> bool:
 
 
 def _held(model: Any) -> Any | None:
-    """The model that a pyfunc, a search or a learner holds; None for any other."""
+    """The model that a pyfunc, a search, a learner or a model of Spark's holds; None for any other."""
     if _is_pyfunc(model):
         return _raw_model(model)
     if _is_search(model):
         return _best_estimator(model)
-    return _learned(model) if is_learner(model) else None
+    return _learned(model) if is_learner(model) else held_model(model)
 
 
 def _is_pyfunc(model: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ens_plugin.adapters.spark_wrappers import is_spark_model
 from ens_plugin.commands.console import only_results_on_stdout
 from ens_plugin.commands.request import AnalysisRequest, load_requested
 from ens_plugin.commands.table import rows_for_model
@@ -47,14 +48,16 @@ class SparkEngine:
         from ens_plugin.spark import analyze
 
         with only_results_on_stdout():
-            model = load_requested(request)
             session = _session(self.master)
+            model = load_requested(request)
             df = _read(session, request.data)
             return analyze(
                 model,
                 df,
                 label_col=request.target,
-                feature_cols=feature_columns(df.columns, model, request, self.row_id),
+                feature_cols=None
+                if is_spark_model(model)
+                else feature_columns(df.columns, model, request, self.row_id),
                 row_id_col=self.row_id,
                 weight_col=request.sample_weight,
                 data="holdout" if request.holdout else "oob",

@@ -31,6 +31,7 @@ from ens_plugin.spark.columns import (
 )
 from ens_plugin.spark.groupings import choose_grouping
 from ens_plugin.spark.jobs import gather, pickled_model, require_spark
+from ens_plugin.spark.models import behind_stages
 from ens_plugin.spark.partition import Plan
 from ens_plugin.spark.parts import Part, Problems
 
@@ -46,7 +47,7 @@ def analyze(
     df: Any,
     *,
     label_col: str,
-    feature_cols: Sequence[str] | str,
+    feature_cols: Sequence[str] | str | None = None,
     row_id_col: str | None = None,
     weight_col: str | None = None,
     data: Literal["oob", "holdout"] = "holdout",
@@ -67,13 +68,15 @@ def analyze(
     Parameters
     ----------
     model : fitted ensemble
-        As for :func:`ens_plugin.analyze`.
+        As for :func:`ens_plugin.analyze`; besides, a PipelineModel of Spark that ends with a forest, and models of
+        ``xgboost.spark``.
     df : pyspark.sql.DataFrame
         The rows.  It is read twice: its labels and weights first, then everything.
     label_col : str
         Column with the true labels or values.
-    feature_cols : sequence of str, or str
-        Columns the model was trained on, in the same order; or one column of arrays.
+    feature_cols : sequence of str, or str, optional
+        Columns the model was trained on, in the same order; or one column of arrays or vectors.  A model of Spark
+        ML or ``xgboost.spark`` may leave them out: it names its own.
     row_id_col : str, optional
         Column with each row's position, 0, 1, 2, ..., in the training data.  Of held-out rows any distinct
         numbers will do: the sampled rows then are those that :func:`ens_plugin.analyze` samples.
@@ -103,6 +106,7 @@ def analyze(
     ... )  # doctest: +SKIP
     """
     require_spark()
+    model, df, feature_cols = behind_stages(model, df, feature_cols, data)
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)
     settings = resolve_settings(
@@ -126,7 +130,7 @@ def analyze(
         )
     columns = Columns(label_col, as_names(feature_cols, "feature_cols"), row_id_col, weight_col)
     check_columns(df, columns, adapter, is_wrapped=ensemble is not model)
-    content = pickled_model(model, adapter)
+    content = pickled_model(adapter.portable() if model is ensemble else model, adapter)
     counts = count_rows(df, columns, adapter)
     if data == "oob":
         adapter.row_bags(counts.all, 0)

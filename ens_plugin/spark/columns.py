@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
+VECTOR = "vector"
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _is_number(kind: str) -> bool:
 
 
 def _is_list(kind: str) -> bool:
-    return kind.startswith("array<") and kind[6:-1] in NUMERIC[:6]
+    return kind == VECTOR or (kind.startswith("array<") and kind[6:-1] in NUMERIC[:6])
 
 
 def _check_features(columns: Columns, kinds: dict[str, str]) -> None:
@@ -112,8 +113,8 @@ def _check_features(columns: Columns, kinds: dict[str, str]) -> None:
     if others:
         found = ", ".join(f"{name!r} ({kinds[name]})" for name in others[:5])
         raise InputError(
-            f"{len(others)} of feature_cols do not hold numbers: {found}. Convert them (a vector column with "
-            "pyspark.ml.functions.vector_to_array), or pass the Pipeline that encodes them along with the ensemble."
+            f"{len(others)} of feature_cols do not hold numbers: {found}. Convert them, name one column of vectors or "
+            "arrays, or pass the Pipeline that encodes them along with the ensemble."
         )
 
 
@@ -243,7 +244,8 @@ def selected(df: Any, columns: Columns) -> Any:
     """Return the columns in the order that executors expect: features, target, weight, row."""
     from pyspark.sql import functions as F
 
-    chosen = [F.col(_quoted(name)) for name in columns.features]
+    kinds = dict(df.dtypes)
+    chosen = [_feature(F.col(_quoted(name)), kinds[name]) for name in columns.features]
     chosen.append(F.col(_quoted(columns.label)).alias(TARGET))
     if columns.weight is not None:
         chosen.append(F.col(_quoted(columns.weight)).cast("double").alias(WEIGHT))
@@ -251,6 +253,12 @@ def selected(df: Any, columns: Columns) -> Any:
     row = F.xxhash64(*(F.col(_quoted(name)) for name in columns.names))
     chosen.append((row if columns.row is None else F.col(_quoted(columns.row)).cast("bigint")).alias(ROW))
     return df.select(*chosen)
+
+
+def _feature(column: Any, kind: str) -> Any:
+    from pyspark.ml.functions import vector_to_array
+
+    return vector_to_array(column) if kind == VECTOR else column
 
 
 def _quoted(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from joblib import parallel_config
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -162,14 +163,14 @@ def _features(table: pa.Table, plan: Plan) -> Any:
 
 def _matrix(column: pa.ChunkedArray) -> FloatArray:
     """Return a column of lists, all of one length, as a matrix."""
-    rows = column.to_pylist()
-    lengths = {-1 if row is None else len(row) for row in rows}
-    if len(lengths) > 1 or -1 in lengths:
+    rows = column.combine_chunks()
+    lengths = pc.unique(pc.list_value_length(rows))
+    if len(lengths) != 1 or lengths[0].as_py() is None:
         raise InputError("The arrays of feature_cols must all have one length, and none may be null.")
-    return np.array(rows, dtype=np.float64)
+    return _numbers(rows.flatten()).reshape(len(rows), -1)
 
 
-def _numbers(column: pa.ChunkedArray) -> FloatArray:
+def _numbers(column: pa.Array | pa.ChunkedArray) -> FloatArray:
     """Return a column as float64, NaN where it is null."""
     return np.asarray(column.to_pandas().to_numpy(dtype=np.float64, na_value=np.nan))
 

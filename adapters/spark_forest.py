@@ -1,0 +1,153 @@
+"""Random forests of Spark ML, on held-out rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.labels import code_dtype
+from ens_plugin.adapters.scattered import RowBags
+from ens_plugin.adapters.spark_nodes import Tree, read_trees
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
+
+__all__ = ["SparkForest", "SparkForestAdapter"]
+
+_FORESTS = ("RandomForestClassificationModel", "RandomForestRegressionModel")
+
+
+@dataclass(frozen=True, eq=False)
+class SparkForest:
+    """A forest of Spark ML without Spark: what a process needs to ask its trees.
+
+    Attributes
+    ----------
+    name : str
+        Class of the model it was read from.
+    n_features : int
+    n_labels : int or None
+        None for regression.
+    trees : tuple of Tree
+    """
+
+    name: str
+    n_features: int
+    n_labels: int | None
+    trees: tuple[Tree, ...]
+
+
+class SparkForestAdapter(EnsembleAdapter):
+    """Spark ML's RandomForestClassificationModel and RandomForestRegressionModel.
+
+    The trees are read once, from what the model saves, and asked in Python: to the bit what Spark says.
+    Labels are 0, 1, 2, ..., as Spark ML numbers them.  Bags are not known: Spark draws them partition by
+    partition of a DataFrame that is gone.
+    """
+
+    library: ClassVar[str] = "pyspark"
+    supported_versions: ClassVar[str] = ">=4,<5"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is one of the two forests, or one that was read before."""
+        home = type(model).__module__
+        return isinstance(model, SparkForest) or (home.startswith("pyspark.ml.") and type(model).__name__ in _FORESTS)
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.forest = model if isinstance(model, SparkForest) else _read(model)
+        self.n_members = len(self.forest.trees)
+        self.bags_are, self.reads_rows_alone = "recorded", True
+        if self.forest.n_labels is None:
+            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
+            return
+        self.task, self.aggregation, self.classes = "classification", "mean_proba", np.arange(self.forest.n_labels)
+        self.output_kind = "labels" if all(map(_is_pure, self.forest.trees)) else "probabilities"
+
+    def prepare(self, X: Any) -> NDArray[np.float64]:
+        """Return X as a matrix of float64, the type of Spark's vectors."""
+        try:
+            features = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataMismatchError(
+                f"X holds something else than numbers ({error}); pass the features as they are in the vectors that the "
+                f"{self.forest.name} takes."
+            ) from error
+        if features.ndim != 2 or features.shape[1] != self.forest.n_features:
+            raise DataMismatchError(
+                f"X has shape {features.shape}; this {self.forest.name} takes vectors of {self.forest.n_features} "
+                "features. Pass one row for each vector, its features in the same order."
+            )
+        return features
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of one tree for the prepared rows."""
+        tree = self.forest.trees[member]
+        values: NDArray[Any] = tree.value[_leaves(tree, features)]
+        if self.output_kind != "labels":
+            return values
+        codes: NDArray[Any] = values.argmax(axis=1).astype(code_dtype(values.shape[1]))
+        return codes
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Raise BagError: Spark keeps no record of them."""
+        raise self._unknown_bags()
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Raise BagError, as :meth:`bags`."""
+        raise self._unknown_bags()
+
+    def portable(self) -> SparkForest:
+        """Return the forest without Spark."""
+        return self.forest
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name PySpark's distribution."""
+        return ("pyspark",)
+
+    def _unknown_bags(self) -> BagError:
+        return BagError(
+            f"Which rows the trees of this {self.forest.name} saw is not known: Spark draws them partition by "
+            'partition and keeps no record. Pass data="holdout" with rows the model never saw.'
+        )
+
+
+def _read(model: Any) -> SparkForest:
+    name = type(model).__name__
+    if model.hasParam("thresholds") and model.isSet("thresholds"):
+        raise UnsupportedModelError(
+            f"This {name} has thresholds, so its prediction is not its likeliest label, whose error ens_plugin tells. "
+            "Pass a copy of it without them: copied = model.copy(); copied.clear(copied.thresholds)."
+        )
+    n_labels = int(model.numClasses) if name == _FORESTS[0] else None
+    return SparkForest(name, int(model.numFeatures), n_labels, read_trees(model, n_labels=n_labels))
+
+
+def _is_pure(tree: Tree) -> bool:
+    """Whether every leaf gives one label probability 1."""
+    leaves = tree.value[tree.feature < 0]
+    return bool((leaves.max(axis=1) == 1.0).all())
+
+
+def _leaves(tree: Tree, features: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the leaf that each row falls into."""
+    node = np.zeros(features.shape[0], dtype=np.intp)
+    row = np.arange(features.shape[0])
+    for _ in range(tree.depth):
+        value = features[row, tree.feature[node]]
+        # Comparisons with NaN are false: a missing value goes right.
+        goes_left = value <= tree.threshold[node]
+        for split, (categories, others) in tree.categories.items():
+            here = node == split
+            goes_left[here] = _in_categories(value[here], categories, others)
+        node = tree.children[node, 1 - goes_left.astype(np.intp)]
+    return node
+
+
+def _in_categories(value: NDArray[np.float64], categories: NDArray[np.bool_], others: bool) -> NDArray[np.bool_]:
+    is_known = (value >= 0) & (value < categories.size) & (value == np.floor(value))
+    return np.where(is_known, categories[np.where(is_known, value, 0.0).astype(np.intp)], others)

@@ -1,0 +1,77 @@
+"""Models as Spark keeps them: behind the stages of a PipelineModel, in a search, trained by xgboost.spark."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ens_plugin.errors import UnsupportedModelError
+
+__all__ = ["held_model", "is_spark_model", "stages_and_model"]
+
+_SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
+
+
+def is_spark_model(model: object) -> bool:
+    """Tell whether a model takes Spark's DataFrames: one of ``pyspark.ml`` or ``xgboost.spark``."""
+    return type(model).__module__.startswith(("pyspark.ml.", "xgboost.spark."))
+
+
+def stages_and_model(model: Any) -> tuple[list[Any], Any]:
+    """Return what transforms rows before they reach the innermost model, and that model.
+
+    Parameters
+    ----------
+    model : pyspark.ml Model
+        Pipelines are opened, also those in pipelines, and of searches the best model is taken.
+
+    Examples
+    --------
+    >>> stages_and_model("anything else")
+    ([], 'anything else')
+    """
+    name = type(model).__name__
+    if is_spark_model(model) and name in _SEARCHES:
+        return stages_and_model(model.bestModel)
+    if is_spark_model(model) and name == "PipelineModel":
+        *earlier, last = model.stages
+        later, inner = stages_and_model(last)
+        return [*earlier, *later], inner
+    return [], model
+
+
+def held_model(model: Any) -> Any | None:
+    """Return the model that a pipeline, a search or a model of xgboost.spark holds; None for any other.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If stages before the model transform rows in Spark, or the booster is not all of the model.
+    """
+    if not is_spark_model(model):
+        return None
+    stages, inner = stages_and_model(model)
+    if stages:
+        raise UnsupportedModelError(
+            f"The {len(stages)} stages before the {type(inner).__name__} of this {type(model).__name__} transform rows "
+            "in Spark: analyze a DataFrame with ens_plugin.spark.analyze, or on the command line with --engine spark."
+        )
+    if type(inner).__module__.startswith("xgboost.spark."):
+        return _booster(inner)
+    return None if inner is model else inner
+
+
+def _booster(model: Any) -> Any:
+    name = type(model).__name__
+    if model.isDefined("base_margin_col") and model.getOrDefault("base_margin_col"):
+        raise UnsupportedModelError(
+            f"This {name} starts from the column {model.getOrDefault('base_margin_col')!r} (base_margin_col), which is "
+            "no part of its booster. Train it without."
+        )
+    missing = float(model.getOrDefault("missing"))
+    if not math.isnan(missing):
+        raise UnsupportedModelError(
+            f"This {name} takes {missing:g} for a missing value, which its booster does not know. Train it with "
+            "missing=nan, and with null or NaN in the rows."
+        )
+    return model.get_booster()
