@@ -107,7 +107,11 @@ def demo(tracking_uri: str | None) -> None:
 @_output_option("--json", "Also save the whole report as JSON; EnsembleReport.from_json reads it.")
 @click.option("--log/--no-log", default=False, show_default=True, help="Log the report to MLflow.")
 @click.option("--experiment", metavar="NAME", help="With --log: experiment of the new run.")
-@click.option("--run-id", metavar="ID", help="With --log: log to this run instead of a new one.")
+@click.option(
+    "--run-id",
+    metavar="ID",
+    help="With --log: log to this run. By default to a new one; of a model that MLflow knows by its run only, to that.",
+)
 def analyze(
     request: AnalysisRequest, engine: SparkEngine | None, style: Format, html_path: Path | None,
     json_path: Path | None, log: bool, experiment: str | None, run_id: str | None,
@@ -330,7 +334,7 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
     from ens_plugin.commands.store import use_store
     from ens_plugin.tracking import log_report
     from ens_plugin.tracking.connection import check_server, tracking_errors
-    from ens_plugin.tracking.models import logged_model_id
+    from ens_plugin.tracking.models import logged_model_id, source_run_id
 
     with only_results_on_stdout(), quiet_libraries():
         uri = use_store(request.tracking_uri)
@@ -338,7 +342,11 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
             check_server(uri)
             with tracking_errors(uri):
                 mlflow.set_experiment(experiment)
-        logged = log_report(report, run_id=run_id, model_id=logged_model_id(request.model))
+        model_id = logged_model_id(request.model)
+        if model_id is None and run_id is None and experiment is None:
+            with tracking_errors(uri):
+                run_id = source_run_id(request.model)
+        logged = log_report(report, run_id=run_id, model_id=model_id)
     notice(f"Logged to run {logged} at {uri}.")
 
 

@@ -268,6 +268,25 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(run: Run, store_uri: st
     assert "could not load a model from models:/nobody/1" in refused.err
 
 
+def test_report_on_a_model_that_is_known_by_its_run_goes_there(run: Run, store_uri: str) -> None:
+    client = mlflow.MlflowClient(store_uri)
+    run_id = client.create_run("0").info.run_id
+    mlflow.sklearn.save_model(
+        joblib.load("cancer.joblib"), "saved", serialization_format="cloudpickle", pip_requirements=[]
+    )
+    client.log_artifacts(run_id, "saved", "model")
+    client.create_registered_model("old")
+    client.create_model_version("old", f"{client.get_run(run_id).info.artifact_uri}/model", run_id)
+    Path("policy.toml").write_text("[report]\nerror.max = 0.5\n")
+    store = ("--tracking-uri", store_uri)
+    for source in (f"runs:/{run_id}/model", "models:/old/1"):
+        logged = run("analyze", source, *CANCER[1:], "--log", *store)
+        assert logged.code == 0
+        assert f"Logged to run {run_id} at" in logged.err
+    assert run("gate", "models:/old/1", "--policy", "policy.toml", *store).out.startswith("PASS")
+    assert run_id not in run("analyze", source, *CANCER[1:], "--log", "--experiment", "other", *store).err
+
+
 def test_a_dead_server_costs_the_logging_but_not_the_report(run: Run, tmp_path: Path) -> None:
     outcome = run("analyze", *CANCER, "--json", "saved.json", "--log", "--tracking-uri", DOWN)
     assert outcome.code == 2

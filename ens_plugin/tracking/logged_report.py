@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LoggedReport", "logged_metrics", "read_report"]
 
 REPORT_BYTES = 50_000_000
-ADVICE = "analyse the model and log its report with `ens-plugin analyze {uri} --data FILE --target COL --log`"
+ADVICE = "Analyse the model and log its report with `ens-plugin analyze {uri} --data FILE --target COL --log`"
 
 
 class LoggedReport(NamedTuple):
@@ -169,5 +169,5 @@ def _compare(report: EnsembleReport, scalars: _Scalars, prefix: str) -> None:
 def _nothing_logged(version: RegisteredVersion, found: str) -> str:
     return (
         f"There is no ensemble report for version {version.version} of {printable(version.name, 80)}: {found}. "
-        f"Log one, with {ADVICE.format(uri=printable(version.uri, 120))}, or pass the data to the gate."
+        f"{ADVICE.format(uri=printable(version.uri, 120))}, or pass the data to the gate."
     )

@@ -12,7 +12,15 @@ from ens_plugin.errors import GateError, InputError
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["RegisteredVersion", "VersionAddress", "alias_holder", "check_alias", "find_version", "parse_address"]
+__all__ = [
+    "ADDRESS",
+    "RegisteredVersion",
+    "VersionAddress",
+    "alias_holder",
+    "check_alias",
+    "find_version",
+    "parse_address",
+]
 
 ADDRESS = re.compile(r"models:/(?P<name>[^/]+)(/(?P<version>[1-9][0-9]*)|@(?P<alias>[\w-]+))")
 ALIAS = re.compile(r"(?!(latest|v\d+)$)[\w-]{1,255}", re.IGNORECASE)

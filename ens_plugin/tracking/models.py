@@ -14,8 +14,9 @@ from ens_plugin.adapters.lightgbm_text import MODEL_START, is_complete
 from ens_plugin.adapters.xgboost_ubjson import decode
 from ens_plugin.errors import ModelLoadError
 from ens_plugin.tracking.connection import check_server
+from ens_plugin.tracking.model_version import ADDRESS, find_version, parse_address
 
-__all__ = ["is_uri", "load_model", "logged_model_id"]
+__all__ = ["is_uri", "load_model", "logged_model_id", "source_run_id"]
 
 PICKLE_SWITCH = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters and more: C:/ is a Windows drive
@@ -117,6 +118,35 @@ def logged_model_id(source: str) -> str | None:
     except (MlflowException, OSError) as error:
         raise ModelLoadError(_not_loaded(source, error)) from error
     return None if found is None else str(found)
+
+
+def source_run_id(source: str) -> str | None:
+    """Return the run that a ``models:/`` or ``runs:/`` URI comes from, if it tells.
+
+    Reports on a model without a LoggedModel belong there; those of MLflow's Spark flavour have none.
+
+    Parameters
+    ----------
+    source : str
+        As for :func:`load_model`.
+
+    Returns
+    -------
+    str or None
+        None for files, for other URIs, and for versions registered from no run.
+
+    Examples
+    --------
+    >>> source_run_id("runs:/0a1b/model"), source_run_id("forest.joblib")
+    ('0a1b', None)
+    """
+    if source.startswith("runs:/"):
+        return source.removeprefix("runs:/").partition("/")[0]
+    if ADDRESS.fullmatch(source) is None:
+        return None
+    import mlflow
+
+    return find_version(mlflow.MlflowClient(), parse_address(source)).run_id
 
 
 def _load_directory(path: Path) -> Any:
