@@ -127,9 +127,4 @@ def _sampled_share(forest: Forest, n_rows: int) -> Share:
     """Share of the rows that the roots count, where every row counts alike; training weights are not known here."""
     hessians = _unit_hessians(forest)
     total = n_rows * np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
-    roots = np.array([tree.covers[0] for tree in forest.trees], dtype=np.float64)
-    shares = roots / total[forest.group]
-    mean = float(shares.mean())
-    spread = np.sqrt(max(mean * (1 - mean), 0.0) / n_rows)
-    whole = np.abs(shares - 1.0) <= hessians.tolerance()
-    return Share(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
+    return Share.of_roots(hessians, total, n_rows)
