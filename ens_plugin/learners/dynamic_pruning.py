@@ -50,7 +50,7 @@ class PrunedPrediction:
     n_queries: NDArray[np.int64]
 
 
-class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Predict as an ensemble does, asking each row only as many members as it takes to be sure.
 
     Members are queried in order.  At certain numbers of members, ever further apart, rows whose label is settled

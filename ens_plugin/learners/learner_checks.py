@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
+class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):
     """The estimator has not been fitted yet; scikit-learn's own exception too."""
 
 

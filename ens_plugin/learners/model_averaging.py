@@ -41,7 +41,7 @@ BOOTSTRAPS = ("rows", "parametric")
 CHECKED_ROWS = 2
 
 
-class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     r"""Average a stable classifier over bootstrap samples by summing joint probabilities (2004).
 
     T models of the base are fitted to bootstrap samples; a row gets the label

@@ -30,7 +30,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
     return has_method
 
 
-class _RightSized(BaseEstimator):  # type: ignore[misc]
+class _RightSized(BaseEstimator):
     """What both have in common."""
 
     estimator: Any
@@ -122,7 +122,7 @@ class _RightSized(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class RightSizedClassifier(ClassifierMixin, _RightSized):  # type: ignore[misc]
+class RightSizedClassifier(ClassifierMixin, _RightSized):
     """Classifier whose ensemble has the size it needs.
 
     Parameters
@@ -215,23 +215,23 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):  # type: ignore[misc]
         self.classes_ = self.estimator_.classes_
         return self
 
-    @available_if(_delegates("predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the labels, shape (n_rows, n_labels), of the ensemble itself; raises as `predict`."""
         return np.asarray(self._fitted_to(X).predict_proba(X))
 
-    @available_if(_delegates("predict_log_proba"))  # type: ignore[untyped-decorator]
+    @available_if(_delegates("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Logarithms of the probabilities, shape (n_rows, n_labels), of the ensemble itself; raises as `predict`."""
         return np.asarray(self._fitted_to(X).predict_log_proba(X))
 
-    @available_if(_delegates("decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Decision function of the ensemble itself, shape (n_rows,) or (n_rows, n_labels); raises as `predict`."""
         return np.asarray(self._fitted_to(X).decision_function(X))
 
 
-class RightSizedRegressor(RegressorMixin, _RightSized):  # type: ignore[misc]
+class RightSizedRegressor(RegressorMixin, _RightSized):
     """Regressor whose ensemble has the size it needs.
 
     Parameters
