@@ -18,6 +18,7 @@ from ens_plugin._summary import (
     printable,
     recommended_interval_text,
     recommended_text,
+    size_label,
     verdict,
 )
 from ens_plugin.checks import Check
@@ -223,8 +224,8 @@ def _size_line(report: EnsembleReport, emphasis: str) -> str:
     size = recommended_text(report.recommendation)
     level = level_text(report.error_curve.interval_level)
     interval = recommended_interval_text(report.recommendation)
-    label = "A guess at the size, not to be acted on" if report.n_rows < FEWEST_ROWS else "Recommended size"
-    return f"{label}: {emphasis}{size}{emphasis} members ({level} interval {interval}); now {report.n_members}."
+    members = f"{emphasis}{size}{emphasis} members"
+    return f"{size_label(report)}: {members} ({level} interval {interval}); now {report.n_members}."
 
 
 def marked(check: Check) -> str:
