@@ -18,7 +18,7 @@ from benchmarks.forests import Plan, Record, grow_all
 from benchmarks.options import Options, read_options
 from benchmarks.paper_2004 import bootstrap_share
 from benchmarks.problems import FORMULAS, load_real
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.results import Claim, conclude, table
 from ens_plugin import BootstrapModelAveragingClassifier
 from ens_plugin.core.model_averaging_bounds import mean_bound
 from ens_plugin.learners.joint_scores import joint_scores
@@ -361,26 +361,24 @@ and cannot where the prior pulls them apart (share 0.1), however many models the
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.model_averaging", __doc__, 100, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 3)
+    options = read_options("benchmarks.model_averaging", __doc__, 100, arguments, smoke=3)
     found = cells(options)
     posterior, posterior_table = posterior_sections(options)
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.model_averaging",
+        options,
         [
             "## Model averaging",
             __doc__ or "",
             NOTES,
-            run_facts(options.seed, options.repetitions),
-            claims_table([*harm_claims(found), *gain_claims(found), *posterior]),
+        ],
+        [*harm_claims(found), *gain_claims(found), *posterior],
+        [
             *(error_table(found, share) for share in SHARES),
             seconds_table(found),
             posterior_table,
-        ]
+        ],
     )
-    if not options.smoke:
-        publish("benchmarks.model_averaging", body)
-    return body
 
 
 if __name__ == "__main__":
