@@ -1,4 +1,4 @@
-"""How many rows of a bag, and how many in all, reach each leaf of a tree."""
+"""What the rows that reach each leaf of a tree come to: how many they are, and between which values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_leaves"]
+__all__ = ["count_leaves", "target_ranges"]
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
@@ -37,3 +38,29 @@ def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int)
     code += in_bag
     counts = np.bincount(code, minlength=2 * n_leaves)
     return counts[1::2], counts[::2] + counts[1::2]
+
+
+def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
+    """Return the smallest target of each leaf, and the largest, negated so that both merge by the minimum.
+
+    Parameters
+    ----------
+    leaves : ndarray of int, shape (n_rows,)
+        Leaf that each row reaches.
+    target : ndarray, shape (n_rows,)
+    n_leaves : int
+
+    Returns
+    -------
+    dict of ndarray, shape (n_leaves,)
+        ``lowest`` and negated ``highest``; infinite for leaves that no row reaches.
+
+    Examples
+    --------
+    >>> target_ranges(np.array([0, 2, 2]), np.array([5.0, 3.0, 4.0]), 3)
+    {'lowest': array([ 5., inf,  3.]), 'highest': array([-5., inf, -4.])}
+    """
+    lowest, negated = np.full((2, n_leaves), np.inf)
+    np.minimum.at(lowest, leaves, target)
+    np.minimum.at(negated, leaves, -target)
+    return {"lowest": lowest, "highest": negated}

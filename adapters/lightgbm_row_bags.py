@@ -85,13 +85,7 @@ class DrawnRows(RowBags):
             wanted = target if label is None else target == label
             # LightGBM keeps the target as float32.
             values = wanted[own].astype(np.float32).astype(np.float64)
-            part = target_sums(leaves[tree][own], values, self._text.trees[tree].n_leaves)
-            parts.append(
-                Sums(
-                    {f"{name} {tree}": array for name, array in part.added.items()},
-                    {f"{name} {tree}": array for name, array in part.least.items()},
-                )
-            )
+            parts.append(target_sums(leaves[tree][own], values, self._text.trees[tree].n_leaves).named(tree))
         return merge_sums(parts)
 
     def _checked_trees(self) -> list[tuple[int, int | None]]:
@@ -109,8 +103,4 @@ class DrawnRows(RowBags):
         if failure is not None:
             raise explained(failure, self._sampling)
         for tree, _ in self._checked_trees():
-            own = Sums(
-                {name: sums.added[f"{name} {tree}"] for name in ("count", "total")},
-                {name: sums.least[f"{name} {tree}"] for name in ("lowest", "highest")},
-            )
-            check_leaf_sums(self._text, self._objective, tree, own)
+            check_leaf_sums(self._text, self._objective, tree, sums.of_tree(tree))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.leaf_counts import target_ranges
 from ens_plugin.adapters.lightgbm_objective import Objective
 from ens_plugin.adapters.lightgbm_text import ModelText, TreeText
 from ens_plugin.adapters.scattered import Sums
@@ -82,11 +83,8 @@ def check_leaf_target(
 
 def target_sums(leaves: NDArray[np.integer], target: FloatArray, n_leaves: int) -> Sums:
     """Sum up, by leaf, the target of rows in a tree's bag; arguments as of :func:`check_leaf_target`."""
-    lowest, negated = np.full((2, n_leaves), np.inf)
-    np.minimum.at(lowest, leaves, target)
-    np.minimum.at(negated, leaves, -target)
     added = {"count": np.bincount(leaves, minlength=n_leaves), "total": np.bincount(leaves, target, n_leaves)}
-    return Sums(added, {"lowest": lowest, "highest": negated})
+    return Sums(added, target_ranges(leaves, target, n_leaves))
 
 
 def check_leaf_sums(model: ModelText, objective: Objective, tree_index: int, sums: Sums) -> None:

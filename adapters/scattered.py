@@ -34,6 +34,29 @@ class Sums:
     added: Arrays = field(default_factory=dict)
     least: Arrays = field(default_factory=dict)
 
+    def named(self, tree: int) -> Sums:
+        """Return the same sums under names of their own, for a merge with those of other trees.
+
+        Examples
+        --------
+        >>> Sums({"rows": np.array([1])}).named(7).added
+        {'rows 7': array([1])}
+        """
+        return Sums(_named(self.added, tree), _named(self.least, tree))
+
+    def of_tree(self, tree: int) -> Sums:
+        """Return what :meth:`named` was called on, out of the sums of several trees."""
+        return Sums(_of_tree(self.added, tree), _of_tree(self.least, tree))
+
+
+def _named(arrays: Arrays, tree: int) -> Arrays:
+    return {f"{name} {tree}": values for name, values in arrays.items()}
+
+
+def _of_tree(arrays: Arrays, tree: int) -> Arrays:
+    end = f" {tree}"
+    return {name.removesuffix(end): values for name, values in arrays.items() if name.endswith(end)}
+
 
 class RowBags(ABC):
     """Which members saw a row, for some of the training rows at a time.

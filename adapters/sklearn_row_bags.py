@@ -62,7 +62,7 @@ class RecordedBags(RowBags):
         for member in checked_members(self._n_members):
             own = np.flatnonzero(bags.member(member))
             sums = growth_sums(self._trees[member], self._member_rows(member, features[own]), target[own])
-            parts.append(Sums(_renamed(sums.added, member), _renamed(sums.least, member)))
+            parts.append(sums.named(member))
         return merge_sums(parts)
 
     def prove(self, sums: Sums) -> None:
@@ -70,13 +70,4 @@ class RecordedBags(RowBags):
         if self._trees is None or "unknown" in sums.added:
             return
         for member in checked_members(self._n_members):
-            judge_growth(self._trees[member], Sums(_own(sums.added, member), _own(sums.least, member)), member)
-
-
-def _renamed(arrays: dict[str, NDArray[Any]], member: int) -> dict[str, NDArray[Any]]:
-    return {f"{name} {member}": values for name, values in arrays.items()}
-
-
-def _own(arrays: dict[str, NDArray[Any]], member: int) -> dict[str, NDArray[Any]]:
-    end = f" {member}"
-    return {name.removesuffix(end): values for name, values in arrays.items() if name.endswith(end)}
+            judge_growth(self._trees[member], sums.of_tree(member), member)

@@ -10,6 +10,7 @@ import sklearn
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.labels import code_dtype
+from ens_plugin.adapters.leaf_counts import target_ranges
 from ens_plugin.adapters.scattered import Sums
 from ens_plugin.errors import DataMismatchError
 
@@ -154,10 +155,7 @@ def growth_sums(tree: Any, features: Any, target: NDArray[Any] | None) -> Sums:
         strange = tree.tree_.value[leaves, 0, target] == 0
         added["strangers"] = np.bincount(leaves[strange], minlength=n_nodes)
         return Sums(added)
-    lowest, negated = np.full((2, n_nodes), np.inf)
-    np.minimum.at(lowest, leaves, target)
-    np.minimum.at(negated, leaves, -target)
-    return Sums(added, {"lowest": lowest, "highest": negated})
+    return Sums(added, target_ranges(leaves, target, n_nodes))
 
 
 def judge_growth(tree: Any, sums: Sums, member: int) -> None:

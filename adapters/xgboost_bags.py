@@ -68,7 +68,7 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     """
     check_settings(forest.settings)
     hessians = Hessians.of(forest, rows, y)
-    share = _sampled_share(forest, hessians)
+    share = _sampled_share(hessians)
     if share.is_whole:
         raise no_sampling()
     probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
@@ -97,6 +97,27 @@ class Share:
     sd: float
     is_whole: bool
 
+    @classmethod
+    def of_roots(cls, hessians: Hessians, total: NDArray[np.float64], n_effective: float) -> Share:
+        """Share that the roots give.
+
+        Parameters
+        ----------
+        hessians : Hessians
+        total : ndarray, shape (n_groups,)
+            Sums of the second derivatives over all training rows.
+        n_effective : float
+            Rows that would scatter as much, were their derivatives alike (Kish).
+        """
+        forest = hessians.forest
+        first = np.flatnonzero(forest.round == 0)
+        roots = np.array([forest.trees[tree].covers[0] for tree in first], dtype=np.float64)
+        shares = roots / total[forest.group[first]]
+        mean = float(shares.mean())
+        spread = np.sqrt(max(mean * (1 - mean), 0.0) / n_effective)
+        whole = np.abs(shares - 1.0) <= hessians.tolerance()[first]
+        return cls(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
+
     def fits(self, subsample: float) -> bool:
         """Whether a value of `subsample` below 1 may have given this share."""
         return 0 < subsample < 1 and abs(self.mean - subsample) <= SPREADS * self.sd + 1e-6
@@ -114,18 +135,11 @@ class Share:
         return list(dict.fromkeys(found))[:MAX_SHARES]
 
 
-def _sampled_share(forest: Forest, hessians: Hessians) -> Share:
+def _sampled_share(hessians: Hessians) -> Share:
     rows = slice(0, hessians.weight.size)
     hessian = np.asarray(hessians.at(rows, hessians.first(rows)), dtype=np.float64)
     total, squares = hessian.sum(axis=0), (hessian**2).sum(axis=0)
-    first = np.flatnonzero(forest.round == 0)
-    roots = np.array([forest.trees[tree].covers[0] for tree in first], dtype=np.float64)
-    group = forest.group[first]
-    shares = roots / total[group]
-    mean = float(shares.mean())
-    spread = np.sqrt(max(mean * (1 - mean), 0.0) * float((squares / total**2).mean()))
-    whole = np.abs(shares - 1.0) <= hessians.tolerance()[first]
-    return Share(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
+    return Share.of_roots(hessians, total, 1.0 / float((squares / total**2).mean()))
 
 
 def _n_probes(rows: Rows) -> int:

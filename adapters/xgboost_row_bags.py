@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.scattered import RowBags, Sums
+from ens_plugin.adapters.scattered import RowBags, Sums, merge_sums
 from ens_plugin.adapters.xgboost_bags import (
     CHANCE,
     MAX_PROOFS,
@@ -25,13 +25,11 @@ from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_proof import judge_leaf_sums, leaf_sums
 from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_found, too_few_draws, too_weak
 from ens_plugin.adapters.xgboost_rows import Rows
-from ens_plugin.adapters.xgboost_target import judge_target, target_sums
+from ens_plugin.adapters.xgboost_target import judge_target, target_sums, telling_trees
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError
 
 __all__ = ["DrawnTrees"]
-
-FloatArray = NDArray[np.float64]
 
 
 class DrawnTrees(RowBags):
@@ -86,10 +84,8 @@ class DrawnTrees(RowBags):
         y = target.astype(np.float64)
         hessians = Hessians.of(self._forest, features, y)
         sums, sizes = leaf_sums(self._forest, features, hessians, bags)
-        added: dict[str, NDArray[Any]] = {"sums": sums, "sizes": sizes}
-        for member, (total, size) in target_sums(self._forest, features, hessians, bags, y).items():
-            added[f"total {member}"], added[f"size {member}"] = total, size
-        return Sums(added)
+        by_tree = target_sums(self._forest, features, hessians, bags, y)
+        return merge_sums([Sums({"sums": sums, "sizes": sizes}), *(own.named(tree) for tree, own in by_tree.items())])
 
     def prove(self, sums: Sums) -> None:
         """Compare the sums with those in the leaves, bound the chance of a false match, then check the target."""
@@ -106,16 +102,11 @@ class DrawnTrees(RowBags):
             raise (
                 too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
             )
-        judge_target(forest, _by_member(sums))
+        judge_target(forest, {tree: sums.of_tree(tree) for tree in telling_trees(forest)})
 
     def _guess(self, sampler: RowSampler) -> Guess:
         stretch = np.zeros(len(self._forest.trees), dtype=np.int64)
         return Guess(self._draws, sampler, stretch, {0: self._n_tried})
-
-
-def _by_member(sums: Sums) -> dict[int, tuple[FloatArray, FloatArray]]:
-    members = [int(name.removeprefix("total ")) for name in sums.added if name.startswith("total ")]
-    return {member: (sums.added[f"total {member}"], sums.added[f"size {member}"]) for member in members}
 
 
 def _unit_hessians(forest: Forest) -> Hessians:
@@ -127,9 +118,4 @@ def _sampled_share(forest: Forest, n_rows: int) -> Share:
     """Share of the rows that the roots count, where every row counts alike; training weights are not known here."""
     hessians = _unit_hessians(forest)
     total = n_rows * np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
-    roots = np.array([tree.covers[0] for tree in forest.trees], dtype=np.float64)
-    shares = roots / total[forest.group]
-    mean = float(shares.mean())
-    spread = np.sqrt(max(mean * (1 - mean), 0.0) / n_rows)
-    whole = np.abs(shares - 1.0) <= hessians.tolerance()
-    return Share(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
+    return Share.of_roots(hessians, total, n_rows)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from ens_plugin.adapters.scattered import Sums
 from ens_plugin.adapters.xgboost_hessians import LOGISTIC, SOFTMAX, Hessians
 from ens_plugin.adapters.xgboost_leaves import read_leaves
 from ens_plugin.adapters.xgboost_model import Forest
@@ -13,7 +14,7 @@ from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import DataMismatchError
 
-__all__ = ["check_target", "judge_target", "target_sums"]
+__all__ = ["check_target", "judge_target", "target_sums", "telling_trees"]
 
 FloatArray = NDArray[np.float64]
 
@@ -30,11 +31,15 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
     judge_target(forest, target_sums(forest, rows, hessians, bags, y))
 
 
-def target_sums(
-    forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray
-) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """Summed first derivatives of rows in the bag, and their sizes, by leaf of each tree that is looked at."""
-    chosen = _telling_trees(forest)
+def target_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray) -> dict[int, Sums]:
+    """Add up by leaf, for each of the :func:`telling_trees`, first derivatives of rows in the bag, and their sizes.
+
+    Returns
+    -------
+    dict of Sums
+        By tree; ``total`` and ``size``, each of shape (n_leaves,).
+    """
+    chosen = telling_trees(forest)
     if not chosen:
         return {}
     gradient = _gradient(forest, hessians, y, rows.shape[0])
@@ -42,14 +47,17 @@ def target_sums(
     for member, reached in zip(chosen, read_leaves(forest, rows, chosen), strict=True):
         n_leaves, seen = forest.trees[member].n_leaves, bags.member(member)
         own = gradient[seen, forest.group[member]]
-        sums[member] = (
-            np.bincount(reached[seen], weights=own, minlength=n_leaves).astype(np.float64),
-            np.bincount(reached[seen], weights=np.abs(own), minlength=n_leaves).astype(np.float64),
+        sums[member] = Sums(
+            {
+                "total": np.bincount(reached[seen], weights=own, minlength=n_leaves).astype(np.float64),
+                "size": np.bincount(reached[seen], weights=np.abs(own), minlength=n_leaves).astype(np.float64),
+            }
         )
     return sums
 
 
-def _telling_trees(forest: Forest) -> list[int]:
+def telling_trees(forest: Forest) -> list[int]:
+    """Return the first, middle and last tree of one round, or none where their leaf values cannot be checked."""
     settings = forest.settings
     known = forest.objective in (*LOGISTIC, *SOFTMAX, "reg:squarederror")
     if not known or forest.n_rounds > 1 or not settings.plain_leaves or settings.subsample == 1:
@@ -58,11 +66,11 @@ def _telling_trees(forest: Forest) -> list[int]:
     return sorted({0, n_trees // 2, n_trees - 1})
 
 
-def judge_target(forest: Forest, sums: dict[int, tuple[FloatArray, FloatArray]]) -> None:
+def judge_target(forest: Forest, sums: dict[int, Sums]) -> None:
     """Raise DataMismatchError unless the sums of all rows, as of :func:`target_sums`, give the leaf values."""
     settings = forest.settings
-    for member, (total, size) in sums.items():
-        tree = forest.trees[member]
+    for member, of_tree in sums.items():
+        tree, total, size = forest.trees[member], of_tree.added["total"], of_tree.added["size"]
         weight = tree.leaf_covers + settings.penalty
         leaves = np.flatnonzero((size > 0) & (weight > 0))
         expected, slack = -total[leaves] / weight[leaves], size[leaves] / weight[leaves]

@@ -72,10 +72,11 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         self.booster = model if isinstance(model, xgboost.Booster) else _booster(model)
         self._shape = read_shape(self.booster)
         objective, n_groups = self._shape.objective, self._shape.n_groups
-        self.n_members = self._shape.n_trees // (n_groups if self._shape.n_rounds == 1 else 1)
         if self._shape.n_rounds == 1:
             # Complaints about its trees come now; those of many rounds are read when needed, most are only refused.
-            self.forest  # noqa: B018
+            self.n_members = len(self.forest.trees) // n_groups
+        else:
+            self.n_members = self._shape.n_trees
         self.bags_are, self.reads_rows_alone = "proved", True
         if objective in _TWO_LABELS or objective in _MORE_LABELS:
             self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"

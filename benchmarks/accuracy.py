@@ -23,7 +23,7 @@ from benchmarks.forests import (
     value_outputs,
 )
 from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.results import Claim, conclude, table
 from ens_plugin.core.ensemble_size import recommended_size
 from ens_plugin.core.error_curve import binomial_curve
 from ens_plugin.core.mixture import fit_mixture
@@ -177,11 +177,11 @@ def value_section(options: Options) -> tuple[list[Claim], str]:
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.accuracy", __doc__, 30, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 2)
     sections = [vote_section(options), soft_section(options), value_section(options)]
     claims = [claim for found, _ in sections for claim in found]
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.accuracy",
+        options,
         [
             "## Accuracy",
             __doc__ or "",
@@ -189,14 +189,10 @@ def main(arguments: list[str] | None = None) -> str:
             "own out-of-bag error for soft votes, the closed form of all 2000 trees for regression. Spread: standard "
             "error over repetitions. Cells of the tables by data set: bias / RMSE in error points; for sizes, of "
             "log2(size / reference). Digits and wine: right or wrong of the hard vote.",
-            run_facts(options.seed, options.repetitions),
-            claims_table(claims),
-            *(text for _, text in sections),
-        ]
+        ],
+        claims,
+        [text for _, text in sections],
     )
-    if not options.smoke:
-        publish("benchmarks.accuracy", body)
-    return body
 
 
 if __name__ == "__main__":

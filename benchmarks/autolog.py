@@ -21,7 +21,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, claims_table, publish, run_facts
+from benchmarks.results import Claim, conclude
 from benchmarks.speed import N_FEATURES, N_ROWS, N_TREES, alternate, ratio
 from benchmarks.tracking_server import serving
 
@@ -137,14 +137,14 @@ def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.autolog", __doc__, 7, arguments)
     n_rows, n_trees = (1_000, 40) if options.smoke else (N_ROWS, N_TREES)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 2)
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     claims = [
         *with_server(lambda: [*autolog_claims(n_rows, n_trees, options), *surface_claims(n_rows, n_trees, options)]),
         *import_claims(options),
     ]
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.autolog",
+        options,
         [
             "## Cost beside MLflow",
             __doc__ or "",
@@ -152,13 +152,9 @@ def main(arguments: list[str] | None = None) -> str:
             "repetitions; what is loaded at the first call is loaded before. The gate reads the logged report, writes "
             "its verdict and moves an alias. Fits include analysis, figures and sending, to the last request. "
             f"MLflow {mlflow.__version__}.",
-            run_facts(options.seed, options.repetitions),
-            claims_table(claims),
-        ]
+        ],
+        claims,
     )
-    if not options.smoke:
-        publish("benchmarks.autolog", body)
-    return body
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from benchmarks.boosters import LIBRARIES, fresh_error, scores, tossed_rows
 from benchmarks.deviations import SIZES, Deviations, Errors, Targets, by_size, deviation_claims, deviation_table
 from benchmarks.forests import FEW, Plan, Record, grow_all
 from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.results import Claim, conclude, table
 from ens_plugin.core.ensemble_size import smallest_odd_size
 from ens_plugin.errors import WeakEstimateWarning
 
@@ -167,11 +167,11 @@ def _checked(options: Options, library: str, problem: str, labels: str, sample: 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.booster_accuracy", __doc__, 20, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 2)
     sections = [accuracy_section(options), fresh_section(options)]
     claims = [claim for found, _ in sections for claim in found]
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.booster_accuracy",
+        options,
         [
             "## Accuracy with LightGBM and XGBoost",
             __doc__ or "",
@@ -186,14 +186,10 @@ def main(arguments: list[str] | None = None) -> str:
             "many training rows of one label as of the other, the trees that never saw a row saw its label less often "
             "than the other one, which no fresh row meets: every out-of-bag error is then too high, by less the more "
             "rows there are. Labels tossed like coins are free of this, and are what the target is about.",
-            run_facts(options.seed, options.repetitions),
-            claims_table(claims),
-            *(text for _, text in sections),
-        ]
+        ],
+        claims,
+        [text for _, text in sections],
     )
-    if not options.smoke:
-        publish("benchmarks.booster_accuracy", body)
-    return body
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import ens_plugin
 from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, claims_table, publish, run_facts
+from benchmarks.results import Claim, conclude
 from benchmarks.speed import alternate, ratio
 from ens_plugin.adapters.lightgbm_bags import draw_rounds
 from ens_plugin.adapters.xgboost_draws import RowSampler, generator_outputs
@@ -134,24 +134,20 @@ TRIED_MEMORY = "posteriors of the sampled rows only, blocks budgeted in bytes, m
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.booster_speed", __doc__, 5, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 2)
     claims = [claim for library in NAMES for n_labels in LABELS for claim in speed_claims(library, n_labels, options)]
     claims += [memory_claim(library, options) for library in NAMES]
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.booster_speed",
+        options,
         [
             "## Speed and memory with LightGBM and XGBoost",
             __doc__ or "",
             f"{N_FEATURES} features in float32. Ratios inside one run: alternating, medians. Drawing the bags is "
             f"without proof; `analyze` proves them. Memory: all allocations of Python and NumPy. LightGBM "
             f"{lightgbm.__version__}, XGBoost {xgboost.__version__}.",
-            run_facts(options.seed, options.repetitions),
-            claims_table(claims),
-        ]
+        ],
+        claims,
     )
-    if not options.smoke:
-        publish("benchmarks.booster_speed", body)
-    return body
 
 
 if __name__ == "__main__":

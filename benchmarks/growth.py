@@ -18,7 +18,7 @@ from tqdm import tqdm
 from benchmarks.forests import Plan, Record, kept, leaf_values, out_of_bag
 from benchmarks.options import Options, read_options
 from benchmarks.problems import FORMULAS
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.results import Claim, conclude, table
 from ens_plugin.core.size_baselines import ban_size
 from ens_plugin.errors import NotConvergedWarning
 from ens_plugin.learners.growth import PROBE_SIZES, grow
@@ -210,15 +210,10 @@ def run(options: Options) -> dict[str, Sequence[Record]]:
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.growth", __doc__, 10, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 2)
     results = run(options)
-    facts = run_facts(options.seed, options.repetitions)
     tables = [disagreement_table(results), cost_table(results)]
-    body = "\n\n".join(["## Growth", __doc__ or "", NOTES, facts, claims_table(claims(results)), *tables])
-    if not options.smoke:
-        publish("benchmarks.growth", body)
-    return body
+    about = ["## Growth", __doc__ or "", NOTES]
+    return conclude("benchmarks.growth", options, about, claims(results), tables)
 
 
 if __name__ == "__main__":

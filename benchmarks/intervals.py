@@ -21,7 +21,7 @@ from benchmarks.forests import (
     seed_votes,
 )
 from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.results import Claim, conclude, table
 from ens_plugin.core.ensemble_size import recommended_size
 from ens_plugin.core.uncertainty import wilson_interval
 
@@ -240,12 +240,12 @@ def seed_claims(problem: str, spread: SeedSpread) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.intervals", __doc__, 200, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 3)
+    options = read_options("benchmarks.intervals", __doc__, 200, arguments, smoke=3)
     sections = [coverage_section(options), seed_section(options)]
     claims = [claim for found, _ in sections for claim in found]
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.intervals",
+        options,
         [
             "## Intervals",
             __doc__ or "",
@@ -254,14 +254,10 @@ def main(arguments: list[str] | None = None) -> str:
             f"{CONFIDENCE} agreement. Algorithmic sd: one training set, as many seeds as repetitions, the same "
             f"{HELD_OUT_ROWS} held-out rows; estimates are root mean squares of the first {ANALYSED_FORESTS} "
             "forests'. Spread: standard error.",
-            run_facts(options.seed, options.repetitions),
-            claims_table(claims),
-            *(text for _, text in sections),
-        ]
+        ],
+        claims,
+        [text for _, text in sections],
     )
-    if not options.smoke:
-        publish("benchmarks.intervals", body)
-    return body
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 import ens_plugin
 from benchmarks.options import read_options
-from benchmarks.results import Claim, claims_table, publish, run_facts
+from benchmarks.results import Claim, conclude
 
 Array = NDArray[Any]
 
@@ -98,7 +98,9 @@ def main(arguments: list[str] | None = None) -> str:
         Claim(f"{what}: X in float64, converted by the analysis (MB)", doubles[0], digits=0),
         Claim(f"{what}: rise of the resident memory after fitting (MB)", many[1], digits=0),
     ]
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.memory",
+        options,
         [
             "## Memory",
             __doc__ or "",
@@ -106,13 +108,9 @@ def main(arguments: list[str] | None = None) -> str:
             "(what the trees read; other types are converted once, which adds that copy), one thread. Peak of all "
             "allocations of Python and NumPy during the analysis. Resident memory rises less: it reuses what fitting "
             "left.",
-            run_facts(options.seed, options.repetitions),
-            claims_table(claims),
-        ]
+        ],
+        claims,
     )
-    if not options.smoke:
-        publish("benchmarks.memory", body)
-    return body
 
 
 if __name__ == "__main__":

@@ -18,9 +18,10 @@ from benchmarks.forests import Plan, Record, grow_all
 from benchmarks.options import Options, read_options
 from benchmarks.paper_2004 import bootstrap_share
 from benchmarks.problems import FORMULAS, load_real
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.results import Claim, conclude, table
 from ens_plugin import BootstrapModelAveragingClassifier
 from ens_plugin.core.model_averaging_bounds import mean_bound
+from ens_plugin.learners.joint_scores import joint_scores
 
 FloatArray = NDArray[np.float64]
 Split = tuple[FloatArray, NDArray[Any], FloatArray, NDArray[Any]]
@@ -176,9 +177,7 @@ def leading_share(model: BootstrapModelAveragingClassifier, X: FloatArray) -> fl
     rows = np.arange(best.size)
     largest = np.full(best.size, -np.inf)
     for one in model.estimators_:
-        columns = np.full((best.size, model.classes_.size), -np.inf)
-        columns[:, np.searchsorted(model.classes_, one.classes_)] = one.predict_joint_log_proba(X)
-        largest = np.maximum(largest, columns[rows, best])
+        largest = np.maximum(largest, joint_scores(one, X, model.classes_)[rows, best])
     return float(np.median(np.exp(largest - mean[rows, best]) / model.n_estimators_))
 
 
@@ -214,11 +213,17 @@ def harm_claims(found: Sequence[Cell]) -> list[Claim]:
     made = []
     for method in (ROWS, PARAMETRIC):
         for corrected, words in ((True, "corrected for splits that share rows"), (False, "plain")):
-            worst = min(found, key=lambda cell, m=method, c=corrected: cell.t_value(cell.gain(m), c))  # type: ignore[misc]
-            value = -worst.t_value(worst.gain(method), corrected)
+            worst, value = _worst(found, method, corrected=corrected)
             measure = f"{method}, worst cell ({worst.problem}, {100 * worst.share:g} %): t of its loss, {words}"
             made.append(Claim(measure, value, high=round(limit, 2), tried=HARM_TRIED))
     return made
+
+
+def _worst(found: Sequence[Cell], method: str, *, corrected: bool) -> tuple[Cell, float]:
+    """The cell where a method loses most, and t of the loss."""
+    losses = [-cell.t_value(cell.gain(method), corrected) for cell in found]
+    worst = int(np.argmax(losses))
+    return found[worst], losses[worst]
 
 
 def gain_claims(found: Sequence[Cell]) -> list[Claim]:
@@ -356,26 +361,24 @@ and cannot where the prior pulls them apart (share 0.1), however many models the
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.model_averaging", __doc__, 100, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 3)
+    options = read_options("benchmarks.model_averaging", __doc__, 100, arguments, smoke=3)
     found = cells(options)
     posterior, posterior_table = posterior_sections(options)
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.model_averaging",
+        options,
         [
             "## Model averaging",
             __doc__ or "",
             NOTES,
-            run_facts(options.seed, options.repetitions),
-            claims_table([*harm_claims(found), *gain_claims(found), *posterior]),
+        ],
+        [*harm_claims(found), *gain_claims(found), *posterior],
+        [
             *(error_table(found, share) for share in SHARES),
             seconds_table(found),
             posterior_table,
-        ]
+        ],
     )
-    if not options.smoke:
-        publish("benchmarks.model_averaging", body)
-    return body
 
 
 if __name__ == "__main__":

@@ -29,12 +29,20 @@ class Options(argparse.Namespace):
     cache: Path
 
 
-def read_options(module: str, description: str | None, repetitions: int, arguments: list[str] | None) -> Options:
-    """Read the options of one script; `arguments` None means the process's own."""
+def read_options(
+    module: str, description: str | None, repetitions: int, arguments: list[str] | None, *, smoke: int = 2
+) -> Options:
+    """Read the options of one script; `arguments` None means the process's own.
+
+    A smoke run has at most `smoke` repetitions.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--smoke", action="store_true", help="tiny sizes; RESULTS.md stays as it is")
     parser.add_argument("--repetitions", type=int, default=repetitions, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--n-jobs", type=int, default=2, help="processes that grow forests (default: %(default)s)")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="kept forests (default: %(default)s)")
-    return parser.parse_args(arguments, namespace=Options())
+    options = parser.parse_args(arguments, namespace=Options())
+    if options.smoke:
+        options.repetitions = min(options.repetitions, smoke)
+    return options

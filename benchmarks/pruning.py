@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.forests import TRAINING_ROWS, Plan, Record, grow_all
 from benchmarks.options import Options, read_options
 from benchmarks.problems import FORMULAS
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.results import Claim, conclude, table
 from benchmarks.speed import alternate
 from ens_plugin import DynamicPruningClassifier
 from ens_plugin.errors import WeakEstimateWarning
@@ -205,14 +205,14 @@ def timing_section(kind: str, problems: Sequence[str], options: Options, rounds:
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.pruning", __doc__, 20, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 2)
     claims, counts = counting_section(options)
     others = other_section(options)
     with threadpool_limits(limits=1):
         fast, speeds = timing_section("forest", PROBLEMS, options, 11)
         other_speeds = [timing_section(kind, OTHER_PROBLEMS[:1], options, 3)[1] for kind in OTHERS]
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.pruning",
+        options,
         [
             "## Dynamic pruning",
             __doc__ or "",
@@ -221,19 +221,17 @@ def main(arguments: list[str] | None = None) -> str:
             "alternating, medians of ratios. Rows that hardly settle: those that rule full asks at least "
             f"{HARD_SHARE:.0%} of the members for, repeated to as many rows. One row: "
             f"{SINGLE_ROWS} rows, each predicted by itself.",
-            run_facts(options.seed, options.repetitions),
-            claims_table([*claims, *fast]),
+        ],
+        [*claims, *fast],
+        [
             counts,
             speeds,
             f"Other ensembles of {N_TREES} members: forests of depth {SHALLOW} average probabilities, the boosters raw "
             "scores; their rules are approximations.",
             others,
             *other_speeds,
-        ]
+        ],
     )
-    if not options.smoke:
-        publish("benchmarks.pruning", body)
-    return body
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["RESULTS", "Claim", "claims_table", "publish", "run_facts", "table"]
+from benchmarks.options import Options
+
+__all__ = ["RESULTS", "Claim", "claims_table", "conclude", "publish", "run_facts", "table"]
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PREFACE = "# Results\n\nWritten by the scripts in this directory; a run replaces its own section and no other.\n"
@@ -97,6 +99,28 @@ def run_facts(seed: int, repetitions: int) -> str:
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
     python = platform.python_version()
     return f"{today}; seed {seed}; {repetitions} repetitions; Python {python}, {packages}; {machine}."
+
+
+def conclude(
+    script: str, options: Options, about: Sequence[str], claims: Sequence[Claim], tables: Sequence[str] = ()
+) -> str:
+    """Put a section together, write it unless this is a smoke run, and return it.
+
+    Parameters
+    ----------
+    script : str
+        Name of the module.
+    options : Options
+    about : sequence of str
+        The heading, and what to know about the measurement.
+    claims : sequence of Claim
+    tables : sequence of str
+    """
+    facts = run_facts(options.seed, options.repetitions)
+    body = "\n\n".join([*about, facts, claims_table(claims), *tables])
+    if not options.smoke:
+        publish(script, body)
+    return body
 
 
 def publish(script: str, body: str, path: Path = RESULTS) -> None:

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 import ens_plugin
 from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.results import Claim, conclude, table
 from ens_plugin.adapters.base import find_adapter
 from ens_plugin.collection import collect
 from ens_plugin.core.ensemble_size import recommended_size
@@ -174,25 +174,23 @@ def curve_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.speed", __doc__, 7, arguments)
-    if options.smoke:
-        options.repetitions = min(options.repetitions, 2)
     # As in analyze(): a BLAS that competes with other threads for two cores is ten times slower than one thread.
     with threadpool_limits(limits=1, user_api="blas"):
         (claims, rows), (curve_claims, _) = forest_section(options), curve_section(options)
-    body = "\n\n".join(
+    return conclude(
+        "benchmarks.speed",
+        options,
         [
             "## Speed",
             __doc__ or "",
             f"A forest of {N_TREES} fully grown trees on {N_ROWS} rows and {N_FEATURES} features; wall time, medians "
             "over repetitions, every round in the same order. Compare the ratios, never the seconds of different runs.",
-            run_facts(options.seed, options.repetitions),
-            claims_table([*claims, *curve_claims]),
+        ],
+        [*claims, *curve_claims],
+        [
             table(["seconds, median", "wall time"], rows),
-        ]
+        ],
     )
-    if not options.smoke:
-        publish("benchmarks.speed", body)
-    return body
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ __all__ = [
     "recommended_interval_text",
     "recommended_text",
     "size_interval_text",
+    "size_label",
     "size_text",
     "spread_text",
     "summarize",
@@ -244,6 +245,11 @@ def tells_size(report: EnsembleReport) -> bool:
     return report.recommendation.is_known and report.n_rows >= FEWEST_ROWS
 
 
+def size_label(report: EnsembleReport) -> str:
+    """Return what to call the recommended size: a guess where few rows told it."""
+    return "Recommended size" if report.n_rows >= FEWEST_ROWS else "A guess at the size, not to be acted on"
+
+
 def verdict(report: EnsembleReport) -> str:
     """Say in one sentence whether the ensemble is large enough, as sure as the interval allows."""
     recommendation = report.recommendation
@@ -359,12 +365,11 @@ def _size_sentence(report: EnsembleReport) -> str:
     recommendation = report.recommendation
     if not recommendation.is_known:
         return "Recommended size: cannot be told."
-    label = "Recommended size" if tells_size(report) else "A guess at the size, not to be acted on"
     size, most = recommendation.size, recommendation.max_size
     members = f"more than {most} members" if size is None else members_text(size)
     level = level_text(report.error_curve.interval_level)
     return (
-        f"{label}: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
+        f"{size_label(report)}: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
         f"for {criterion_words(recommendation)}."
     )
 

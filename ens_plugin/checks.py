@@ -36,6 +36,11 @@ class Check:
     limit: float | None
     sentence: str
 
+    @property
+    def text(self) -> str:
+        """The sentence, after whether the demand is met."""
+        return f"{'Passed' if self.passed else 'FAILED'}: {self.sentence}"
+
 
 def cut_checks(
     model: Any, cut: Any, X: Any, report: EnsembleReport, cut_report: EnsembleReport, sample_weight: ArrayLike | None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error
+from ens_plugin.core.effective_votes import effective_votes, is_close
 from ens_plugin.core.ensemble_size import smallest_odd_size
 from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.extrapolation import subset_sizes
@@ -47,8 +48,6 @@ FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 ANCHOR_ROWS = 5_000
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
-CLOSE_MARGIN = 0.3
-MAX_VOTES_PER_MEMBER = 1000.0
 NO_VARIANCE = 1e-14
 PART_ROWS = 65_536
 
@@ -145,8 +144,7 @@ def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArra
     every_row, close_rows = soft_spreads(tally) if spreads is None else spreads
     if every_row[1] < NO_VARIANCE * weight.row_sum(tally.trials):
         return np.inf
-    binomial, observed = close_rows if close_rows[0] > 0 else every_row
-    return float(np.clip(binomial / max(observed, 1e-300), 1.0, MAX_VOTES_PER_MEMBER))
+    return effective_votes(every_row, close_rows)
 
 
 def soft_spreads(tally: SupportTally) -> FloatArray:
@@ -165,7 +163,7 @@ def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
     trials = tally.trials[rows]
     share = tally.wrong[rows] / trials
     variance = (tally.squares[rows] - trials * share**2) / (trials - 1.0)
-    close = np.abs(1.0 - 2.0 * share) < CLOSE_MARGIN
+    close = is_close(1.0 - 2.0 * share)
     spreads = trials * np.stack([share * (1.0 - share), variance])
     return np.stack([spreads.sum(axis=1), spreads[:, close].sum(axis=1)])
 

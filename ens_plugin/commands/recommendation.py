@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -18,11 +17,13 @@ from ens_plugin._summary import (
     printable,
     recommended_interval_text,
     recommended_text,
+    size_label,
     verdict,
 )
 from ens_plugin.checks import Check
 from ens_plugin.commands.console import only_results_on_stdout, write_bytes
 from ens_plugin.commands.request import AnalysisRequest, Answer, answer
+from ens_plugin.commands.savings_table import markdown_lines, text_lines
 from ens_plugin.errors import InputError
 from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 
@@ -37,10 +38,7 @@ __all__ = [
     "as_markdown",
     "as_text",
     "checks_of",
-    "marked",
     "recommended",
-    "saving_rows",
-    "table_row",
 ]
 
 SCHEMA_VERSION = 1
@@ -190,29 +188,26 @@ def as_json(found: Recommendation) -> str:
 
 def as_text(found: Recommendation) -> str:
     """Return the answer for a terminal, at most 80 columns wide."""
-    report, savings = found.report, found.savings
+    report = found.report
     lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
     if report.n_rows < FEWEST_ROWS:
         lines = [textwrap.fill(f"Warning: {verdict(report)}", WIDTH), *lines]
-    if savings is not None:
-        lines += ["", *(f"{row[0]:<30}{row[1]:>14}{row[2]:>14}{row[3]:>10}" for row in saving_rows(savings))]
-    demands = [textwrap.fill(marked(check), WIDTH, subsequent_indent="  ") for check in found.checks[1:]]
+    lines += text_lines(found.savings)
+    demands = [textwrap.fill(check.text, WIDTH, subsequent_indent="  ") for check in found.checks[1:]]
     return "\n".join([*lines, *([""] if demands else []), *demands])
 
 
 def as_markdown(found: Recommendation) -> str:
     """Return the answer for a pull request; no text of the report can act as markup."""
-    report, savings = found.report, found.savings
+    report = found.report
     lines = [
         f"**{escaped_markdown(report.model, 60)}: {verdict(report)}**",
         "",
         _size_line(report, "**"),
         escaped_markdown(report.recommendation.reason, 400),
     ]
-    if savings is not None:
-        header, *rows = saving_rows(savings)
-        lines += ["", table_row(header), "|---|---:|---:|---:|", *map(table_row, rows)]
-    demands = [f"- {marked(check)}" for check in found.checks[1:]]
+    lines += markdown_lines(found.savings)
+    demands = [f"- {check.text}" for check in found.checks[1:]]
     lines += [*([""] if demands else []), *demands]
     if found.picture is not None:
         lines += ["", f"[The error curve as a picture](<{_link_target(found.picture)}>)"]
@@ -223,47 +218,9 @@ def _size_line(report: EnsembleReport, emphasis: str) -> str:
     size = recommended_text(report.recommendation)
     level = level_text(report.error_curve.interval_level)
     interval = recommended_interval_text(report.recommendation)
-    label = "A guess at the size, not to be acted on" if report.n_rows < FEWEST_ROWS else "Recommended size"
-    return f"{label}: {emphasis}{size}{emphasis} members ({level} interval {interval}); now {report.n_members}."
-
-
-def marked(check: Check) -> str:
-    """Say of a demand whether it is met."""
-    return f"{'Passed' if check.passed else 'FAILED'}: {check.sentence}"
-
-
-def table_row(cells: Sequence[str]) -> str:
-    """Return a row of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
+    members = f"{emphasis}{size}{emphasis} members"
+    return f"{size_label(report)}: {members} ({level} interval {interval}); now {report.n_members}."
 
 
 def _link_target(target: str) -> str:
     return printable(target).replace("<", "%3C").replace(">", "%3E").replace("\\", "%5C")
-
-
-def saving_rows(savings: Savings) -> list[tuple[str, str, str, str]]:
-    """Return a header and one row for each cost: what it is, now, cut, and the share saved."""
-    rows = [
-        ("", members_text(savings.n_members), members_text(savings.size), "saved"),
-        _row("Size, pickled", savings.bytes_now, savings.bytes_cut, _bytes_text),
-        _row(
-            f"Predicting {savings.n_rows} rows", savings.predict_seconds_now, savings.predict_seconds_cut, _seconds_text
-        ),
-    ]
-    each = savings.fit_seconds_per_member
-    if each is not None:
-        rows.append(_row("Training, estimated", each * savings.n_members, each * savings.size, _seconds_text))
-    return rows
-
-
-def _row(label: str, now: float, cut: float, text: Callable[[float], str]) -> tuple[str, str, str, str]:
-    saved = f"{100 * (1 - cut / now):.0f} %" if now > 0 else "-"
-    return label, text(now), text(cut), saved
-
-
-def _bytes_text(count: float) -> str:
-    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count / 1e3:.3g} kB"
-
-
-def _seconds_text(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"

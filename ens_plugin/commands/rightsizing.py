@@ -9,8 +9,8 @@ from typing import Any
 
 from ens_plugin._summary import WIDTH, escaped_markdown, printable
 from ens_plugin.commands.console import only_results_on_stdout, progress_bar, quiet_libraries
-from ens_plugin.commands.recommendation import marked, saving_rows, table_row
 from ens_plugin.commands.request import AnalysisRequest, analysis_options, answer
+from ens_plugin.commands.savings_table import markdown_lines, text_lines
 from ens_plugin.commands.store import use_store
 from ens_plugin.tracking.model_source import ModelSource, find_source
 from ens_plugin.tracking.models import is_uri
@@ -72,9 +72,8 @@ def as_text(found: Rightsizing) -> str:
     lines = _filled(found.sentence)
     lines += _filled(printable(found.report.recommendation.reason))
     if found.checks:
-        lines += ["", *(line for check in found.checks for line in _filled(marked(check), later="  "))]
-    if found.savings is not None:
-        lines += ["", *(f"{row[0]:<30}{row[1]:>14}{row[2]:>14}{row[3]:>10}" for row in saving_rows(found.savings))]
+        lines += ["", *(line for check in found.checks for line in _filled(check.text, later="  "))]
+    lines += text_lines(found.savings)
     if found.logged is not None:
         lines += ["", *(line for sentence in _places(found) for line in _filled(sentence, later="  "))]
     return "\n".join(lines)
@@ -87,23 +86,14 @@ def as_markdown(found: Rightsizing) -> str:
         "",
         escaped_markdown(found.report.recommendation.reason, 400),
     ]
-    if found.savings is not None:
-        header, *rows = saving_rows(found.savings)
-        lines += ["", table_row(header), "|---|---:|---:|---:|", *map(table_row, rows)]
-    details = [*map(marked, found.checks), *_places(found)]
+    lines += markdown_lines(found.savings)
+    details = [*(check.text for check in found.checks), *_places(found)]
     lines += [*([""] if details else []), *(f"- {escaped_markdown(detail, 400)}" for detail in details)]
     return "\n".join(lines)
 
 
 def _places(found: Rightsizing) -> list[str]:
-    logged = found.logged
-    if logged is None:
-        return []
-    places = [f"Logged as {logged.uri}, by run {logged.run_id}."]
-    if logged.version is None:
-        return [*places, "Not registered; --register NAME makes it a version of a registered model."]
-    name = printable(str(logged.name), TEXT_LIMIT)
-    return [*places, f"Registered as version {logged.version} of {name}; no alias was moved."]
+    return [] if found.logged is None else found.logged.sentences("--register NAME")
 
 
 def _filled(text: str, later: str = "") -> list[str]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline, RectBivariateSpline
 from scipy.special import betainc, betaln, log_expit, ndtr, ndtri
 
+from ens_plugin.core.effective_votes import effective_votes, is_close
 from ens_plugin.core.majority import majority_error
 from ens_plugin.core.mixture import fit_mixture
 from ens_plugin.core.score_means import log_mean_moments, mean_below_half
@@ -26,7 +27,6 @@ FloatArray = NDArray[np.float64]
 # alpha + beta: at the low end all but certain labels, at the high end one value on which all members agree.
 MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6
 EDGE = 1e-6
-CLOSE_MARGIN = 0.3
 NODE_MASS = 38.0
 OCTAVES: FloatArray = np.arange(-6, 11).astype(np.float64)
 
@@ -229,11 +229,8 @@ def shrink_beta_probabilities(
 
 def _votes_per_member(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> float:
     """How many hard votes one member's probability is worth, from rows with a small margin."""
-    close = np.abs(2.0 * mean - 1.0) < CLOSE_MARGIN
-    rows = close if close.any() else np.ones(mean.size, dtype=bool)
-    binomial = float(trials[rows] @ (mean * (1.0 - mean))[rows])
-    observed = float(trials[rows] @ variance[rows])
-    return float(np.clip(binomial / max(observed, 1e-300), 1.0, 1000.0))
+    spreads, close = (mean * (1.0 - mean), variance), is_close(2.0 * mean - 1.0)
+    return effective_votes([float(trials @ s) for s in spreads], [float(trials[close] @ s[close]) for s in spreads])
 
 
 def _check_range(probabilities: ArrayLike) -> None:

@@ -21,7 +21,7 @@ from ens_plugin.arguments import encode_target
 from ens_plugin.core.scalars import as_confidence
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.learners.boosting import refuse_boosting
-from ens_plugin.learners.learner_checks import UnfittedLearnerError, check_columns
+from ens_plugin.learners.learner_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.learners.member_queries import Stopper, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.stopping_rules import Heard, expected_saving, hear, row_prior, stopper
 
@@ -50,7 +50,7 @@ class PrunedPrediction:
     n_queries: NDArray[np.int64]
 
 
-class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Predict as an ensemble does, asking each row only as many members as it takes to be sure.
 
     Members are queried in order.  At certain numbers of members, ever further apart, rows whose label is settled
@@ -267,11 +267,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         self.expected_queries_, self.expected_disagreement_ = (None, None) if saving is None else saving
         self._table = table
         self._adapter = adapter
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
-            elif hasattr(self, name):
-                delattr(self, name)
+        take_columns(self, model)
 
     def _totals(self, X: Any) -> tuple[Totals, EnsembleAdapter]:
         if not hasattr(self, "estimator_"):

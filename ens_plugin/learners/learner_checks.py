@@ -17,11 +17,12 @@ __all__ = [
     "checked_rows",
     "refusals",
     "require_fitted",
+    "take_columns",
     "unchanged_on_failure",
 ]
 
 
-class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
+class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):
     """The estimator has not been fitted yet; scikit-learn's own exception too."""
 
 
@@ -76,6 +77,18 @@ def check_columns(estimator: Any, X: Any) -> None:
             validate_data(estimator, X, reset=False, skip_check_array=True)
     except ValueError as error:
         raise errors.DataMismatchError(str(error)) from error
+
+
+def take_columns(estimator: Any, fitted: Any) -> None:
+    """Give an estimator the number and the names of the columns that the model inside it was fitted to.
+
+    Those of an earlier fit go, where the model has none.
+    """
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(fitted, name):
+            setattr(estimator, name, getattr(fitted, name))
+        else:
+            vars(estimator).pop(name, None)
 
 
 def checked_rows(estimator: Any, **rows: Any) -> Any:

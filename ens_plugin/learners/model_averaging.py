@@ -31,7 +31,7 @@ from ens_plugin.learners.joint_scores import (
 )
 from ens_plugin.learners.learner_checks import checked_rows, refusals, require_fitted, unchanged_on_failure
 from ens_plugin.learners.parameter_bounds import ParameterBounds, parameter_bounds
-from ens_plugin.learners.settled_growth import GrowthStep, grow_until_settled, models_for_share
+from ens_plugin.learners.settled_growth import SettlingStep, grow_until_settled, models_for_share
 
 __all__ = ["BootstrapModelAveragingClassifier"]
 
@@ -41,7 +41,7 @@ BOOTSTRAPS = ("rows", "parametric")
 CHECKED_ROWS = 2
 
 
-class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     r"""Average a stable classifier over bootstrap samples by summing joint probabilities (2004).
 
     T models of the base are fitted to bootstrap samples; a row gets the label
@@ -86,7 +86,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):  # type
         Models grown.
     n_drawn_rows_ : int
         Rows of each bootstrap sample: the training rows of positive weight.
-    history_ : list of GrowthStep
+    history_ : list of SettlingStep
         Empty unless ``n_estimators="auto"``.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
@@ -368,7 +368,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):  # type
 
     def _grown(
         self, grow: Callable[[int, int], list[Any]], X: Any, classes: NDArray[Any]
-    ) -> tuple[list[Any], list[GrowthStep]]:
+    ) -> tuple[list[Any], list[SettlingStep]]:
         if self.n_estimators != "auto":
             return grow(0, int(self.n_estimators)), []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.learners.growth import MAX_SIZE, grow
 from ens_plugin.learners.growth_outcome import Growth
-from ens_plugin.learners.learner_checks import UnfittedLearnerError, check_columns
+from ens_plugin.learners.learner_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.learners.member_training import LARGEST_SEED, find_trainer
 from ens_plugin.learners.pipelines import split_pipeline
 
@@ -30,14 +30,19 @@ def _delegates(name: str) -> Callable[[Any], bool]:
     return has_method
 
 
-class _RightSized(BaseEstimator):  # type: ignore[misc]
+class _RightSized(BaseEstimator):
     """What both have in common."""
 
     estimator: Any
+    method: str
+    probe_size: int | None
+    max_size: int
     random_state: Any
+    verbose: bool
     estimator_: Any
     growth_: Growth
     n_members_: int
+    _default: ClassVar[type]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels or values of the rows of X, as the ensemble itself predicts them.
@@ -60,7 +65,7 @@ class _RightSized(BaseEstimator):  # type: ignore[misc]
         return np.asarray(self._fitted_to(X).predict(X))
 
     def _template(self) -> Any:
-        raise NotImplementedError
+        return self._default() if self.estimator is None else self.estimator
 
     def _unfitted(self) -> Any:
         """Return the ensemble to grow, with the seed given here, if there is one."""
@@ -73,14 +78,31 @@ class _RightSized(BaseEstimator):  # type: ignore[misc]
             split_pipeline(estimator)[0].set_params(random_state=seed)
         return estimator
 
+    def _grow(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, **wanted: float) -> Growth:
+        unfitted = self._unfitted()
+        ensemble = split_pipeline(unfitted)[0]
+        is_own, other = is_regressor, "RightSizedClassifier"
+        if isinstance(self, ClassifierMixin):
+            is_own, other = is_classifier, "RightSizedRegressor"
+        if not is_own(ensemble):
+            raise UnsupportedModelError(
+                f"A {type(self).__name__} cannot train a {type(ensemble).__name__}; use {other}."
+            )
+        return grow(
+            unfitted,
+            X,
+            y,
+            method=self.method,
+            probe_size=self.probe_size,
+            max_size=self.max_size,
+            sample_weight=sample_weight,
+            verbose=self.verbose,
+            **wanted,
+        )
+
     def _keep(self, growth: Growth) -> None:
         self.growth_, self.estimator_, self.n_members_ = growth, growth.model, growth.n_members
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(growth.model, name):
-                setattr(self, name, getattr(growth.model, name))
-            else:
-                # Of an earlier fit to rows with names.
-                self.__dict__.pop(name, None)
+        take_columns(self, growth.model)
 
     def _fitted_to(self, X: Any) -> Any:
         """Return the fitted ensemble, if X has the columns it was fitted to."""
@@ -100,7 +122,7 @@ class _RightSized(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class RightSizedClassifier(ClassifierMixin, _RightSized):  # type: ignore[misc]
+class RightSizedClassifier(ClassifierMixin, _RightSized):
     """Classifier whose ensemble has the size it needs.
 
     Parameters
@@ -149,6 +171,8 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):  # type: ignore[misc]
     (True, True)
     """
 
+    _default = RandomForestClassifier
+
     def __init__(
         self,
         estimator: Any = None,
@@ -187,44 +211,27 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):  # type: ignore[misc]
         EnsPluginError
             As :func:`ens_plugin.grow`; what was fitted before stays as it was.
         """
-        unfitted = self._unfitted()
-        if not is_classifier(split_pipeline(unfitted)[0]):
-            raise _wrong_task(self, unfitted, "RightSizedRegressor")
-        growth = grow(
-            unfitted,
-            X,
-            y,
-            confidence=self.confidence,
-            method=self.method,
-            probe_size=self.probe_size,
-            max_size=self.max_size,
-            sample_weight=sample_weight,
-            verbose=self.verbose,
-        )
-        self._keep(growth)
-        self.classes_ = growth.model.classes_
+        self._keep(self._grow(X, y, sample_weight, confidence=self.confidence))
+        self.classes_ = self.estimator_.classes_
         return self
 
-    @available_if(_delegates("predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probabilities of the labels, shape (n_rows, n_labels), of the ensemble itself; raises as `predict`."""
         return np.asarray(self._fitted_to(X).predict_proba(X))
 
-    @available_if(_delegates("predict_log_proba"))  # type: ignore[untyped-decorator]
+    @available_if(_delegates("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Logarithms of the probabilities, shape (n_rows, n_labels), of the ensemble itself; raises as `predict`."""
         return np.asarray(self._fitted_to(X).predict_log_proba(X))
 
-    @available_if(_delegates("decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Decision function of the ensemble itself, shape (n_rows,) or (n_rows, n_labels); raises as `predict`."""
         return np.asarray(self._fitted_to(X).decision_function(X))
 
-    def _template(self) -> Any:
-        return RandomForestClassifier() if self.estimator is None else self.estimator
 
-
-class RightSizedRegressor(RegressorMixin, _RightSized):  # type: ignore[misc]
+class RightSizedRegressor(RegressorMixin, _RightSized):
     """Regressor whose ensemble has the size it needs.
 
     Parameters
@@ -269,6 +276,8 @@ class RightSizedRegressor(RegressorMixin, _RightSized):  # type: ignore[misc]
     True
     """
 
+    _default = RandomForestRegressor
+
     def __init__(
         self,
         estimator: Any = None,
@@ -306,27 +315,5 @@ class RightSizedRegressor(RegressorMixin, _RightSized):  # type: ignore[misc]
         EnsPluginError
             As :func:`ens_plugin.grow`; what was fitted before stays as it was.
         """
-        unfitted = self._unfitted()
-        if not is_regressor(split_pipeline(unfitted)[0]):
-            raise _wrong_task(self, unfitted, "RightSizedClassifier")
-        growth = grow(
-            unfitted,
-            X,
-            y,
-            tolerance=self.tolerance,
-            method=self.method,
-            probe_size=self.probe_size,
-            max_size=self.max_size,
-            sample_weight=sample_weight,
-            verbose=self.verbose,
-        )
-        self._keep(growth)
+        self._keep(self._grow(X, y, sample_weight, tolerance=self.tolerance))
         return self
-
-    def _template(self) -> Any:
-        return RandomForestRegressor() if self.estimator is None else self.estimator
-
-
-def _wrong_task(model: Any, estimator: Any, other: str) -> UnsupportedModelError:
-    found = type(split_pipeline(estimator)[0]).__name__
-    return UnsupportedModelError(f"A {type(model).__name__} cannot train a {found}; use {other}.")

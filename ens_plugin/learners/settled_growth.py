@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from ens_plugin.errors import WeakEstimateWarning
 
-__all__ = ["FIRST_BATCH", "GrowthStep", "grow_until_settled", "models_for_share"]
+__all__ = ["FIRST_BATCH", "SettlingStep", "grow_until_settled", "models_for_share"]
 
 FloatArray = NDArray[np.float64]
 
 FIRST_BATCH = 25
 
 
-class GrowthStep(NamedTuple):
+class SettlingStep(NamedTuple):
     """One look at the training rows while an average grows.
 
     Attributes
@@ -46,7 +46,7 @@ def grow_until_settled(
     models_by_row: Callable[[list[Any]], FloatArray],
     share: float,
     max_size: int,
-) -> tuple[list[Any], list[GrowthStep]]:
+) -> tuple[list[Any], list[SettlingStep]]:
     """Grow by what the models at hand ask for, at most doubling, until enough rows are settled.
 
     Parameters
@@ -63,16 +63,16 @@ def grow_until_settled(
     Returns
     -------
     models : list
-    history : list of GrowthStep
+    history : list of SettlingStep
     """
     began = time.perf_counter()
     models: list[Any] = []
-    history: list[GrowthStep] = []
+    history: list[SettlingStep] = []
     size = min(FIRST_BATCH, max_size)
     while True:
         models += grow(len(models), size)
         by_row = models_by_row(models)
-        step = GrowthStep(
+        step = SettlingStep(
             size, float(np.mean(by_row <= size)), models_for_share(by_row, share), time.perf_counter() - began
         )
         history.append(step)
@@ -90,14 +90,14 @@ def models_for_share(by_row: FloatArray, share: float) -> int | None:
     return int(enough) if np.isfinite(enough) else None
 
 
-def _next_size(step: GrowthStep) -> int:
+def _next_size(step: SettlingStep) -> int:
     """Never more than twice as many: what is needed is a guess."""
     if step.needed is None:
         return 2 * step.size
     return min(max(step.needed, step.size + FIRST_BATCH), 2 * step.size)
 
 
-def _unsettled(step: GrowthStep, share: float) -> str:
+def _unsettled(step: SettlingStep, share: float) -> str:
     found = (
         f"{step.size} models settle the labels of {100 * step.settled:.1f} % of the training rows; "
         f"{100 * share:g} % were wanted."

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.collection import collect
+from ens_plugin.core.effective_votes import effective_votes, is_close
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.mixture import fit_mixture
 from ens_plugin.core.soft_stopping import (
@@ -38,8 +39,6 @@ __all__ = ["Heard", "expected_saving", "hear", "row_prior", "stopper"]
 
 FloatArray = NDArray[np.float64]
 
-CLOSE_LEAD = 0.3
-MAX_VOTES_PER_MEMBER = 1000.0
 REPLAYED_ROWS = 500
 SEED = 0
 
@@ -164,10 +163,8 @@ def _votes_per_member(heard: Heard) -> float:
     mean, variance = heard.lead()
     trials = heard.trials
     as_votes = heard.support().sum(axis=0) / trials - mean**2
-    close = np.abs(mean) < CLOSE_LEAD
-    chosen = close if (trials * as_votes)[close].sum() > 0 else slice(None)
-    ratio = (trials * as_votes)[chosen].sum() / max(float((trials * variance)[chosen].sum()), 1e-300)
-    return float(np.clip(ratio, 1.0, MAX_VOTES_PER_MEMBER))
+    spreads, close = (trials * as_votes, trials * variance), is_close(mean)
+    return effective_votes([float(s.sum()) for s in spreads], [float(s[close].sum()) for s in spreads])
 
 
 def stopper(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> Stopper:

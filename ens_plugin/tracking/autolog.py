@@ -101,7 +101,6 @@ def _check_switches(**switches: object) -> None:
 
 def _enable(settings: Settings) -> None:
     global _settings, _events
-    import sklearn  # noqa: F401
     from mlflow.utils.import_hooks import register_post_import_hook
 
     forget_unreachable()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ens_plugin._summary import printable
 from ens_plugin.errors import ModelLoadError, TrackingError
 from ens_plugin.predictions import predicted
 from ens_plugin.report import EnsembleReport
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["LoggedCut", "log_cut_model", "register_cut_model"]
 
 COMPARED_ROWS = 100
+NAME_LIMIT = 300
 MODEL_ARGUMENTS = {"sklearn": "sk_model", "xgboost": "xgb_model", "lightgbm": "lgb_model"}
 
 
@@ -48,6 +50,14 @@ class LoggedCut(NamedTuple):
     def uri(self) -> str:
         """URI of the LoggedModel."""
         return f"models:/{self.model_id}"
+
+    def sentences(self, to_register: str) -> list[str]:
+        """Say where it is, and, where it is in no registry, that `to_register` puts it there."""
+        logged = f"Logged as {self.uri}, by run {self.run_id}."
+        if self.version is None:
+            return [logged, f"Not registered; {to_register} makes it a version of a registered model."]
+        name = printable(str(self.name), NAME_LIMIT)
+        return [logged, f"Registered as version {self.version} of {name}; no alias was moved."]
 
 
 def log_cut_model(

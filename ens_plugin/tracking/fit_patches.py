@@ -58,7 +58,7 @@ def unpatch_libraries() -> None:
 
 
 def _attributes(library: str) -> Iterator[tuple[_Site, str]]:
-    if library not in sys.modules:
+    if library in LAZY_LIBRARIES and library not in sys.modules:
         return
     for site in _SITES[library]():
         for attribute in (site.name, MLFLOW_ORIGINAL.format(site.name)):

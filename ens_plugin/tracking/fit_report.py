@@ -99,7 +99,6 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
         return
     try:
         ensemble = inner_ensemble(fit.model)
-        find_adapter(ensemble)
         with _one_at_a_time:
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
@@ -122,6 +121,8 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
 def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Settings) -> EnsembleReport:
     data = _data_of(ensemble, fit)
     if data is None or data.X is None:
+        # A model that has no report anyway is left alone.
+        find_adapter(ensemble)
         raise InputError(
             f"the rows that this {type(ensemble).__name__} was trained on are out of reach. Pass lightgbm.train a "
             "Dataset that has not been constructed yet, or free_raw_data=False; let a search refit in this process."

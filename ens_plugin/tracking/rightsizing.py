@@ -79,18 +79,10 @@ class Rightsizing:
     def summary(self) -> str:
         """Return the outcome, its reason, the checks and where the smaller model is as plain text, 80 columns wide."""
         sentences = [self.sentence, printable(self.report.recommendation.reason)]
-        sentences += [f"{'Passed' if check.passed else 'FAILED'}: {check.sentence}" for check in self.checks]
+        sentences += [check.text for check in self.checks]
         if self.logged is not None:
-            sentences += _places(self.logged)
+            sentences += self.logged.sentences("register='NAME'")
         return "\n".join(line for sentence in sentences for line in wrap(sentence, WIDTH, subsequent_indent="  "))
-
-
-def _places(logged: LoggedCut) -> list[str]:
-    found = f"Logged as {logged.uri}, by run {logged.run_id}."
-    if logged.version is None:
-        return [found, "Not registered; register='NAME' makes it a version of a registered model."]
-    name = printable(str(logged.name), 300)
-    return [found, f"Registered as version {logged.version} of {name}; no alias was moved."]
 
 
 def rightsize(

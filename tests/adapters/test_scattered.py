@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.adapters.base import find_adapter
-from ens_plugin.adapters.scattered import merge_sums
+from ens_plugin.adapters.scattered import Sums, merge_sums
 from ens_plugin.adapters.xgboost_draws import RowSampler, powers_at
 from ens_plugin.errors import BagError, DataMismatchError
 from tests.spark.cases import fitted, in_order, trained_on
@@ -57,6 +57,17 @@ def test_adapter_without_bags_by_position_says_so() -> None:
     adapter = find_adapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
     with pytest.raises(BagError, match="cannot be told from a row's position"):
         adapter.row_bags(2, 0)
+
+
+def test_sums_of_several_trees_are_told_apart() -> None:
+    """Tree 1 from tree 11, too."""
+    trees = {tree: Sums({"rows": np.array([tree])}, {"lowest": np.array([-tree])}) for tree in (1, 11, 111)}
+    merged = merge_sums([sums.named(tree) for tree, sums in trees.items()])
+    for tree in trees:
+        own = merged.of_tree(tree)
+        assert own.added == {"rows": np.array([tree])}
+        assert own.least == {"lowest": np.array([-tree])}
+    assert merged.of_tree(2).added == {}
 
 
 def test_powers_of_single_rows_are_those_of_all() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+import pytest
+
+from benchmarks import results
+from benchmarks.options import read_options
+from benchmarks.results import Claim, claims_table, conclude, publish, run_facts, table
 
 
 def test_a_run_replaces_its_own_section_only(tmp_path: Path) -> None:
@@ -58,3 +62,24 @@ def test_facts_name_seed_repetitions_versions_and_cores() -> None:
     facts = run_facts(7, 30)
     for word in ("seed 7", "30 repetitions", "scikit-learn", "numpy", "cores"):
         assert word in facts
+
+
+@pytest.mark.parametrize(("arguments", "published"), [(["--smoke"], 0), ([], 1)])
+def test_sections_are_written_unless_it_is_a_smoke_run(
+    arguments: list[str], published: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[str, str]] = []
+    monkeypatch.setattr(results, "publish", lambda script, body: written.append((script, body)))
+    options = read_options("benchmarks.one", None, 7, arguments)
+    claim = Claim("a number", 1.0)
+    body = conclude("benchmarks.one", options, ["## One", "What it is."], [claim], ["| a table |"])
+    assert written == [("benchmarks.one", body)][:published]
+    facts = run_facts(options.seed, options.repetitions)
+    assert body == f"## One\n\nWhat it is.\n\n{facts}\n\n{claims_table([claim])}\n\n| a table |"
+
+
+def test_smoke_runs_have_few_repetitions() -> None:
+    assert read_options("benchmarks.one", None, 7, []).repetitions == 7
+    assert read_options("benchmarks.one", None, 7, ["--smoke"]).repetitions == 2
+    assert read_options("benchmarks.one", None, 7, ["--smoke"], smoke=3).repetitions == 3
+    assert read_options("benchmarks.one", None, 7, ["--smoke", "--repetitions", "1"]).repetitions == 1

@@ -213,15 +213,18 @@ def test_libraries_imported_later_are_watched(tmp_path: Path) -> None:
     code = """
 import sys
 import ens_plugin
+assert "sklearn" not in sys.modules
 ens_plugin.autolog()
 assert not {"xgboost", "lightgbm"} & set(sys.modules)
 import mlflow
 mlflow.autolog(disable=True)
 import lightgbm, xgboost
 from ens_plugin.tracking.fit_patches import _originals
+from sklearn.ensemble import BaggingClassifier
 assert xgboost.train in _originals and lightgbm.LGBMClassifier.fit in _originals
+assert BaggingClassifier.fit in _originals
 ens_plugin.autolog(disable=True)
-assert not {xgboost.train, lightgbm.LGBMClassifier.fit} & set(_originals)
+assert not {xgboost.train, lightgbm.LGBMClassifier.fit, BaggingClassifier.fit} & set(_originals)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
