@@ -301,6 +301,8 @@ def test_few_rows_tell_no_size(n_rows: int, told: bool) -> None:
     for text in (report.summary(), markdown_summary(report)):
         assert ("Recommended size:" in text) is told
         assert ("A guess at the size, not to be acted on:" in text) is not told
+        assert ("59 members (recommended)" in text) is told
+        assert ("59 members (a guess)" in text) is not told
 
 
 def test_summary_says_at_most_only_for_a_bound() -> None:
