@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from ens_plugin.learners.member_training import Evidence, TrainingRows, find_tra
 from ens_plugin.learners.pipelines import split_pipeline
 from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 from ens_plugin.truncation import truncate
+from ens_plugin.user_warnings import warn_user
 
 __all__ = ["MAX_SIZE", "grow"]
 
@@ -132,7 +132,7 @@ def grow(
         model = trainer(ensemble, training, first, course.next_size)
     outcome = outcome_of(method, course.steps, limit, _target(course.report, criterion))
     if not outcome.converged:
-        warnings.warn(outcome.reason, NotConvergedWarning, stacklevel=2)
+        warn_user(outcome.reason, NotConvergedWarning)
     if outcome.n_members < course.steps[-1].n_members:
         model = truncate(model, outcome.n_members)
     return Growth(

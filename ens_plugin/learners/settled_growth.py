@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.user_warnings import warn_user
 
 __all__ = ["FIRST_BATCH", "SettlingStep", "grow_until_settled", "models_for_share"]
 
@@ -79,7 +79,7 @@ def grow_until_settled(
         if step.settled >= share:
             return models, history
         if size == max_size:
-            warnings.warn(_unsettled(step, share), WeakEstimateWarning, stacklevel=5)
+            warn_user(_unsettled(step, share), WeakEstimateWarning)
             return models, history
         size = min(_next_size(step), max_size)
 
