@@ -127,9 +127,12 @@ def test_markdown_is_a_table(run: Run) -> None:
     assert "|---" in run("analyze", *CANCER, "--format", "markdown").out.replace(" ", "")
 
 
-def test_options_reach_the_analysis(run: Run) -> None:
+def test_options_reach_the_analysis(run: Run, tmp_path: Path) -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    unlike = X * np.random.default_rng(0).normal(1.0, 0.2, X.shape)
+    unlike.assign(diagnosis=y).to_parquet(tmp_path / "unlike.parquet")
     outcome = run(
-        "analyze", "cancer.joblib", "--data", "cancer.parquet", "--target", "diagnosis", "--format", "json",
+        "analyze", "cancer.joblib", "--data", "unlike.parquet", "--target", "diagnosis", "--format", "json",
         "--confidence", "0.98", "--max-size", "5001", "--estimator", "binomial", "--n-jobs", "2", "--holdout",
     )  # fmt: skip
     report = EnsembleReport.from_json(outcome.out)
@@ -228,7 +231,8 @@ def test_forbidden_pickles_are_not_loaded(run: Run, monkeypatch: pytest.MonkeyPa
 
 def test_rows_in_another_order_are_refused(run: Run) -> None:
     outcome = run("analyze", "cancer.joblib", "--data", "cancer.parquet", "--target", "diagnosis", "--holdout")
-    assert outcome.code == 0
+    assert outcome.code == 2
+    assert "Leave out --holdout, with all training rows in training order" in " ".join(outcome.err.split())
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     forest = RandomForestClassifier(60, random_state=0, oob_score=True).fit(X, y)
     joblib.dump(forest, "scored.joblib")
