@@ -10,13 +10,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import click
 
 from ens_plugin._summary import markdown_summary
-from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries, write_text
+from ens_plugin.commands.console import notice, only_results_on_stdout, paragraph, quiet_libraries, write_text
 from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, answer
 from ens_plugin.commands.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError
@@ -358,6 +359,14 @@ def _in_options(message: str) -> str:
     return message
 
 
+def _show(error: click.ClickException) -> None:
+    """Show an error of click's as click does, usage first, but with the message in lines of 80 columns."""
+    shown = StringIO()
+    error.show(shown)
+    for line in shown.getvalue().splitlines():
+        (paragraph if line.startswith("Error: ") else notice)(line)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
@@ -374,10 +383,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(args=arguments, prog_name="ens-plugin", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         code = COULD_NOT_TELL
     except EnsPluginError as error:
-        notice(f"Error: {_in_options(str(error))}")
+        paragraph(f"Error: {_in_options(str(error))}")
         code = COULD_NOT_TELL
     except SystemExit:
         # Of click's own only where the reader closed the pipe; its 1 would mean "no" here.

@@ -26,6 +26,7 @@ from ens_plugin.tracking.gate_evidence import (
     scalar_tables,
 )
 from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.mlflow_chatter import no_check_messages, no_progress_bars
 from ens_plugin.tracking.model_version import (
     RegisteredVersion,
     alias_holder,
@@ -165,7 +166,7 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
     """
     import mlflow
 
-    with audited_errors(request, audit):
+    with no_progress_bars(), audited_errors(request, audit):
         store = mlflow.get_registry_uri()
         for uri in {mlflow.get_tracking_uri(), store}:
             check_server(uri)
@@ -252,7 +253,8 @@ def _holds(requirement: Requirement, value: float) -> bool:
     threshold = MetricThreshold(requirement.threshold, greater_is_better=greater_is_better)  # type: ignore[no-untyped-call]
     found = EvaluationResult(metrics={requirement.name: value}, artifacts={})  # type: ignore[no-untyped-call]
     try:
-        validate_evaluation_results({requirement.name: threshold}, found)
+        with no_check_messages():
+            validate_evaluation_results({requirement.name: threshold}, found)
     except ModelValidationFailedException:
         return False
     return True

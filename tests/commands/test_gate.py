@@ -127,9 +127,9 @@ def test_a_dead_server_is_exit_code_2_within_seconds_with_an_audit_line(run: Run
     with tracking_to(None):
         outcome = run("models:/churn/7", "--policy", "loose.toml", "--tracking-uri", DOWN)
     assert (outcome.code, outcome.out) == (2, "")
-    audit, message = outcome.err.splitlines()
+    audit, *message = outcome.err.splitlines()
     assert json.loads(audit)["event"] == "error"
-    assert message.startswith("Error: The MLflow tracking server at http://127.0.0.1:9 cannot be reached")
+    assert " ".join(message).startswith("Error: The MLflow tracking server at http://127.0.0.1:9 cannot be reached")
 
 
 @pytest.mark.parametrize("style", ["json", "markdown"])

@@ -94,6 +94,23 @@ def test_a_pass_is_written_with_all_that_led_to_it(embedded: Client, name: str) 
     assert decision.promoted is None
 
 
+def test_mlflow_says_nothing_of_single_checks_and_downloads(
+    embedded: Client, name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", raising=False)
+    version = register(embedded, name, REPORT)
+    logger = logging.getLogger("mlflow.models.evaluation.validation")
+    monkeypatch.setattr(logger, "handlers", [caplog.handler])
+    capfd.readouterr()
+    assert gate(version.uri, LOOSE).passed
+    assert not gate(version.uri, STRICT).passed
+    assert [record for record in caplog.records if record.name == logger.name] == []
+    assert "artifacts" not in capfd.readouterr().err
+    logger.info("as before")
+    assert caplog.messages[-1] == "as before"
+
+
 def test_a_fail_names_what_failed_and_promotes_nothing(embedded: Client, name: str) -> None:
     version = register(embedded, name, REPORT)
     decision = gate(version.uri, STRICT, promote="champion")
