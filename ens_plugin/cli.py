@@ -193,13 +193,17 @@ def recommend(
         "\b\n"
         "Example:\n"
         "  ens-plugin gate models:/churn/7 --policy policy.toml\n"
-        "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline models:/churn@champion \\\n"
+        "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline champion \\\n"
         "      --data test.parquet --target churned --holdout --promote champion --audit-log gate.jsonl\n"
     )
 )
 @click.argument("model")
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
-@click.option("--baseline", metavar="URI", help="Version to compare with: models:/NAME/VERSION or models:/NAME@ALIAS.")
+@click.option(
+    "--baseline",
+    metavar="VERSION",
+    help="Version to compare with: an alias of the same model, or models:/NAME/VERSION or models:/NAME@ALIAS.",
+)
 @click.option("--data", metavar="FILE", help="csv or parquet file to measure both models on.")
 @click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
 @click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
@@ -281,7 +285,7 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     )
 )
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
-@click.option("--baseline", metavar="ALIAS", help="Compare with the version that has this alias.")
+@click.option("--baseline", metavar="ALIAS", help="Compare with the version of the same model that has this alias.")
 @click.option("--promote", metavar="ALIAS", help="Move this alias to versions that pass.")
 @click.option("--on-alias", metavar="ALIAS", help="Judge a version also when it gets this alias.")
 @click.option("--prefix", default="ens", show_default=True, help="Prefix that the reports were logged with.")

@@ -244,6 +244,14 @@ class TestBaseline:
         assert (other.version, version.version) == ("1", "1")
         assert not gate(version.uri, NO_WORSE, baseline=other.uri).passed
 
+    def test_an_alias_is_one_of_the_same_model(self, embedded: Client, name: str) -> None:
+        champion, version = (register(embedded, name, report_with_error(scale)) for scale in (0.5, 2.0))
+        embedded.set_registered_model_alias(name, "champion", champion.version)
+        by_alias, by_uri = (gate(version.uri, NO_WORSE, baseline=named) for named in ("champion", champion.uri))
+        assert by_alias.baseline == by_uri.baseline
+        assert by_alias.checks == by_uri.checks
+        assert not by_alias.passed
+
     def test_nothing_is_worse_than_itself(self, shared: Callable[[float], Version]) -> None:
         version = shared(1.0)
         decision = gate(version.uri, {"baseline": {"error_increase_upper": {"max": 0.0}}}, baseline=version.uri)
@@ -425,9 +433,10 @@ def test_reports_that_cannot_be_compared(
         ({"model_uri": "models:/m-0123456789abcdef"}, "is not a version in a registry"),
         ({"model_uri": "models:/churn/latest"}, "is not a version in a registry"),
         ({"model_uri": "models:/churn/0"}, "is not a version in a registry"),
-        ({"baseline": "churn"}, "'churn' is not a version in a registry"),
+        ({"baseline": "churn/3"}, "'churn/3' is not a version in a registry"),
+        ({"baseline": "v7"}, "'v7' is not a version in a registry"),
         ({"promote": "v7"}, "cannot be an alias"),
-        ({"promote": "Latest"}, "cannot be an alias"),
+        ({"promote": "Latest"}, "promote='Latest' cannot be an alias"),
         ({"promote": "two words"}, "cannot be an alias"),
         ({"promote": ""}, "cannot be an alias"),
         ({"promote": True}, "promote=True cannot be an alias"),
