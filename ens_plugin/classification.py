@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error
 from ens_plugin.core.effective_votes import effective_votes, is_close
 from ens_plugin.core.ensemble_size import smallest_odd_size
-from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit, untied
+from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.extrapolation import subset_sizes
 from ens_plugin.core.grouped_tally import CrossedMargins
 from ens_plugin.core.growth_path import PathTally
@@ -28,6 +28,7 @@ from ens_plugin.core.tally import (
     strongest_rival,
     wrong_support,
 )
+from ens_plugin.core.tied_sizes import untied
 from ens_plugin.core.uncertainty import (
     density_error_sd,
     posterior_error_sd,

@@ -10,14 +10,20 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import click
 
 from ens_plugin._summary import markdown_summary
-from ens_plugin.commands.console import notice, only_results_on_stdout, paragraph, quiet_libraries, write_text
+from ens_plugin.commands.console import (
+    notice,
+    only_results_on_stdout,
+    paragraph,
+    quiet_libraries,
+    show_refusal,
+    write_text,
+)
 from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, answer
 from ens_plugin.commands.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError
@@ -199,11 +205,7 @@ def recommend(
 )
 @click.argument("model")
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
-@click.option(
-    "--baseline",
-    metavar="VERSION",
-    help="Version to compare with: an alias of the same model, or models:/NAME/VERSION or models:/NAME@ALIAS.",
-)
+@click.option("--baseline", metavar="VERSION", help="Compare with this version: an alias of the same model, or a URI.")
 @click.option("--data", metavar="FILE", help="csv or parquet file to measure both models on.")
 @click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
 @click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
@@ -363,14 +365,6 @@ def _in_options(message: str) -> str:
     return message
 
 
-def _show(error: click.ClickException) -> None:
-    """Show an error of click's as click does, usage first, but with the message in lines of 80 columns."""
-    shown = StringIO()
-    error.show(shown)
-    for line in shown.getvalue().splitlines():
-        (paragraph if line.startswith("Error: ") else notice)(line)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
@@ -387,7 +381,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(args=arguments, prog_name="ens-plugin", standalone_mode=False)
     except click.ClickException as error:
-        _show(error)
+        show_refusal(error)
         code = COULD_NOT_TELL
     except EnsPluginError as error:
         paragraph(f"Error: {_in_options(str(error))}")

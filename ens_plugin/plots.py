@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ens_plugin._summary import can_answer, error_text, level_text, printable
 from ens_plugin.chart_style import BLUE, GREEN, GREY, INK, ORANGE, label_in_percent, new_axes
-from ens_plugin.core.error_curve import untied
+from ens_plugin.core.tied_sizes import untied
 from ens_plugin.errors import InputError
 from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
 

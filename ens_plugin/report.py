@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.error_curve import untied
+from ens_plugin.core.tied_sizes import untied
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
@@ -135,11 +135,10 @@ class ErrorCurve:
                 f"size={size} is above {last}, the largest size that estimator={self.estimator!r} can answer; "
                 "use estimator='auto', which reaches every size and infinity."
             )
-        inverse = 1.0 / untied(self.sizes, self.ties_to)
-        known = values
+        inverse, known = 1.0 / untied(self.sizes, self.ties_to), values
         if not math.isnan(limit):
             inverse, known = np.append(inverse, 0.0), np.append(values, limit)
-        wanted = untied(np.array([float(size)]), self.ties_to)[0]
+        wanted = untied([float(size)], self.ties_to)[0]
         return float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
 
     def to_frame(self) -> pd.DataFrame:

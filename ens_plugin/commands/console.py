@@ -8,6 +8,7 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TextIO, TypeVar
@@ -23,6 +24,7 @@ __all__ = [
     "paragraph",
     "progress_bar",
     "quiet_libraries",
+    "show_refusal",
     "write_bytes",
     "write_text",
 ]
@@ -41,6 +43,14 @@ def paragraph(message: str) -> None:
     lines = message.replace(" %", "\xa0%").splitlines()
     filled = [textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) for line in lines]
     notice("\n".join(filled).replace("\xa0", " "))
+
+
+def show_refusal(error: click.ClickException) -> None:
+    """Show an error of click's as click does, usage first, but with the message in lines of 80 columns."""
+    shown = StringIO()
+    error.show(shown)
+    for line in shown.getvalue().splitlines():
+        (paragraph if line.startswith("Error: ") else notice)(line)
 
 
 def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:

@@ -10,7 +10,7 @@ from ens_plugin.core.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.validation import as_counts, as_sizes, pair_index
 from ens_plugin.errors import InputError
 
-__all__ = ["binomial_asymptote", "binomial_curve", "hypergeometric_curve", "hypergeometric_limit", "untied"]
+__all__ = ["binomial_asymptote", "binomial_curve", "hypergeometric_curve", "hypergeometric_limit"]
 
 FloatArray = NDArray[np.float64]
 
@@ -125,24 +125,3 @@ def hypergeometric_curve(
     rows = tails[((odd - 1) // 2).astype(np.int64)]
     answered = ~np.isnan(rows)
     return np.asarray((np.where(answered, rows, 0.0) @ shares) / (answered @ shares))
-
-
-def untied(sizes: ArrayLike, ties_to: float) -> FloatArray:
-    """Return sizes with the even ones up to `ties_to` replaced by the odd ones below, whose error is theirs.
-
-    Parameters
-    ----------
-    sizes : array-like, shape (n_sizes,)
-        Ensemble sizes, or infinity.
-    ties_to : float
-        Largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
-
-    Examples
-    --------
-    >>> untied([1, 2, 3, 4], ties_to=2.0)
-    array([1., 1., 3., 4.])
-    """
-    wanted = np.asarray(sizes, dtype=np.float64)
-    # Infinity leaves NaN, which equals nothing.
-    with np.errstate(invalid="ignore"):
-        return np.asarray(wanted - ((wanted % 2 == 0) & (wanted <= ties_to)))
