@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -27,6 +26,7 @@ from ens_plugin.adapters.sklearn_trees import checked_members
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import both_scores
 from ens_plugin.errors import BagError, EnsPluginWarning, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.user_warnings import warn_user
 
 __all__ = ["LightGBMForestAdapter"]
 
@@ -131,7 +131,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         sampling = read_sampling(self._text.parameters)
         check_not_refit(self._text, self._objective)
         if may_be_refit(self._text, self._objective):
-            warnings.warn(MAY_BE_REFIT, EnsPluginWarning, stacklevel=2)
+            warn_user(MAY_BE_REFIT, EnsPluginWarning)
         n_rows = features.shape[0]
         target = training_target(y, self.classes, n_rows)
         positive = _positive_rows(sampling, target)

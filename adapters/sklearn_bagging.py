@@ -21,6 +21,7 @@ from ens_plugin.adapters.sklearn_data import (
     prepare_rows,
     training_target,
 )
+from ens_plugin.adapters.sklearn_known_rows import are_shuffled_rows
 from ens_plugin.adapters.sklearn_row_bags import RecordedBags
 from ens_plugin.adapters.sklearn_trees import (
     are_recognised,
@@ -134,13 +135,19 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows)
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Tell whether three members, if they are trees, grew on these very rows."""
-        n_rows = features.shape[0]
-        if not self._are_trees or n_rows != self.model._n_samples or not growth_is_known(features):
-            return False
-        target = training_target(y, self.classes, n_rows)
+        """Tell whether three trees grew on these very rows, or all members know every row they may know."""
         # Seeds of the last members only, as after a warm start, redraw no member's rows.
         if len(self.model._seeds) != self.n_members:
+            return False
+        target = training_target(y, self.classes, features.shape[0])
+        assert target is not None
+        if self._grew_on(features, target):
+            return True
+        return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+
+    def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
+        n_rows = features.shape[0]
+        if not self._are_trees or n_rows != self.model._n_samples or not growth_is_known(features):
             return False
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
         return are_recognised(trees, lambda: self._check_rows(features, target))

@@ -140,20 +140,22 @@ def _check_values(model: Any, rows: Any) -> None:
             return
     for name, suspect in (("NaN", np.isnan(values)), ("infinite values", np.isinf(values))):
         if suspect.any():
-            _ask_model(model, rows, _first_row(rows, suspect), name)
+            _ask_model(model, rows, _rows_with(rows, suspect), name)
 
 
-def _first_row(rows: Any, suspect: NDArray[np.bool_]) -> int:
+def _rows_with(rows: Any, suspect: NDArray[np.bool_]) -> NDArray[np.intp]:
     if isinstance(rows, np.ndarray):
-        return int(suspect.any(axis=1).argmax())
-    return int(np.searchsorted(rows.indptr, suspect.argmax(), side="right")) - 1
+        return np.flatnonzero(suspect.any(axis=1))
+    return np.unique(np.searchsorted(rows.indptr, np.flatnonzero(suspect), side="right") - 1)
 
 
-def _ask_model(model: Any, rows: Any, row: int, name: str) -> None:
+def _ask_model(model: Any, rows: Any, found: NDArray[np.intp], name: str) -> None:
     """Whether such values are allowed depends on release, criterion and constraints: only the model knows."""
+    first = int(found[0])
     try:
-        model.predict(rows[row : row + 1])
+        model.predict(rows[first : first + 1])
     except ValueError as error:
         raise InputError(
-            f"X holds {name} as {rows.dtype} (row {row} is the first), which the model refuses: {error}"
+            f"{found.size} of {rows.shape[0]} rows of X hold {name} as {rows.dtype} (row {first} is the first), which "
+            f"the model refuses: {error}"
         ) from error

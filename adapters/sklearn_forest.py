@@ -24,6 +24,7 @@ from ens_plugin.adapters.sklearn_data import (
     prepare_rows,
     training_target,
 )
+from ens_plugin.adapters.sklearn_known_rows import are_shuffled_rows
 from ens_plugin.adapters.sklearn_row_bags import RecordedBags
 from ens_plugin.adapters.sklearn_trees import (
     are_recognised,
@@ -126,11 +127,12 @@ class SklearnForestAdapter(EnsembleAdapter):
         return RecordedBags(self._draw, self.n_members, n_rows, self.model.estimators_, lambda _, rows: rows)
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Tell whether three trees grew on these very rows."""
-        if features.shape[0] != self.model._n_samples or not growth_is_known(features):
-            return False
-        trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
-        return are_recognised(trees, lambda: self._check_rows(features, y))
+        """Tell whether three trees grew on these very rows, or all trees know every row they may know."""
+        if self._grew_on(features, y):
+            return True
+        target = training_target(y, self.classes, features.shape[0])
+        assert target is not None
+        return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
 
     def distributions(self) -> tuple[str, ...]:
         """Name scikit-learn's distribution."""
@@ -162,6 +164,12 @@ class SklearnForestAdapter(EnsembleAdapter):
                 f"This {type(self.model).__name__} was trained without bootstrap: every tree saw every row, so no "
                 'row is out of bag. Pass data="holdout" with rows the model never saw, or refit with bootstrap=True.'
             )
+
+    def _grew_on(self, features: Any, y: ArrayLike) -> bool:
+        if features.shape[0] != self.model._n_samples or not growth_is_known(features):
+            return False
+        trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
+        return are_recognised(trees, lambda: self._check_rows(features, y))
 
     def _check_rows(self, features: Any, y: ArrayLike | None) -> None:
         target = training_target(y, self.classes, features.shape[0])

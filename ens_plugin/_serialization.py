@@ -18,6 +18,8 @@ __all__ = ["report_from_dict", "report_to_dict"]
 
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+# Reports written before there were these fields are read with their defaults.
+_ADDED_LATER = {"ties_to"}
 
 
 def report_to_dict(report: EnsembleReport) -> dict[str, Any]:
@@ -110,7 +112,7 @@ def _read_dataclass(hint: Any, value: Any, name: str) -> Any:
     if not isinstance(value, Mapping):
         _refuse(name, "an object with named fields", value)
     hints = get_type_hints(hint)
-    wanted = [item.name for item in fields(hint)]
+    wanted = [item.name for item in fields(hint) if item.name in value or item.name not in _ADDED_LATER]
     for key in wanted:
         if key not in value:
             raise InputError(

@@ -350,7 +350,8 @@ def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
         last = int(curve.sizes[-1])
         sizes.append((f"{last} members (of {now}: the curve ends)", last))
     if recommended not in (None, 1, now) and can_answer(curve, recommended):
-        sizes.append((f"{recommended} members (recommended)", recommended))
+        kind = "recommended" if tells_size(report) else "a guess"
+        sizes.append((f"{recommended} members ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])
     lines = [
         (label, error_text(curve.at(size), curve.metric), interval_text(curve.interval_at(size), curve.metric))

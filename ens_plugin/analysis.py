@@ -284,6 +284,6 @@ def _refuse_training_rows(adapter: EnsembleAdapter, features: Any, y: ArrayLike)
     if adapter.are_training_rows(features, np.asarray(y)):
         raise DataMismatchError(
             "These are the rows the model was trained on: its members know them, and the error would come out far too "
-            'low. Leave out data="holdout" to judge every row by the members that never saw it, or pass rows that '
-            "were not used for training."
+            'low. Leave out data="holdout", with all training rows in training order, to judge each by the members '
+            "that never saw it, or pass rows that were not used for training."
         )

@@ -28,6 +28,7 @@ from ens_plugin.core.tally import (
     strongest_rival,
     wrong_support,
 )
+from ens_plugin.core.tied_sizes import untied
 from ens_plugin.core.uncertainty import (
     density_error_sd,
     posterior_error_sd,
@@ -89,8 +90,9 @@ def estimate_classification(
     sample = replace(sample, rows=np.arange(sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
     anchor = _anchor(models, tally, member_error, sample, weight, settings)
-    curve = _classification_curve(models, anchor, tally, path, weight, settings)
-    now, limit = _deconvolved(models, anchor, np.array([n_members, np.inf]))
+    ties_to = _ties_to(tally, sample)
+    curve = _classification_curve(models, anchor, tally, path, weight, settings, ties_to)
+    now, limit = _deconvolved(models, anchor, untied(np.array([n_members, np.inf]), ties_to))
     bias_variance = BiasVariance(
         member_error=member_error,
         member_variance=_member_variance(models[0], tally, weight),
@@ -172,6 +174,17 @@ def _counts_hard_votes(tally: SupportTally | MarginTally) -> bool:
     return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
 
 
+def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
+    """Largest even size at which an ensemble is exactly as good as one with a member less.
+
+    Of two votes for two labels one is as good as the other; from four votes on, more than two labels tie otherwise.
+    """
+    if _counts_hard_votes(tally):
+        return np.inf
+    votes_on_more_labels = sample.block.n_labels > 2 and sample.block.outputs.ndim == 2
+    return 2.0 if votes_on_more_labels else 0.0
+
+
 def _anchor(
     models: list[RowModel],
     tally: SupportTally | MarginTally,
@@ -211,8 +224,11 @@ def _classification_curve(
     path: PathTally | None,
     weight: RowWeight,
     settings: Settings,
+    ties_to: float,
 ) -> ErrorCurve:
-    sizes = np.append(settings.sizes.astype(np.float64), np.inf)
+    # The path follows the model's own predict, where the first of two labels wins.
+    ties_to = ties_to if path is None else 0.0
+    sizes = np.append(untied(settings.sizes, ties_to), np.inf)
     sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
     sd = np.mean([sd_of(model, sizes) for model in models], axis=0)
     if settings.estimator == "deconvolved":
@@ -236,6 +252,7 @@ def _classification_curve(
         metric="0-1 error",
         interval_level=settings.interval_level,
         check=check,
+        ties_to=ties_to,
     )
 
 

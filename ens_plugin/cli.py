@@ -16,7 +16,14 @@ from typing import Literal, TypeVar
 import click
 
 from ens_plugin._summary import markdown_summary
-from ens_plugin.commands.console import notice, only_results_on_stdout, quiet_libraries, write_text
+from ens_plugin.commands.console import (
+    notice,
+    only_results_on_stdout,
+    paragraph,
+    quiet_libraries,
+    show_refusal,
+    write_text,
+)
 from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, answer
 from ens_plugin.commands.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError
@@ -192,13 +199,13 @@ def recommend(
         "\b\n"
         "Example:\n"
         "  ens-plugin gate models:/churn/7 --policy policy.toml\n"
-        "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline models:/churn@champion \\\n"
+        "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline champion \\\n"
         "      --data test.parquet --target churned --holdout --promote champion --audit-log gate.jsonl\n"
     )
 )
 @click.argument("model")
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
-@click.option("--baseline", metavar="URI", help="Version to compare with: models:/NAME/VERSION or models:/NAME@ALIAS.")
+@click.option("--baseline", metavar="VERSION", help="Compare with this version: an alias of the same model, or a URI.")
 @click.option("--data", metavar="FILE", help="csv or parquet file to measure both models on.")
 @click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
 @click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
@@ -280,7 +287,7 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     )
 )
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
-@click.option("--baseline", metavar="ALIAS", help="Compare with the version that has this alias.")
+@click.option("--baseline", metavar="ALIAS", help="Compare with the version of the same model that has this alias.")
 @click.option("--promote", metavar="ALIAS", help="Move this alias to versions that pass.")
 @click.option("--on-alias", metavar="ALIAS", help="Judge a version also when it gets this alias.")
 @click.option("--prefix", default="ens", show_default=True, help="Prefix that the reports were logged with.")
@@ -374,10 +381,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(args=arguments, prog_name="ens-plugin", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        show_refusal(error)
         code = COULD_NOT_TELL
     except EnsPluginError as error:
-        notice(f"Error: {_in_options(str(error))}")
+        paragraph(f"Error: {_in_options(str(error))}")
         code = COULD_NOT_TELL
     except SystemExit:
         # Of click's own only where the reader closed the pipe; its 1 would mean "no" here.

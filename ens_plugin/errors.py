@@ -7,8 +7,6 @@ says what was found, why it is not enough and what to do.
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = [
     "BagError",
     "ClusterError",
@@ -52,19 +50,7 @@ class BagError(EnsPluginError, ValueError):
 
 
 class TooFewMembersError(EnsPluginError, ValueError):
-    """There are too few members, or too few out-of-bag members per row, to say anything.
-
-    Parameters
-    ----------
-    message : str
-        What was found, why it is not enough, what to do.
-    estimate : object, optional
-        The weak estimate, where one exists.
-    """
-
-    def __init__(self, message: str, estimate: Any = None) -> None:
-        super().__init__(message)
-        self.estimate = estimate
+    """There are too few members, or too few out-of-bag members per row, to say anything."""
 
 
 class ModelLoadError(EnsPluginError, OSError):

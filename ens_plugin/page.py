@@ -138,6 +138,7 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "error_interval": _summary.interval_text(report.error_interval, curve.metric) if reached else "",
         "limit": _summary.error_text(curve.asymptote, curve.metric),
         "limit_interval": _summary.interval_text(curve.asymptote_interval, curve.metric) if limit_known else "",
+        "size_label": _summary.size_label(report),
         "size": _summary.recommended_text(advice),
         "size_interval": _summary.recommended_interval_text(advice),
         "criterion": _summary.criterion_words(advice),

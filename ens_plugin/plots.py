@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ens_plugin._summary import can_answer, error_text, level_text, printable
 from ens_plugin.chart_style import BLUE, GREEN, GREY, INK, ORANGE, label_in_percent, new_axes
+from ens_plugin.core.tied_sizes import untied
 from ens_plugin.errors import InputError
 from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
 
@@ -73,7 +74,9 @@ def plot_error_curve(
     """
     ax = new_axes() if ax is None else ax
     shown = _limit_sizes(ax, curve.sizes, n_members, recommended_size)
-    drawn = [size for size in _dense_sizes(curve.sizes, shown) if can_answer(curve, size)]
+    dense = _dense_sizes(curve.sizes, shown)
+    # Even sizes at which votes tie would make steps of the line.
+    drawn = [size for size in dense[untied(dense, curve.ties_to) == dense] if can_answer(curve, size)]
     error = np.array([curve.at(size) for size in drawn])
     lower, upper = np.array([curve.interval_at(size) for size in drawn]).T
     ax.fill_between(drawn, lower, upper, color=BLUE, alpha=0.18, linewidth=0, label="interval")

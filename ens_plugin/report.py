@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.tied_sizes import untied
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class ErrorCurve:
         Largest absolute difference between the fitted distribution's error and the unbiased average
         over subsets of the members.  Where the curve is put right by such averages (soft votes, more
         than two labels), the difference at the largest subset.  None where no such average exists.
+    ties_to : float
+        Even sizes up to this one are exactly as good as the odd one below, because votes that tie count
+        half: infinity for votes on two labels, 2 for votes on more, 0 where every size is its own.
     """
 
     sizes: IntArray
@@ -76,12 +80,12 @@ class ErrorCurve:
     metric: str
     interval_level: float
     check: float | None = None
+    ties_to: float = 0.0
 
     def at(self, size: float) -> float:
         """Error at one size, interpolated linearly in 1/size between the tabulated sizes.
 
-        The default sizes are odd, besides the current one: with hard votes, an even size is in truth as good
-        as the odd one below it.  Tabulate it (`sizes` of :func:`ens_plugin.analyze`) where that matters.
+        Where votes tie (see `ties_to`), an even size has the error of the odd one below it.
 
         Parameters
         ----------
@@ -131,9 +135,11 @@ class ErrorCurve:
                 f"size={size} is above {last}, the largest size that estimator={self.estimator!r} can answer; "
                 "use estimator='auto', which reaches every size and infinity."
             )
-        inverse = np.append(1.0 / self.sizes, 0.0) if not math.isnan(limit) else 1.0 / self.sizes
-        known = np.append(values, limit) if not math.isnan(limit) else values
-        return float(np.interp(1.0 / size, inverse[::-1], known[::-1]))
+        inverse, known = 1.0 / untied(self.sizes, self.ties_to), values
+        if not math.isnan(limit):
+            inverse, known = np.append(inverse, 0.0), np.append(values, limit)
+        wanted = untied([float(size)], self.ties_to)[0]
+        return float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the curve as a pandas DataFrame with columns size, error, lower, upper."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import warnings
 import zipfile
 from dataclasses import fields
 from functools import lru_cache
@@ -16,6 +15,7 @@ from platformdirs import user_cache_path
 
 from ens_plugin.core.score_tables import GRIDS, TABLE_VERSION, ScoreTables, build_score_tables
 from ens_plugin.errors import EnsPluginWarning
+from ens_plugin.user_warnings import warn_user
 
 __all__ = ["load_score_tables", "score_table_path"]
 
@@ -102,8 +102,7 @@ def _write(path: Path, tables: ScoreTables) -> None:
     except OSError as error:
         if part is not None:
             Path(part).unlink(missing_ok=True)
-        warnings.warn(
+        warn_user(
             f"The score tables could not be kept in {path.parent} ({error}); they will be built again next time.",
             EnsPluginWarning,
-            stacklevel=3,
         )

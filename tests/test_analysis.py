@@ -11,16 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_friedman1
 from sklearn.ensemble import (
     BaggingClassifier,
+    BaggingRegressor,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
 )
 from sklearn.metrics import log_loss, mean_squared_error
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -715,6 +717,28 @@ class TestBadInput:
     def test_training_rows_are_not_held_out(self, model: Any) -> None:
         with pytest.raises(DataMismatchError, match="rows the model was trained on"):
             analyze(model, *CANCER, data="holdout")
+
+    @pytest.mark.parametrize(
+        ("model", "problem"),
+        [
+            (RandomForestClassifier(100, random_state=0), CANCER),
+            (ExtraTreesClassifier(100, bootstrap=True, random_state=0), CANCER),
+            (RandomForestRegressor(60, random_state=0), DIABETES),
+            (BaggingClassifier(n_estimators=100, max_features=0.5, random_state=0), CANCER),
+            (BaggingRegressor(KNeighborsRegressor(1), 60, random_state=0), DIABETES),
+            (make_pipeline(StandardScaler(), RandomForestClassifier(100, random_state=0)), CANCER),
+        ],
+        ids=["forest", "extra trees", "regression", "bagged trees", "bagged neighbours", "pipeline"],
+    )
+    def test_training_rows_in_another_order_are_not_held_out(self, model: Any, problem: Any) -> None:
+        X, y = problem
+        order = np.random.default_rng(0).permutation(len(y))
+        trained, fresh = order[:300], order[300:]
+        model = clone(model).fit(X[trained], y[trained])
+        for rows in (trained[::-1], np.sort(trained)[:200]):
+            with pytest.raises(DataMismatchError, match="rows the model was trained on"):
+                analyze(model, X[rows], y[rows], data="holdout")
+        assert analyze(model, X[fresh], y[fresh], data="holdout").data == "holdout"
 
     def test_too_few_leaves_recognise_nothing(self) -> None:
         X, y = CANCER

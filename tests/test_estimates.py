@@ -116,6 +116,44 @@ def test_estimators_offered_for_comparison_are_theirs(estimator: str) -> None:
     assert ((curve.lower <= curve.error) & (curve.error <= curve.upper)).all()
 
 
+@pytest.mark.parametrize("estimator", ["deconvolved", "binomial", "hypergeometric"])
+def test_votes_on_two_labels_are_as_good_at_an_even_size_as_at_the_odd_one_below(estimator: str) -> None:
+    outputs, _ = votes(12, 400, 5)
+    sizes = np.array([1, 3, 5, 10])
+    curve = classify(outputs, np.zeros(400, dtype=np.int64), 2, estimator=estimator, sizes=sizes).error_curve
+    for size in (2, 4, 6, 10):
+        assert curve.at(size) == curve.at(size - 1)
+        assert curve.interval_at(size) == curve.interval_at(size - 1)
+    assert curve.at(2) == curve.error[0] > curve.error[1] == curve.at(4)
+    assert curve.error[3] == curve.at(9)
+
+
+def test_two_votes_for_more_labels_are_as_good_as_one_and_four_are_better_than_three() -> None:
+    rng = np.random.default_rng(6)
+    shares = rng.dirichlet([3.0, 1.0, 1.0, 0.6], 2500)
+    outputs = (rng.random((25, 2500, 1)) > shares.cumsum(axis=1)[None]).sum(axis=2).clip(max=3)
+    target = np.zeros(2500, dtype=np.int64)
+    of_two = classify(outputs[:2], target, 4).bias_variance
+    assert of_two.ensemble_error == pytest.approx(of_two.member_error, abs=1e-12)
+    odd = classify(outputs, target, 4, sizes=np.array([1, 3, 5])).error_curve
+    every = classify(outputs, target, 4, sizes=np.arange(1, 6)).error_curve
+    for curve in (odd, every):
+        assert curve.at(2) == curve.at(1)
+        assert curve.at(3) > curve.at(4) > curve.at(5)
+    drawn = [outputs[rng.permutation(25)[:2]] for _ in range(200)]
+    ties_split = np.mean([np.mean(pair != 0) for pair in drawn])
+    assert every.error[1] == pytest.approx(ties_split, abs=0.003)
+
+
+def test_every_size_is_its_own_where_probabilities_are_averaged() -> None:
+    rng = np.random.default_rng(7)
+    wrong = np.clip(rng.beta(1.2, 2.0, 800) + rng.uniform(-0.2, 0.2, (20, 800)), 0.0, 1.0)
+    outputs = np.stack([1 - wrong, wrong], axis=2)
+    curve = classify(outputs, np.zeros(800, dtype=np.int64), 2, sizes=np.array([1, 2, 3])).error_curve
+    assert curve.ties_to == 0
+    assert curve.at(1) > curve.at(2) == curve.error[1] > curve.at(3)
+
+
 def test_recommendation_does_not_depend_on_the_estimator_shown() -> None:
     outputs, _ = votes(25, 300, 2)
     target = np.zeros(300, dtype=np.int64)

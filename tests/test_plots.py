@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import matplotlib.pyplot as plt
@@ -86,6 +87,17 @@ def test_error_curve_names_its_axes_with_units() -> None:
 def test_error_curve_of_a_regression_is_not_in_percent() -> None:
     ax = plot_error_curve(REPORTS["regression"].error_curve, ax=new_axes())
     assert ax.get_ylabel().startswith("Mean squared error\n")
+
+
+def test_error_line_has_no_steps_where_votes_tie() -> None:
+    error = np.array([0.4, 0.4, 0.2, 0.2, 0.1])
+    curve = replace(
+        REPORTS["classification"].error_curve,
+        sizes=np.arange(1, 6), error=error, lower=error, upper=error, asymptote=0.05, ties_to=np.inf,
+    )  # fmt: skip
+    ax = plot_error_curve(curve, ax=new_axes())
+    line = next(line for line in ax.lines if line.get_label() == "error")
+    assert np.all(np.diff(heights(line)) < 0)
 
 
 def test_error_ticks_are_percent_and_size_ticks_plain_numbers() -> None:

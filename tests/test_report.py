@@ -57,6 +57,20 @@ def test_interpolation_is_exact_for_a_curve_linear_in_one_over_size() -> None:
     assert curve.at(math.inf) == 3120.0
 
 
+def test_sizes_at_which_votes_tie_have_the_error_of_the_odd_size_below() -> None:
+    sizes = np.array([1, 3, 10], dtype=np.int64)
+    error = np.array([0.4, 0.2, 0.11])
+    curve = replace(
+        REPORTS["classification"].error_curve, sizes=sizes, error=error, lower=error, upper=error, ties_to=math.inf
+    )
+    assert [curve.at(size) for size in (1, 2, 3, 4, 9, 10)] == pytest.approx([0.4, 0.4, 0.2, 0.2, 0.11, 0.11])
+    assert curve.interval_at(2) == pytest.approx((0.4, 0.4))
+    assert curve.at(math.inf) == curve.asymptote
+    up_to_two = replace(curve, ties_to=2.0)
+    assert up_to_two.at(2) == pytest.approx(0.4)
+    assert up_to_two.at(4) < up_to_two.at(3)
+
+
 def test_interval_at_infinity_is_the_asymptotes() -> None:
     curve = REPORTS["classification"].error_curve
     assert curve.interval_at(math.inf) == curve.asymptote_interval
@@ -210,6 +224,12 @@ def test_a_missing_field_is_named(path: str) -> None:
         report_from_dict(content)
 
 
+def test_a_report_without_the_sizes_that_tie_is_read_as_one_whose_every_size_is_its_own() -> None:
+    content = copy.deepcopy(REPORTS["classification"].to_dict())
+    del content["error_curve"]["ties_to"]
+    assert report_from_dict(content).error_curve.ties_to == 0
+
+
 def test_an_unknown_field_is_named() -> None:
     with pytest.raises(InputError, match=r"'error_curve\.colour' is not part"):
         report_from_dict(changed("error_curve.colour", "blue"))
@@ -281,6 +301,8 @@ def test_few_rows_tell_no_size(n_rows: int, told: bool) -> None:
     for text in (report.summary(), markdown_summary(report)):
         assert ("Recommended size:" in text) is told
         assert ("A guess at the size, not to be acted on:" in text) is not told
+        assert ("59 members (recommended)" in text) is told
+        assert ("59 members (a guess)" in text) is not told
 
 
 def test_summary_says_at_most_only_for_a_bound() -> None:

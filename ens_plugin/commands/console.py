@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import logging
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TextIO, TypeVar
 
 import click
 
+from ens_plugin._summary import WIDTH
 from ens_plugin.errors import EnsPluginWarning, InputError
 
-__all__ = ["notice", "only_results_on_stdout", "progress_bar", "quiet_libraries", "write_bytes", "write_text"]
+__all__ = [
+    "notice",
+    "only_results_on_stdout",
+    "paragraph",
+    "progress_bar",
+    "quiet_libraries",
+    "show_refusal",
+    "write_bytes",
+    "write_text",
+]
 
 Item = TypeVar("Item")
 PROGRESS_DELAY_S = 2
@@ -24,6 +36,21 @@ PROGRESS_DELAY_S = 2
 def notice(message: str) -> None:
     """Print a line on stderr."""
     click.echo(message, err=True)
+
+
+def paragraph(message: str) -> None:
+    """Print a message on stderr in lines of at most 80 columns; addresses, paths and figures stay whole."""
+    lines = message.replace(" %", "\xa0%").splitlines()
+    filled = [textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) for line in lines]
+    notice("\n".join(filled).replace("\xa0", " "))
+
+
+def show_refusal(error: click.ClickException) -> None:
+    """Show an error of click's as click does, usage first, but with the message in lines of 80 columns."""
+    shown = StringIO()
+    error.show(shown)
+    for line in shown.getvalue().splitlines():
+        (paragraph if line.startswith("Error: ") else notice)(line)
 
 
 def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:
@@ -59,11 +86,13 @@ def only_results_on_stdout() -> Iterator[None]:
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Silence the chatter of MLflow and its database inside the block; errors still show."""
+    from ens_plugin.tracking.mlflow_chatter import no_progress_bars
+
     before = logging.root.manager.disable
     # Levels of single loggers would not do: setting up a database configures them anew.
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
+        with no_progress_bars(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"(mlflow|alembic|sqlalchemy|pydantic)\b")
             yield
     finally:
@@ -102,4 +131,4 @@ def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
     line: str | None = None,
 ) -> None:  # fmt: skip
-    notice(f"Warning: {message}")
+    paragraph(f"Warning: {message}")

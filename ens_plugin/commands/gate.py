@@ -31,7 +31,6 @@ CONNECTIONS = 50
 PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 
 
@@ -89,7 +88,7 @@ def serve(
 
     audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
     if baseline is not None:
-        check_alias(baseline)
+        check_alias(baseline, "baseline")
     if on_alias is not None and on_alias == promote:
         raise InputError(f"The gate would answer its own promotions to {promote!r}; listen to another alias.")
     read = gate_request("models:/any/1", policy, baseline=None, rows=None, promote=promote, prefix=prefix)

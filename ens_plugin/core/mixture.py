@@ -7,7 +7,6 @@ the estimator of 2007 (its eq. 9-10) at every size and at infinity (``docs/metho
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from ens_plugin.core.row_model import mean_posterior
 from ens_plugin.core.row_weight import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.core.validation import as_counts, as_probability, as_sizes, pair_index
 from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.user_warnings import warn_user
 
 __all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "share_angle"]
 
@@ -156,11 +156,10 @@ def fit_mixture(
     entry_weight = as_row_weight(weight, k.size)
     row_weight = entry_weight.effective()
     if row_weight.sum() < FEW_ROWS:
-        warnings.warn(
+        warn_user(
             f"Only {row_weight.sum():.3g} rows to estimate the distribution of votes from; below {FEW_ROWS} "
             "every figure is rough.",
             WeakEstimateWarning,
-            stacklevel=2,
         )
     if not k.any() or np.array_equal(k, n):
         return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)

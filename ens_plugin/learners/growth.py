@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from tqdm import tqdm
 
 from ens_plugin.analysis import analyze
@@ -23,12 +22,15 @@ from ens_plugin.learners.member_training import Evidence, TrainingRows, find_tra
 from ens_plugin.learners.pipelines import split_pipeline
 from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 from ens_plugin.truncation import truncate
+from ens_plugin.user_warnings import warn_user
 
 __all__ = ["MAX_SIZE", "grow"]
 
 MAX_SIZE = 5001
 # Sizes looked at, so that what it would take can be told beyond what may be trained.
 LOOKED_AT = 20001
+CONFIDENCE = 0.99
+TOLERANCE = 0.01
 PROBE_SIZES = {"one_shot": 50, "figure3": 100}
 # No size is acted on below these: every figure is then rough.  Four out-of-bag members per row can all agree by chance,
 # which asks for far too few.
@@ -40,8 +42,8 @@ def grow(
     X: Any,
     y: ArrayLike,
     *,
-    confidence: float = 0.99,
-    tolerance: float = 0.01,
+    confidence: float | None = None,
+    tolerance: float | None = None,
     method: str = "one_shot",
     probe_size: int | None = None,
     max_size: int = MAX_SIZE,
@@ -60,10 +62,10 @@ def grow(
     X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
     y : array-like, shape (n_rows,)
         Labels or values.
-    confidence : float, default=0.99
-        Classification: wanted mean agreement with the infinite ensemble, in (0.5, 1).
-    tolerance : float, default=0.01
-        Regression: wanted excess error relative to the infinite ensemble's.
+    confidence : float, optional
+        Classification alone: wanted mean agreement with the infinite ensemble, in (0.5, 1); 0.99 by default.
+    tolerance : float, optional
+        Regression alone: wanted excess error relative to the infinite ensemble's; 0.01 by default.
     method : {"one_shot", "figure3"}, default="one_shot"
         ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"figure3"``: estimate again
         after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3).
@@ -85,8 +87,8 @@ def grow(
     Raises
     ------
     InputError
-        Naming the argument that is out of range; of a single label; and in the words of the estimator, where it
-        refuses X or y.
+        Naming the argument that is out of range, or is of the other task; of a single label; and in the words of
+        the estimator, where it refuses X or y.
     UnsupportedModelError
         If the estimator is no ensemble of members drawn alike, or its library is not covered.
     BagError
@@ -119,8 +121,9 @@ def grow(
     begun = time.perf_counter()
     next_size = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
-    criterion = _Criterion(as_confidence(confidence), as_positive(tolerance, "tolerance"))
+    criterion = _criterion(confidence, tolerance)
     trainer = find_trainer(split_pipeline(estimator)[0])
+    _refuse_other_task(split_pipeline(estimator)[0], confidence, tolerance)
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
     with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
@@ -129,7 +132,7 @@ def grow(
         model = trainer(ensemble, training, first, course.next_size)
     outcome = outcome_of(method, course.steps, limit, _target(course.report, criterion))
     if not outcome.converged:
-        warnings.warn(outcome.reason, NotConvergedWarning, stacklevel=2)
+        warn_user(outcome.reason, NotConvergedWarning)
     if outcome.n_members < course.steps[-1].n_members:
         model = truncate(model, outcome.n_members)
     return Growth(
@@ -183,6 +186,27 @@ def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int
 class _Criterion(NamedTuple):
     confidence: float
     tolerance: float
+
+
+def _criterion(confidence: float | None, tolerance: float | None) -> _Criterion:
+    return _Criterion(
+        CONFIDENCE if confidence is None else as_confidence(confidence),
+        TOLERANCE if tolerance is None else as_positive(tolerance, "tolerance"),
+    )
+
+
+def _refuse_other_task(ensemble: Any, confidence: float | None, tolerance: float | None) -> None:
+    name = type(ensemble).__name__
+    if is_classifier(ensemble) and tolerance is not None:
+        raise InputError(
+            f"tolerance={tolerance!r} is an excess error of a regression, and this {name} is a classifier: say with "
+            "confidence how often its labels are to be those of the infinite ensemble."
+        )
+    if is_regressor(ensemble) and confidence is not None:
+        raise InputError(
+            f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: say with tolerance "
+            "how far its error may lie above that of the infinite ensemble."
+        )
 
 
 @dataclass

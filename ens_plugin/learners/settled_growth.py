@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,12 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.user_warnings import warn_user
 
 __all__ = ["FIRST_BATCH", "SettlingStep", "grow_until_settled", "models_for_share"]
 
 FloatArray = NDArray[np.float64]
 
 FIRST_BATCH = 25
+# Models needed, in units of max_size, from which on it is said before the models are there; and the models still to
+# come, in units of those at hand, that make it worth saying.
+FAR = 3
+MOST_TO_COME = 3
 
 
 class SettlingStep(NamedTuple):
@@ -58,7 +62,7 @@ def grow_until_settled(
     share : float
         Wanted share of settled rows.
     max_size : int
-        Stop here with a WeakEstimateWarning, at least 3.
+        Stop here with a WeakEstimateWarning, at least 3; and say so as soon as it is in sight.
 
     Returns
     -------
@@ -68,6 +72,7 @@ def grow_until_settled(
     began = time.perf_counter()
     models: list[Any] = []
     history: list[SettlingStep] = []
+    announced = False
     size = min(FIRST_BATCH, max_size)
     while True:
         models += grow(len(models), size)
@@ -79,8 +84,11 @@ def grow_until_settled(
         if step.settled >= share:
             return models, history
         if size == max_size:
-            warnings.warn(_unsettled(step, share), WeakEstimateWarning, stacklevel=5)
+            warn_user(_unsettled(step, share), WeakEstimateWarning)
             return models, history
+        if not announced and _is_out_of_sight(history, max_size):
+            announced = True
+            warn_user(_announced(step, share, max_size), WeakEstimateWarning)
         size = min(_next_size(step), max_size)
 
 
@@ -95,6 +103,27 @@ def _next_size(step: SettlingStep) -> int:
     if step.needed is None:
         return 2 * step.size
     return min(max(step.needed, step.size + FIRST_BATCH), 2 * step.size)
+
+
+def _is_out_of_sight(history: list[SettlingStep], max_size: int) -> bool:
+    """Two looks in turn ask for far more than is allowed, and most of what is allowed is still to come."""
+    if len(history) < 2 or max_size - history[-1].size < MOST_TO_COME * history[-1].size:
+        return False
+    return all(step.needed is None or step.needed > FAR * max_size for step in history[-2:])
+
+
+def _announced(step: SettlingStep, share: float, max_size: int) -> str:
+    takes = "no number of models settled" if step.needed is None else f"it took about {step.needed} models to settle"
+    return (
+        f"From {step.size} models it looks as if {takes} the labels of {100 * share:g} % of the training rows, where "
+        f"max_n_estimators={max_size} are allowed. As many are fitted now, which at this pace takes about "
+        f"{_seconds_left(step, max_size):.0f} s; a number for n_estimators, 100 for example, spares that."
+    )
+
+
+def _seconds_left(step: SettlingStep, max_size: int) -> float:
+    """Fits and looks so far, continued to `max_size`."""
+    return step.seconds * (max_size / step.size - 1.0)
 
 
 def _unsettled(step: SettlingStep, share: float) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "RegisteredVersion",
     "VersionAddress",
     "alias_holder",
+    "baseline_address",
     "check_alias",
     "find_version",
     "parse_address",
@@ -87,8 +88,32 @@ def parse_address(uri: str) -> VersionAddress:
     return VersionAddress(found["name"], found["version"], found["alias"])
 
 
-def check_alias(alias: str) -> None:
+def baseline_address(baseline: str, name: str) -> VersionAddress:
+    """Read what a version of the model `name` is to be compared with: a version's URI, or an alias of the same model.
+
+    Raises
+    ------
+    InputError
+        If `baseline` is neither.
+
+    Examples
+    --------
+    >>> str(baseline_address("champion", "churn")), str(baseline_address("models:/old/3", "churn"))
+    ('models:/churn@champion', 'models:/old/3')
+    """
+    if isinstance(baseline, str) and ALIAS.fullmatch(baseline):
+        return VersionAddress(name, None, baseline)
+    return parse_address(baseline)
+
+
+def check_alias(alias: str, argument: str) -> None:
     """Refuse names that MLflow does not take for an alias, before anything is decided.
+
+    Parameters
+    ----------
+    alias : str
+    argument : str
+        What it was passed as, for the message.
 
     Raises
     ------
@@ -96,11 +121,11 @@ def check_alias(alias: str) -> None:
 
     Examples
     --------
-    >>> check_alias("champion")
+    >>> check_alias("champion", "promote")
     """
     if not isinstance(alias, str) or not ALIAS.fullmatch(alias):
         raise InputError(
-            f"promote={printable(repr(alias), 120)} cannot be an alias; use letters, digits, '_' and '-', "
+            f"{argument}={printable(repr(alias), 120)} cannot be an alias; use letters, digits, '_' and '-', "
             "and neither 'latest' nor 'v' with a number: 'champion' for example."
         )
 

@@ -26,9 +26,11 @@ from ens_plugin.tracking.gate_evidence import (
     scalar_tables,
 )
 from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.mlflow_chatter import no_check_messages, no_progress_bars
 from ens_plugin.tracking.model_version import (
     RegisteredVersion,
     alias_holder,
+    baseline_address,
     check_alias,
     find_version,
     parse_address,
@@ -70,7 +72,7 @@ def gate(
     policy : str, Path or mapping
         A TOML file, or its content as nested dictionaries; see ``docs/gate.md``.
     baseline : str, optional
-        URI of the version to compare with, ``"models:/<name>@champion"`` for example.
+        Version to compare with: ``"champion"``, an alias of the same model, or the URI of a version of any.
     X : array-like of shape (n_rows, n_features), optional
         Rows to measure both models on.  By default the logged reports are read, and no model is loaded.
         Loading a model runs code stored with it.
@@ -136,7 +138,7 @@ def gate_request(
     """
     check_prefix(prefix)
     if promote is not None:
-        check_alias(promote)
+        check_alias(promote, "promote")
     if rows is not None and rows.data not in ("oob", "holdout"):
         raise InputError(f"data={printable(repr(rows.data), 80)} is neither 'oob' nor 'holdout'.")
     read = read_policy(policy)
@@ -145,10 +147,11 @@ def gate_request(
             "Rows were given, and the policy asks nothing that could be measured on them; leave them out, or add a "
             "requirement under '[report]' or '[baseline]'."
         )
+    candidate = parse_address(model_uri)
     return GateRequest(
-        candidate=parse_address(model_uri),
+        candidate=candidate,
         policy=read,
-        baseline=None if baseline is None else parse_address(baseline),
+        baseline=None if baseline is None else baseline_address(baseline, candidate.name),
         rows=rows,
         promote=promote,
         prefix=prefix,
@@ -165,7 +168,7 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
     """
     import mlflow
 
-    with audited_errors(request, audit):
+    with no_progress_bars(), audited_errors(request, audit):
         store = mlflow.get_registry_uri()
         for uri in {mlflow.get_tracking_uri(), store}:
             check_server(uri)
@@ -252,7 +255,8 @@ def _holds(requirement: Requirement, value: float) -> bool:
     threshold = MetricThreshold(requirement.threshold, greater_is_better=greater_is_better)  # type: ignore[no-untyped-call]
     found = EvaluationResult(metrics={requirement.name: value}, artifacts={})  # type: ignore[no-untyped-call]
     try:
-        validate_evaluation_results({requirement.name: threshold}, found)
+        with no_check_messages():
+            validate_evaluation_results({requirement.name: threshold}, found)
     except ModelValidationFailedException:
         return False
     return True

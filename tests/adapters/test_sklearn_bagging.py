@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -92,8 +93,13 @@ def test_other_number_of_rows_is_refused_without_trees_too() -> None:
 
 def test_nan_is_refused_where_members_refuse_it() -> None:
     model = BaggingClassifier(KNeighborsClassifier(), 5, random_state=0).fit(X2, Y2)
-    with pytest.raises(InputError, match="NaN"):
-        SklearnBaggingAdapter(model).prepare(WITH_NAN)
+    rows = np.flatnonzero(np.isnan(WITH_NAN).any(axis=1))
+    counted = (
+        rf"{rows.size} of 160 rows of X hold NaN as float64 \(row {rows[0]} is the first\), which the model refuses"
+    )
+    for X in (WITH_NAN, csr_matrix(WITH_NAN)):
+        with pytest.raises(InputError, match=counted):
+            SklearnBaggingAdapter(model).prepare(X)
 
 
 def test_rows_that_a_member_saw_all_of_do_not_stop_the_others() -> None:

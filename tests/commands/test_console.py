@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import warnings
 from pathlib import Path
 
 import pytest
 
-from ens_plugin.commands.console import only_results_on_stdout, progress_bar, quiet_libraries, write_text
+from ens_plugin.commands.console import only_results_on_stdout, paragraph, progress_bar, quiet_libraries, write_text
 from ens_plugin.errors import InputError, WeakEstimateWarning
 from tests.tracking.stores import MLFLOW_WARNINGS
 
@@ -51,6 +52,31 @@ def test_only_errors_are_logged_inside_and_everything_again_afterwards(caplog: p
         logger.error("trouble")
     logger.warning("afterwards")
     assert caplog.messages == ["trouble", "afterwards"]
+
+
+def test_paragraphs_are_80_columns_wide_and_leave_addresses_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    address = "https://registry.example/api/2.0/mlflow-artifacts/" + "deep/" * 12 + "model-of-may.bin"
+    paragraph(f"Error: nothing answers at {address}; 99.5 % of what was asked for is there. " + 8 * "And more. ")
+    paragraph("one\n" + "two " * 30)
+    err = capsys.readouterr().err
+    lines = err.splitlines()
+    assert address + ";" in lines
+    assert all(len(line) <= 80 for line in lines if address not in line)
+    assert "99.5 %" in err
+    assert lines.count("one") == 1
+    assert "\xa0" not in err
+
+
+def test_mlflow_shows_no_bars_unless_the_user_spoke_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+    monkeypatch.delenv(name, raising=False)
+    with quiet_libraries():
+        assert os.environ[name] == "false"
+    assert name not in os.environ
+    monkeypatch.setenv(name, "true")
+    with quiet_libraries():
+        assert os.environ[name] == "true"
+    assert os.environ[name] == "true"
 
 
 def test_files_are_replaced_whole(tmp_path: Path) -> None:

@@ -127,9 +127,9 @@ def test_a_dead_server_is_exit_code_2_within_seconds_with_an_audit_line(run: Run
     with tracking_to(None):
         outcome = run("models:/churn/7", "--policy", "loose.toml", "--tracking-uri", DOWN)
     assert (outcome.code, outcome.out) == (2, "")
-    audit, message = outcome.err.splitlines()
+    audit, *message = outcome.err.splitlines()
     assert json.loads(audit)["event"] == "error"
-    assert message.startswith("Error: The MLflow tracking server at http://127.0.0.1:9 cannot be reached")
+    assert " ".join(message).startswith("Error: The MLflow tracking server at http://127.0.0.1:9 cannot be reached")
 
 
 @pytest.mark.parametrize("style", ["json", "markdown"])
@@ -149,7 +149,7 @@ def test_options_reach_the_gate(run: Run, client: mlflow.MlflowClient, churn: Ve
     champion = register(client, churn.name, report_with_error(0.5))
     client.set_registered_model_alias(churn.name, "champion", champion.version)
     ens_plugin.log_report(report_with_error(0.5), run_id=champion.run_id, model_id=champion.model_id, prefix="shifted")
-    outcome = run(churn.uri, "--policy", "policy.toml", "--baseline", f"models:/{churn.name}@champion", "--prefix",
+    outcome = run(churn.uri, "--policy", "policy.toml", "--baseline", "champion", "--prefix",
                   "shifted", "--format", "json")  # fmt: skip
     checks = json.loads(outcome.out)["checks"]
     assert checks[0]["value"] == report_with_error(2.0).error

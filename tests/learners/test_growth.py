@@ -362,6 +362,24 @@ def test_wrong_options_are_refused_before_anything_is_trained(options: dict[str,
         grow(Untrained(), X, Y, **options)
 
 
+@pytest.mark.parametrize(
+    ("estimator", "options", "match"),
+    [
+        (RandomForestClassifier(), {"tolerance": 0.05}, "RandomForestClassifier is a classifier: say with confidence"),
+        (
+            make_pipeline(StandardScaler(), BaggingClassifier()),
+            {"tolerance": 0.01},
+            "BaggingClassifier is a classifier",
+        ),
+        (RandomForestRegressor(), {"confidence": 0.9}, "RandomForestRegressor is a regression: say with tolerance"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_the_other_task_is_asked_by_is_refused(estimator: Any, options: dict[str, Any], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        grow(estimator, X, Y, **options)
+
+
 def test_a_single_label_is_refused() -> None:
     with pytest.raises(InputError, match="single label"):
         grow(forest(), X, np.zeros(len(Y)))

@@ -94,6 +94,23 @@ def test_a_pass_is_written_with_all_that_led_to_it(embedded: Client, name: str) 
     assert decision.promoted is None
 
 
+def test_mlflow_says_nothing_of_single_checks_and_downloads(
+    embedded: Client, name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", raising=False)
+    version = register(embedded, name, REPORT)
+    logger = logging.getLogger("mlflow.models.evaluation.validation")
+    monkeypatch.setattr(logger, "handlers", [caplog.handler])
+    capfd.readouterr()
+    assert gate(version.uri, LOOSE).passed
+    assert not gate(version.uri, STRICT).passed
+    assert [record for record in caplog.records if record.name == logger.name] == []
+    assert "artifacts" not in capfd.readouterr().err
+    logger.info("as before")
+    assert caplog.messages[-1] == "as before"
+
+
 def test_a_fail_names_what_failed_and_promotes_nothing(embedded: Client, name: str) -> None:
     version = register(embedded, name, REPORT)
     decision = gate(version.uri, STRICT, promote="champion")
@@ -226,6 +243,14 @@ class TestBaseline:
         other, version = shared(1.0), shared(8.0)
         assert (other.version, version.version) == ("1", "1")
         assert not gate(version.uri, NO_WORSE, baseline=other.uri).passed
+
+    def test_an_alias_is_one_of_the_same_model(self, embedded: Client, name: str) -> None:
+        champion, version = (register(embedded, name, report_with_error(scale)) for scale in (0.5, 2.0))
+        embedded.set_registered_model_alias(name, "champion", champion.version)
+        by_alias, by_uri = (gate(version.uri, NO_WORSE, baseline=named) for named in ("champion", champion.uri))
+        assert by_alias.baseline == by_uri.baseline
+        assert by_alias.checks == by_uri.checks
+        assert not by_alias.passed
 
     def test_nothing_is_worse_than_itself(self, shared: Callable[[float], Version]) -> None:
         version = shared(1.0)
@@ -408,9 +433,10 @@ def test_reports_that_cannot_be_compared(
         ({"model_uri": "models:/m-0123456789abcdef"}, "is not a version in a registry"),
         ({"model_uri": "models:/churn/latest"}, "is not a version in a registry"),
         ({"model_uri": "models:/churn/0"}, "is not a version in a registry"),
-        ({"baseline": "churn"}, "'churn' is not a version in a registry"),
+        ({"baseline": "churn/3"}, "'churn/3' is not a version in a registry"),
+        ({"baseline": "v7"}, "'v7' is not a version in a registry"),
         ({"promote": "v7"}, "cannot be an alias"),
-        ({"promote": "Latest"}, "cannot be an alias"),
+        ({"promote": "Latest"}, "promote='Latest' cannot be an alias"),
         ({"promote": "two words"}, "cannot be an alias"),
         ({"promote": ""}, "cannot be an alias"),
         ({"promote": True}, "promote=True cannot be an alias"),

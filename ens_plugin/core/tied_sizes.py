@@ -1,0 +1,31 @@
+"""Sizes at which votes tie, and which are therefore as good as the ones below."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["untied"]
+
+FloatArray = NDArray[np.float64]
+
+
+def untied(sizes: ArrayLike, ties_to: float) -> FloatArray:
+    """Return sizes with the even ones up to `ties_to` replaced by the odd ones below, whose error is theirs.
+
+    Parameters
+    ----------
+    sizes : array-like, shape (n_sizes,)
+        Ensemble sizes, or infinity.
+    ties_to : float
+        Largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
+
+    Examples
+    --------
+    >>> untied([1, 2, 3, 4], ties_to=2.0)
+    array([1., 1., 3., 4.])
+    """
+    wanted = np.asarray(sizes, dtype=np.float64)
+    # Infinity leaves NaN, which equals nothing.
+    with np.errstate(invalid="ignore"):
+        return np.asarray(wanted - ((wanted % 2 == 0) & (wanted <= ties_to)))

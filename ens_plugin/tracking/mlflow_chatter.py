@@ -1,0 +1,45 @@
+"""What MLflow shows on the way and nobody asked for: progress bars and messages of single checks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["no_check_messages", "no_progress_bars"]
+
+PROGRESS_VARIABLE = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+CHECK_LOGGER = "mlflow.models.evaluation.validation"
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Have MLflow show no bars for artifacts inside the block, unless the user has said something about them.
+
+    Examples
+    --------
+    >>> with no_progress_bars():
+    ...     os.environ[PROGRESS_VARIABLE]
+    'false'
+    """
+    if PROGRESS_VARIABLE in os.environ:
+        yield
+        return
+    os.environ[PROGRESS_VARIABLE] = "false"
+    try:
+        yield
+    finally:
+        os.environ.pop(PROGRESS_VARIABLE, None)
+
+
+@contextmanager
+def no_check_messages() -> Iterator[None]:
+    """Keep MLflow from telling, at level INFO, about each single check of a metric inside the block."""
+    logger = logging.getLogger(CHECK_LOGGER)
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
