@@ -368,7 +368,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
     [
         (RandomForestRegressor(5), UnsupportedModelError, "is a regressor"),
         (LogisticRegression(), UnsupportedModelError, "No adapter accepts"),
-        (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "members of boosting correct one another"),
+        (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "Members of boosting correct one another"),
         (
             RandomForestClassifier(5, bootstrap=False),
             BagError,
@@ -414,7 +414,7 @@ def test_what_only_training_can_tell_is_trained() -> None:
     without_bootstrap = BaggingClassifier(n_estimators=21, bootstrap=False, max_samples=0.5, random_state=0)
     searched = GridSearchCV(GradientBoostingClassifier(), {"n_estimators": [2]}, cv=2)
     assert DynamicPruningClassifier(without_bootstrap).fit(X, y).n_members_ == 21
-    with pytest.raises(UnsupportedModelError, match="members of boosting"):
+    with pytest.raises(UnsupportedModelError, match="Members of boosting"):
         DynamicPruningClassifier(searched).fit(X, y)
 
 
