@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ens_plugin._summary import error_text, interval_text, level_text, members_text
+from ens_plugin._quantities import error_text, interval_text, level_text, members_text
 from ens_plugin.core.cut_comparison import agreement_interval, interval_over_seeds
 from ens_plugin.errors import InputError
 from ens_plugin.predictions import labels

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from ens_plugin import _summary
+from ens_plugin import _quantities, _summary
 from ens_plugin.errors import InputError
 from ens_plugin.plots import plot_agreement, plot_bias_variance, plot_error_curve
 from ens_plugin.report import EnsembleReport
@@ -122,7 +122,7 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
     """Return every number and text of the page, formatted; the template adds the explanations."""
     curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
     reached = _summary.can_answer(curve, report.n_members)
-    seed_sd, _, seed_unit = _summary.spread_text(report.algorithmic_sd, curve.metric).partition(" percentage")
+    seed_sd, _, seed_unit = _quantities.spread_text(report.algorithmic_sd, curve.metric).partition(" percentage")
     limit_known = not math.isnan(curve.asymptote)
     return {
         "model": _shown(report.model, 80),
@@ -132,26 +132,26 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "metric": _shown(curve.metric, 40),
         "is_share": curve.metric == "0-1 error",
         "is_squared": curve.metric == "mean squared error",
-        "level": _summary.level_text(curve.interval_level),
-        "members": _summary.members_text(report.n_members),
-        "error": _summary.error_text(curve.at(report.n_members) if reached else math.nan, curve.metric),
-        "error_interval": _summary.interval_text(report.error_interval, curve.metric) if reached else "",
-        "limit": _summary.error_text(curve.asymptote, curve.metric),
-        "limit_interval": _summary.interval_text(curve.asymptote_interval, curve.metric) if limit_known else "",
+        "level": _quantities.level_text(curve.interval_level),
+        "members": _quantities.members_text(report.n_members),
+        "error": _quantities.error_text(curve.at(report.n_members) if reached else math.nan, curve.metric),
+        "error_interval": _quantities.interval_text(report.error_interval, curve.metric) if reached else "",
+        "limit": _quantities.error_text(curve.asymptote, curve.metric),
+        "limit_interval": _quantities.interval_text(curve.asymptote_interval, curve.metric) if limit_known else "",
         "size_label": _summary.size_label(report),
-        "size": _summary.recommended_text(advice),
-        "size_interval": _summary.recommended_interval_text(advice),
+        "size": _quantities.recommended_text(advice),
+        "size_interval": _quantities.recommended_interval_text(advice),
         "criterion": _summary.criterion_words(advice),
         "reason": _shown(advice.reason),
-        "agreement": None if advice.agreement is None else _summary.error_text(advice.agreement, "0-1 error"),
+        "agreement": None if advice.agreement is None else _quantities.error_text(advice.agreement, "0-1 error"),
         "is_agreement": advice.criterion == "agreement",
         "seed_sd": seed_sd,
         "seed_unit": f"percentage{seed_unit}, " if seed_unit else "",
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),
         "loss": _shown(parts.loss, 40),
-        "member_error": _summary.error_text(parts.member_error, parts.loss),
-        "member_variance": _summary.error_text(parts.member_variance, parts.loss),
-        "bias": _summary.error_text(parts.bias, parts.loss),
+        "member_error": _quantities.error_text(parts.member_error, parts.loss),
+        "member_variance": _quantities.error_text(parts.member_variance, parts.loss),
+        "bias": _quantities.error_text(parts.bias, parts.loss),
         "is_oob": report.data == "oob",
         "is_path": curve.estimator == "path",
         "last_size": None if limit_known else int(curve.sizes[-1]),
@@ -165,10 +165,10 @@ def _keep_units(value: Any) -> Any:
 
 def _facts(report: EnsembleReport) -> list[tuple[str, str]]:
     curve = report.error_curve
-    check = "" if curve.check is None else _summary.spread_text(curve.check, curve.metric)
+    check = "" if curve.check is None else _quantities.spread_text(curve.check, curve.metric)
     versions = ", ".join(f"{_shown(name, 60)} {_shown(version, 60)}" for name, version in report.versions.items())
     facts = [
-        ("Model", f"{_shown(report.model, 80)}, {_summary.members_text(report.n_members)}, {report.task}"),
+        ("Model", f"{_shown(report.model, 80)}, {_quantities.members_text(report.n_members)}, {report.task}"),
         ("Rows used", f"{report.n_rows} ({'out-of-bag' if report.data == 'oob' else 'held-out'})"),
         (
             "Rows left out",

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin._summary import can_answer, error_text, level_text, printable
+from ens_plugin._quantities import error_text, level_text
+from ens_plugin._summary import can_answer, printable
 from ens_plugin.chart_style import BLUE, GREEN, GREY, INK, ORANGE, label_in_percent, new_axes
 from ens_plugin.core.tied_sizes import untied
 from ens_plugin.errors import InputError

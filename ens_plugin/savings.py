@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ens_plugin._summary import members_text
+from ens_plugin._quantities import members_text
 from ens_plugin.adapters.base import find_adapter
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.predictions import predicted

@@ -15,17 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ens_plugin._quantities import error_text, interval_text
 from ens_plugin._serialization import report_from_dict
-from ens_plugin._summary import (
-    can_answer,
-    error_text,
-    gain_sentence,
-    interval_text,
-    markdown_summary,
-    printable,
-    summarize,
-    verdict,
-)
+from ens_plugin._summary import can_answer, gain_sentence, markdown_summary, printable, summarize, verdict
 from ens_plugin.errors import InputError
 from ens_plugin.report import EnsembleReport
 from tests import reports

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ens_plugin._summary import error_text, interval_text, level_text, recommended_text
+from ens_plugin._quantities import error_text, interval_text, level_text, recommended_text
 from ens_plugin.commands.console import only_results_on_stdout, progress_bar, quiet_libraries
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking import log_report

@@ -9,17 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ens_plugin._summary import (
-    WIDTH,
-    escaped_markdown,
-    level_text,
-    members_text,
-    printable,
-    recommended_interval_text,
-    recommended_text,
-    size_label,
-    verdict,
-)
+from ens_plugin._quantities import level_text, members_text, recommended_interval_text, recommended_text
+from ens_plugin._summary import WIDTH, escaped_markdown, printable, size_label, verdict
 from ens_plugin.checks import Check
 from ens_plugin.commands.console import only_results_on_stdout, write_bytes
 from ens_plugin.commands.request import AnalysisRequest, Answer, answer

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from ens_plugin._summary import WIDTH, members_text, printable, tells_size, verdict
+from ens_plugin._quantities import members_text
+from ens_plugin._summary import WIDTH, printable, tells_size, verdict
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 from ens_plugin.tracking.cut_model import LoggedCut, log_cut_model, register_cut_model
