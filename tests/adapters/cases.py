@@ -30,6 +30,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from ens_plugin.adapters.custom import CustomEnsemble
 from tests.adapters.harness import Array, Case
 from tests.adapters.lightgbm_cases import lightgbm_forests
+from tests.adapters.spark_trees import spark_forest_of
 
 RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 # Before 1.8, trees may count rows with NaN in another leaf than apply finds, so nothing can be proved from them.
@@ -201,6 +202,30 @@ def custom() -> list[Case]:
     ]
 
 
+def forests_of_spark() -> list[Case]:
+    """Trees as Spark ML's are read, here of scikit-learn's forests, on rows that float32 holds."""
+
+    def read(name: str, forest: Any, X: Array, y: Array) -> Case:
+        rows = X.astype(np.float32).astype(np.float64)
+        forest.fit(rows, y)
+        predict = getattr(forest, "predict_proba", forest.predict)
+        return Case(
+            f"spark {name}",
+            lambda: spark_forest_of(forest),
+            rows,
+            y,
+            predict=lambda _, asked: predict(asked),
+            knows_rows=False,
+            has_bags=False,
+        )
+
+    return [
+        read("two labels", RandomForestClassifier(40, max_depth=4, random_state=1), X2, Y2),
+        read("three labels, pure leaves", RandomForestClassifier(40, random_state=1), X3, Y3),
+        read("regression", RandomForestRegressor(40, max_depth=5, random_state=1), XR, YR),
+    ]
+
+
 def boosters() -> list[Case]:
     """None where the library is not installed; test_xgboost_trees.py says so at the end of the run."""
     if find_spec("xgboost") is None:
@@ -210,4 +235,4 @@ def boosters() -> list[Case]:
     return xgboost_cases()
 
 
-CASES = [*forests(), *baggings(), *wrapped(), *custom(), *lightgbm_forests(), *boosters()]
+CASES = [*forests(), *baggings(), *wrapped(), *custom(), *lightgbm_forests(), *boosters(), *forests_of_spark()]

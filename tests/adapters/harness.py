@@ -46,6 +46,7 @@ class Case:
     knows_target : whether it can tell another target from that of training; by default as for rows
     needs_target : whether the bags depend on the target
     has_columns : whether the adapter looks at the columns
+    has_bags : whether the bags can be known; without, any cells stand for those out of bag
     """
 
     name: str
@@ -59,6 +60,7 @@ class Case:
     knows_target: bool | None = None
     needs_target: bool = False
     has_columns: bool = True
+    has_bags: bool = True
 
     @property
     def tells_target(self) -> bool:
@@ -88,6 +90,8 @@ class Case:
     def seen(self) -> Array:
         """Out-of-bag indicator, shape (n_members, n_rows)."""
         adapter, rows, features = self.road
+        if not self.has_bags:
+            return np.add.outer(np.arange(adapter.n_members), np.arange(self.n_rows)) % 3 == 0
         return adapter.block(features, adapter.bags(rows, features, self.y), slice(0, self.n_rows))[1]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.errors import DataMismatchError
+from ens_plugin.errors import BagError, DataMismatchError
 from tests.adapters.cases import CASES
 from tests.adapters.harness import (
     Case,
@@ -32,10 +32,10 @@ def where(attribute: str) -> pytest.MarkDecorator:
 
 
 def with_stored_outputs() -> list[Case]:
-    return [case for case in CASES if not case.name.startswith(("pasting", "custom", "lightgbm", "xgboost"))]
+    return [case for case in CASES if not case.name.startswith(("pasting", "custom", "lightgbm", "xgboost", "spark"))]
 
 
-@every_case
+@where("has_bags")
 def test_bags_are_the_published_ones(case: Case) -> None:
     adapter, rows, features = case.road
     samples = case.samples(adapter.model)
@@ -119,12 +119,11 @@ def test_outputs_have_the_promised_form(case: Case) -> None:
 def test_model_and_rows_are_not_modified(case: Case) -> None:
     adapter, _, _ = case.road
     before = frozen(case.model), frozen(case.X), frozen(case.y)
-    bags = case.bags_for(case.X, case.y)
-    adapter.outputs(case.road[2], ~bags.in_bag())
+    adapter.outputs(case.road[2], case.seen())
     assert (frozen(case.model), frozen(case.X), frozen(case.y)) == before
 
 
-@every_case
+@where("has_bags")
 @pytest.mark.parametrize("n_extra", [-1, 1], ids=["one row less", "one row more"])
 def test_other_number_of_rows_is_refused(case: Case, n_extra: int) -> None:
     rows = np.arange(case.n_rows + n_extra) % case.n_rows
@@ -150,6 +149,12 @@ def test_permuted_rows_are_refused(case: Case) -> None:
 def test_permuted_target_is_refused(case: Case) -> None:
     with pytest.raises(DataMismatchError, match="not the target the model was trained on"):
         case.bags_for(case.X, case.y[permutation(case.n_rows)])
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c.has_bags], ids=lambda case: case.name)
+def test_bags_that_cannot_be_known_are_refused(case: Case) -> None:
+    with pytest.raises(BagError, match=r'Pass data="holdout"'):
+        case.bags_for(case.X, case.y)
 
 
 @where("has_columns")

@@ -15,6 +15,7 @@ from ens_plugin.adapters.base import find_adapter
 from ens_plugin.adapters.spark_forest import SparkForest, SparkForestAdapter
 from ens_plugin.adapters.spark_nodes import Tree
 from ens_plugin.errors import BagError, DataMismatchError
+from tests.adapters.spark_trees import spark_forest_of
 
 RNG = np.random.default_rng(0)
 # 0 splits feature 0 by categories 1 and 3 of 5, 2 by categories 0, 1 and 3 of 4; the others by a threshold.
@@ -82,23 +83,13 @@ def test_one_leaf_that_is_not_pure_gives_probabilities() -> None:
     np.testing.assert_array_equal(adapter.member_outputs(0, X), value[[walked(row) for row in X]])
 
 
-def of_sklearn(forest: RandomForestRegressor) -> SparkForest:
-    """The same trees, as they would come from Spark."""
-    trees = []
-    for estimator in forest.estimators_:
-        nodes = estimator.tree_
-        feature = np.where(nodes.feature < 0, -1, nodes.feature).astype(np.int32)
-        children = np.column_stack([nodes.children_left, nodes.children_right]).astype(np.intp)
-        children = np.where(feature[:, None] < 0, np.arange(feature.size)[:, None], children)
-        trees.append(Tree(feature, nodes.threshold, children, nodes.value[:, 0, 0], {}, nodes.max_depth))
-    return SparkForest("RandomForestRegressionModel", forest.n_features_in_, None, tuple(trees))
-
-
 def test_same_trees_as_of_scikit_learn_give_the_same_report() -> None:
     X = RNG.normal(size=(900, 5)).astype(np.float32)
     y = X[:, 0] + X[:, 1] * X[:, 2]
     forest = RandomForestRegressor(30, max_depth=6, random_state=0).fit(X[:400], y[:400])
-    known, read = (ens_plugin.analyze(one, X[400:], y[400:], data="holdout") for one in (forest, of_sklearn(forest)))
+    known, read = (
+        ens_plugin.analyze(one, X[400:], y[400:], data="holdout") for one in (forest, spark_forest_of(forest))
+    )
     np.testing.assert_allclose(read.error_curve.error, known.error_curve.error, rtol=1e-12)
     assert read.recommended_size == known.recommended_size
 
