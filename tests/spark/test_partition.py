@@ -20,16 +20,19 @@ import ens_plugin
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.labels import label_codes
 from ens_plugin.arguments import resolve_settings
+from ens_plugin.classification import soft_spreads
 from ens_plugin.collection import Evidence, collect, sample_limit, sampling_seed
 from ens_plugin.conclusion import conclude
 from ens_plugin.core.row_sampling import sample_keys
+from ens_plugin.core.tally import MarginTally, SupportTally, select_rows
+from ens_plugin.errors import InputError
 from ens_plugin.report import EnsembleReport
-from ens_plugin.spark import partition
+from ens_plugin.spark import jobs, partition
 from ens_plugin.spark.assembly import evidence_of, in_row_order
 from ens_plugin.spark.groupings import Grouping
 from ens_plugin.spark.jobs import pickled_model
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT, Plan, read_partition
-from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes
+from ens_plugin.spark.parts import Part, Problems, from_bytes, merge_parts, to_bytes
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference, trained_on
 
 ROUNDING = 1e-12
@@ -217,6 +220,41 @@ def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypat
 
 
 @pytest.mark.parametrize("oob", [False, True])
+def test_spreads_of_soft_votes_are_those_of_the_rows(oob: bool) -> None:
+    adapter, part, plan = seven_parts("shares", oob=oob)
+    local = local_evidence("shares", oob=oob)
+    usable = (local.tally.trials >= 2) & (local.weight.total > 0)
+    tally = select_rows(local.tally, usable)
+    assert isinstance(tally, SupportTally)
+    found = evidence_of(adapter, part, plan.grouping).spreads
+    assert found is not None
+    np.testing.assert_allclose(found, soft_spreads(tally), rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("oob", [False, True])
+def test_crossed_margins_are_grouped_by_themselves(oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.collection.SAMPLE_ROWS", 120)
+    adapter, part, plan = seven_parts("margins", oob=oob)
+    crossed, local = evidence_of(adapter, part, plan.grouping).crossed, local_evidence("margins", oob=oob)
+    assert crossed is not None
+    assert isinstance(local.tally, MarginTally)
+    assert crossed.weight.n_rows == np.count_nonzero(local.weight.total)
+    total = local.weight.total
+    for own, by_row in ((crossed.mean, local.tally.cross_mean), (crossed.sd**2, local.tally.cross_sd**2)):
+        assert crossed.weight.total @ own == pytest.approx(total @ by_row, rel=ROUNDING)
+    # The entry of a sampled row is the cell that holds its own margin.
+    rows = local.sample.rows
+    sd = local.tally.cross_sd[rows]
+    np.testing.assert_array_equal(crossed.trials[crossed.sampled], local.tally.trials[rows])
+    np.testing.assert_allclose(crossed.sd[crossed.sampled], sd, rtol=2 ** (1 / 16) - 1, atol=1e-9)
+
+
+def test_tally_of_scores_of_two_labels_has_no_crossed_margins() -> None:
+    adapter, part, plan = seven_parts("scores", oob=False)
+    assert evidence_of(adapter, part, plan.grouping).crossed is None
+
+
+@pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.collection.SAMPLE_ROWS", 120)
@@ -296,6 +334,48 @@ def test_partition_without_rows_says_nothing() -> None:
 def _behind_a_step() -> Any:
     X, _, _ = in_order(rows_of("values"))
     return make_pipeline(PCA().fit(X), fitted("values"))
+
+
+def test_problems_of_all_parts_are_kept_each_once() -> None:
+    first, other = ("InputError", "a"), ("DataMismatchError", "b")
+    merged_ = Problems({"x": 2}, (first,)).merge(Problems({"x": 3, "y": 1}, (other, first)))
+    assert merged_ == Problems({"x": 5, "y": 1}, (other, first))
+    assert merged_
+    assert Problems(refusals=(first,))
+    assert Problems({"x": 1})
+    assert not Problems()
+
+
+def test_rows_that_are_refused_give_the_reason_and_the_others_are_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "_height", lambda adapter: 100)
+    frame = rows_of("votes")
+    unknown = frame.assign(y=np.where(np.arange(N_ROWS) == 250, 7, frame["y"]))
+    part = read("votes", plan_of("votes"), [[unknown]])[0]
+    [(name, message)] = part.problems.refusals
+    assert name == "DataMismatchError"
+    assert "7" in message
+    assert part.groups is not None
+    assert part.groups.rows.sum() == np.count_nonzero(frame["w"][:200])
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "widths"),
+    [(0, [1]), (1, [1]), (16, [16]), (17, [17, 2]), (256, [256, 16]), (257, [257, 17, 2]), (5000, [5000, 313, 20, 2])],
+)
+def test_no_merge_takes_more_than_16_parts_on_average(parallelism: int, widths: list[int]) -> None:
+    assert jobs._widths(parallelism) == widths
+
+
+@pytest.mark.parametrize("rows", [[[1.0, None], [2.0, 3.0]], [[1.0, np.nan], [2.0, 3.0]]])
+def test_lists_of_numbers_are_rows_of_a_matrix(rows: list[list[float]]) -> None:
+    column = pa.chunked_array([pa.array(rows[:1], pa.list_(pa.float64())), pa.array(rows[1:], pa.list_(pa.float64()))])
+    np.testing.assert_array_equal(partition._matrix(column), [[1.0, np.nan], [2.0, 3.0]])
+
+
+@pytest.mark.parametrize("rows", [[[1.0], [1.0, 2.0]], [[1.0], None], [None, None]])
+def test_lists_must_have_one_length(rows: list[list[float] | None]) -> None:
+    with pytest.raises(InputError, match="must all have one length"):
+        partition._matrix(pa.chunked_array([pa.array(rows, pa.list_(pa.float64()))]))
 
 
 def test_missing_values_add_up_over_blocks_and_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
