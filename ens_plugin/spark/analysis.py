@@ -24,6 +24,7 @@ from ens_plugin.spark.columns import (
     RowCounts,
     as_names,
     check_columns,
+    check_frame,
     check_positions,
     count_rows,
     selected,
@@ -106,6 +107,7 @@ def analyze(
     ... )  # doctest: +SKIP
     """
     require_spark()
+    check_frame(df)
     model, df, feature_cols = behind_stages(model, df, feature_cols, data)
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)

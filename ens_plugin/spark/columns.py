@@ -76,7 +76,6 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
     is_wrapped : bool
         Whether steps before the ensemble may take columns of any type.
     """
-    check_frame(df)
     _check_rows_make_outputs(adapter.model)
     if not columns.features:
         raise InputError("feature_cols is empty; name the columns the model was trained on, in the same order.")

@@ -149,6 +149,8 @@ def test_recorded_seeds_leave_one_draw(name: str) -> None:
         ("two", {"subsample_freq": 3}),
         ("two", {"pos_bagging_fraction": 0.4, "neg_bagging_fraction": 0.9}),
         ("three", {"subsample_freq": 2}),
+        # Once a bag holds every row, LightGBM draws no other.
+        ("two", {"subsample": 0.995, "n_estimators": 300}),
     ],
 )
 def test_forests_of_lightgbm_have_the_bags_of_one_machine(kind: str, options: dict[str, Any]) -> None:
@@ -165,7 +167,10 @@ def test_members_with_features_of_their_own_get_those() -> None:
     np.testing.assert_array_equal(prove(model, X, y), on_one_machine(model, X, y))
 
 
-def test_missing_values_leave_recorded_seeds_unproved_but_usable() -> None:
+@pytest.mark.parametrize("release", ["1.7.2", "1.8.0"])
+def test_missing_values_may_leave_recorded_seeds_unproved(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before scikit-learn 1.8, rows with NaN may be counted in another leaf than they reach."""
+    monkeypatch.setattr("sklearn.__version__", release)
     X, y = rows_of_training().copy(), labels_of_training("two")
     X[::7, 2] = np.nan
     model = RandomForestClassifier(9, random_state=0).fit(X, y)
