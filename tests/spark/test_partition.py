@@ -337,9 +337,9 @@ def _behind_a_step() -> Any:
 
 
 def test_problems_of_all_parts_are_kept_each_once() -> None:
-    first, other = ("InputError", "a"), ("DataMismatchError", "b")
-    merged_ = Problems({"x": 2}, (first,)).merge(Problems({"x": 3, "y": 1}, (other, first)))
-    assert merged_ == Problems({"x": 5, "y": 1}, (other, first))
+    first, last, other = ("InputError", "a"), ("InputError", "z"), ("DataMismatchError", "b")
+    merged_ = Problems({"x": 2}, (first, last)).merge(Problems({"x": 3, "y": 1}, (other, first)))
+    assert merged_ == Problems({"x": 5, "y": 1}, (other, first, last))
     assert merged_
     assert Problems(refusals=(first,))
     assert Problems({"x": 1})
