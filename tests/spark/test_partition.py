@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
+from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
 import ens_plugin
@@ -223,8 +224,8 @@ def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypat
 def test_spreads_of_soft_votes_are_those_of_the_rows(oob: bool) -> None:
     adapter, part, plan = seven_parts("shares", oob=oob)
     local = local_evidence("shares", oob=oob)
-    usable = (local.tally.trials >= 2) & (local.weight.total > 0)
-    tally = select_rows(local.tally, usable)
+    assert isinstance(local.tally, SupportTally)
+    tally = select_rows(local.tally, (local.tally.trials >= 2) & (local.weight.total > 0))
     assert isinstance(tally, SupportTally)
     found = evidence_of(adapter, part, plan.grouping).spreads
     assert found is not None
@@ -247,6 +248,19 @@ def test_crossed_margins_are_grouped_by_themselves(oob: bool, monkeypatch: pytes
     sd = local.tally.cross_sd[rows]
     np.testing.assert_array_equal(crossed.trials[crossed.sampled], local.tally.trials[rows])
     np.testing.assert_allclose(crossed.sd[crossed.sampled], sd, rtol=2 ** (1 / 16) - 1, atol=1e-9)
+
+
+def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
+    frame = rows_of("values", oob=True)
+    X, y, weight = in_order(frame)
+    model = ExtraTreesRegressor(5, bootstrap=True, max_depth=5, random_state=0).fit(X, y)
+    adapter = find_adapter(model)
+    plan = plan_of("values", n_trained=len(frame), sample_limit=50)
+    part = read_partition([batch(frame)], pickled_model(model, adapter), plan)
+    trials = 5 - adapter.bags(X, adapter.prepare(X), y).in_bag().sum(axis=0)
+    assert np.count_nonzero(trials == 1) > 50
+    assert part.moments is not None
+    assert part.moments.n_rows == np.count_nonzero((trials >= 2) & (weight > 0))
 
 
 def test_tally_of_scores_of_two_labels_has_no_crossed_margins() -> None:
