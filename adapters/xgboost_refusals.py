@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost_model import Forest, Settings
 from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = ["check_settings", "no_sampling", "not_found", "too_few_draws", "too_weak"]
+__all__ = ["check_settings", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
 
 HOLDOUT = 'pass data="holdout" with rows the model never saw'
 
@@ -46,7 +46,7 @@ def not_found(
 ) -> DataMismatchError | BagError:
     """The error for trees whose sums no draw that was tried gives."""
     settings = forest.settings
-    which = f"tree {failed[0]}" + (f" and {failed.size - 1} more of {len(forest.trees)}" if failed.size > 1 else "")
+    which = _named(forest, failed)
     weights = (
         "Training weights and base margins count too: pass the training xgboost.DMatrix, or "
         "xgboost.DMatrix(X, y, weight=...), as X."
@@ -73,6 +73,38 @@ def not_found(
         f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
         f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
     )
+
+
+def not_likely(
+    forest: Forest, share: float, n_rows: int, failed: NDArray[np.integer], settings_fit: bool
+) -> DataMismatchError | BagError:
+    """The error for rows that are nowhere together, where no search can follow the likely draws."""
+    settings, which = forest.settings, _named(forest, failed)
+    if not 0 < share < 1:
+        found = f"its trees counted {100 * share:.1f} % of {n_rows} rows of weight 1"
+    else:
+        found = (
+            f"with seed={settings.seed} and subsample={settings.subsample:g}, the rows drawn for {which} do not give "
+            "the sums in its leaves"
+        )
+    remedy = (
+        "Each row must have its own position in training order. Training weights and base margins are not known on a "
+        f"cluster: analyze such a booster on one machine with ens_plugin.analyze, or {HOLDOUT}."
+    )
+    if settings_fit or not 0 < share < 1:
+        return DataMismatchError(
+            f"These are not the rows the model was trained on, as far as it tells: {found}. {remedy}"
+        )
+    return BagError(
+        f"The rows drawn for {which} cannot be told: {found}, and hold {100 * share:.1f} % of the rows, so that "
+        "settings are lost, as after save_model and load_model. They are searched for on one machine only, by "
+        "ens_plugin.analyze; here say how it was trained with booster.set_param({'seed': ..., 'subsample': ..., "
+        f"'tree_method': ..., 'reg_lambda': ...}}), or pickle boosters instead. {remedy}"
+    )
+
+
+def _named(forest: Forest, failed: NDArray[np.integer]) -> str:
+    return f"tree {failed[0]}" + (f" and {failed.size - 1} more of {len(forest.trees)}" if failed.size > 1 else "")
 
 
 def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:

@@ -23,11 +23,11 @@ from ens_plugin.adapters.xgboost_draws import RowSampler, likely_draws, powers_a
 from ens_plugin.adapters.xgboost_hessians import Hessians
 from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_proof import judge_leaf_sums, leaf_sums
-from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_found, too_few_draws, too_weak
+from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_likely, too_few_draws, too_weak
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_target import judge_target, target_sums, telling_trees
 from ens_plugin.core.bags import Bags
-from ens_plugin.errors import BagError
+from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = ["DrawnTrees"]
 
@@ -60,6 +60,8 @@ class DrawnTrees(RowBags):
             for draws in likely_draws(forest, n_rows)
         ]
         self._n_tried = len(guesses)
+        if not guesses:
+            raise self._not_likely(np.arange(len(forest.trees)))
         if attempt >= min(self._n_tried, MAX_PROOFS):
             raise BagError(f"None of {attempt} likely draws gives the sums in the leaves.")
         self._draws, self._subsample = guesses[attempt]
@@ -89,12 +91,12 @@ class DrawnTrees(RowBags):
 
     def prove(self, sums: Sums) -> None:
         """Compare the sums with those in the leaves, bound the chance of a false match, then check the target."""
-        forest, share = self._forest, self._share
+        forest = self._forest
         hessians = _unit_hessians(forest)
         proof = judge_leaf_sums(forest, hessians, sums.added["sums"], sums.added["sizes"], self._subsample)
         failed = np.flatnonzero(~proof.passed)
         if failed.size:
-            raise not_found(forest, share.mean, failed, share.fits(forest.settings.subsample), 0)
+            raise self._not_likely(failed)
         guess = self._guess(RowSampler(1, self._subsample))
         chance = chance_of_false_match(guess, proof)
         if chance > CHANCE:
@@ -103,6 +105,10 @@ class DrawnTrees(RowBags):
                 too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
             )
         judge_target(forest, {tree: sums.of_tree(tree) for tree in telling_trees(forest)})
+
+    def _not_likely(self, failed: NDArray[np.integer[Any]]) -> DataMismatchError | BagError:
+        fits = self._share.fits(self._forest.settings.subsample)
+        return not_likely(self._forest, self._share.mean, self._n_rows, failed, fits)
 
     def _guess(self, sampler: RowSampler) -> Guess:
         stretch = np.zeros(len(self._forest.trees), dtype=np.int64)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 import click
@@ -20,6 +25,9 @@ from ens_plugin.errors import ClusterError, InputError
 from ens_plugin.report import EnsembleReport
 
 __all__ = ["SparkEngine", "feature_columns", "spark_options"]
+
+STDERR = 2
+EXCEPTION = re.compile(r"^(?:Exception in thread \S+ |Caused by)?:? ?[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,8 @@ class SparkEngine:
         """
         from ens_plugin.spark import analyze
 
-        with only_results_on_stdout():
-            session = _session(self.master)
+        with only_results_on_stdout(), _quiet_spark() as log:
+            session = _session(self.master, log)
             model = load_requested(request)
             df = _read(session, request.data)
             return analyze(
@@ -123,31 +131,76 @@ def feature_columns(names: list[str], model: Any, request: AnalysisRequest, row_
     return [name for name in kept if name not in (request.target, request.sample_weight)]
 
 
-def _session(master: str) -> Any:
+@contextmanager
+def _quiet_spark() -> Iterator[Path]:
+    """Keep the hundreds of lines that Spark may print in a file, which stays, and is named, where an analysis fails."""
+    descriptor, name = mkstemp(prefix="ens-plugin-spark-", suffix=".log")
+    os.close(descriptor)
+    log = Path(name)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+            yield log
+    except ClusterError as error:
+        if log.stat().st_size:
+            raise ClusterError(f"{error} Spark's own log is in {log}.") from error
+        log.unlink()
+        raise
+    except BaseException:
+        log.unlink()
+        raise
+    log.unlink()
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Let processes that are started inside the block, and only those, write their errors to a file."""
+    sys.stderr.flush()
+    terminal = os.dup(STDERR)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), STDERR)
+            yield
+    finally:
+        os.dup2(terminal, STDERR)
+        os.close(terminal)
+
+
+def _session(master: str, log: Path) -> Any:
     from ens_plugin.spark.jobs import require_spark
 
     require_spark()
     # Executors on this machine run what this command runs in, not the first Python on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("ens-plugin").config("spark.ui.showConsoleProgress", "false")
     try:
-        session = builder.getOrCreate()
-    except (PySparkException, OSError) as error:
-        raise ClusterError(f"Spark cannot be started with --master {master}: {str(error).splitlines()[0]}") from error
+        with _stderr_to(log):
+            session = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        reason = _reason(f"{error}\n{log.read_text(errors='replace')}")
+        raise ClusterError(f"Spark cannot be started with --master {master}: {reason}") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
+def _reason(text: str) -> str:
+    """What the last exception in a text says, or its first line, as a sentence."""
+    found = EXCEPTION.findall(text)
+    return f"{(found[-1] if found else text.splitlines()[0]).rstrip('. ')}."
+
+
 def _read(session: Any, path: str) -> Any:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return session.read.parquet(path)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise InputError(
-            f"{path!r} cannot be read as parquet by Spark: {str(error).splitlines()[0]} Pass the path of a parquet "
-            "file or directory; convert other tables first."
+            f"{path!r} cannot be read as parquet by Spark: {_reason(str(error))} Pass the path of a "
+            "parquet file or directory; convert other tables first, or leave out --engine spark for a csv file."
         ) from error

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tally import RowBlock, label_support, sum_over_members
+from ens_plugin.errors import InputError
 
 __all__ = ["Sample", "subset_error", "subset_means", "subset_statistics"]
 
@@ -108,6 +109,8 @@ def subset_statistics(
     Orders are rotations of random ones, so that every member is heard about as often at every size.
     """
     heard = _closed_up(block)
+    if not heard.seen.size:
+        raise InputError("No member speaks about any of the sampled rows, so subsets of members say nothing.")
     orders = islice(_rotations(heard.seen.shape[0], n_orders, rng), n_orders)
     return np.array([[statistic(mean) for mean in _means_in_order(heard, sizes, order)] for order in orders])
 

@@ -18,12 +18,13 @@ from ens_plugin.collection import sample_limit, sampling_seed
 from ens_plugin.conclusion import Metric, compare_with_stored, conclude
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report import EnsembleReport
-from ens_plugin.spark.assembly import evidence_of, in_row_order
+from ens_plugin.spark.assembly import evidence_of, in_row_order, refuse_alike_rows
 from ens_plugin.spark.columns import (
     Columns,
     RowCounts,
     as_names,
     check_columns,
+    check_frame,
     check_positions,
     count_rows,
     selected,
@@ -106,6 +107,7 @@ def analyze(
     ... )  # doctest: +SKIP
     """
     require_spark()
+    check_frame(df)
     model, df, feature_cols = behind_stages(model, df, feature_cols, data)
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)
@@ -150,6 +152,8 @@ def analyze(
     part = _proved(selected(df, columns), content, plan, adapter, counts)
     _refuse_repeated_rows(part, plan, row_id_col)
     assert part.kept is not None
+    if plan.highest_key < LARGEST_KEY:
+        refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
     evidence = evidence_of(adapter, replace(part, kept=kept), plan.grouping)
     with threadpool_limits(limits=1, user_api="blas"):

@@ -12,12 +12,15 @@ from ens_plugin.core.growth_path import PathTally
 from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
+from ens_plugin.errors import InputError
 from ens_plugin.spark.groupings import Grouping, crossed_of, tally_of
 from ens_plugin.spark.parts import KeptRows, Part
 
-__all__ = ["evidence_of", "in_row_order"]
+__all__ = ["evidence_of", "in_row_order", "refuse_alike_rows"]
 
 FloatArray = NDArray[np.float64]
+
+LEAST_VARIETY = 0.25
 
 
 def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Evidence:
@@ -56,6 +59,29 @@ def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Evi
 def in_row_order(kept: KeptRows) -> KeptRows:
     """The kept rows in an order that does not depend on how the rows were partitioned."""
     return kept.take(np.argsort(kept.row, kind="stable"))
+
+
+def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
+    """Raise InputError where rows that are sampled together leave too few different ones in the sample.
+
+    Parameters
+    ----------
+    kept : KeptRows
+        Of data of which not all rows are sampled.
+    name : str or None
+        The column with the rows' numbers; None where their content stands for it.
+    """
+    _, copies = np.unique(kept.row, return_counts=True)
+    n_rows = int(copies.sum())
+    # Kish's effective number of different rows.
+    if n_rows and n_rows**2 / float((copies.astype(np.float64) ** 2).sum()) >= LEAST_VARIETY * n_rows:
+        return
+    numbered = "Without row_id_col, rows of equal content" if name is None else f"Rows of equal numbers in {name!r}"
+    raise InputError(
+        f"{numbered} are sampled together, and of these data only {copies.size} different ones came into a sample of "
+        f"{n_rows} rows. Give every row a number of its own, for example with "
+        "df.withColumn('row', pyspark.sql.functions.monotonically_increasing_id()), and pass row_id_col='row'."
+    )
 
 
 def _has_rivals(adapter: EnsembleAdapter) -> bool:

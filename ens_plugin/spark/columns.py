@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.custom import CustomEnsemble
 from ens_plugin.adapters.labels import shortened
-from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.spark.jobs import NO_CONNECT, collected
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
 
 __all__ = [
@@ -19,8 +21,10 @@ __all__ = [
     "RowCounts",
     "as_names",
     "check_columns",
+    "check_frame",
     "check_positions",
     "count_rows",
+    "quoted",
     "selected",
     "target_labels",
 ]
@@ -72,6 +76,7 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
     is_wrapped : bool
         Whether steps before the ensemble may take columns of any type.
     """
+    _check_rows_make_outputs(adapter.model)
     if not columns.features:
         raise InputError("feature_cols is empty; name the columns the model was trained on, in the same order.")
     missing = [name for name in columns.names if name not in df.columns]
@@ -80,13 +85,19 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
             f"The DataFrame has no column {shortened(missing)}; it has {shortened(list(df.columns), 10)}. Name columns "
             "that exist."
         )
-    repeated = sorted({name for name in columns.names if list(df.columns).count(name) > 1})
+    known = [_folded(df, name) for name in df.columns]
+    repeated = sorted({name for name in columns.names if known.count(_folded(df, name)) > 1})
     if repeated:
         raise InputError(f"The DataFrame has several columns named {shortened(repeated)}; rename all but one.")
     for name in (columns.label, columns.row, columns.weight):
         if name is not None and name in columns.features:
             raise InputError(f"Column {name!r} is among feature_cols, but is no feature; leave it out there.")
     kinds = dict(df.dtypes)
+    if len(columns.features) > 1 and VECTOR in (kinds[name] for name in columns.features):
+        raise InputError(
+            "feature_cols holds vectors beside other columns; put all features into one column of vectors, for "
+            "example with pyspark.ml.feature.VectorAssembler, and name that alone."
+        )
     if not is_wrapped:
         _check_features(columns, kinds)
     _check_label(columns.label, kinds[columns.label], adapter)
@@ -94,8 +105,49 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
         raise InputError(f"Column {columns.weight!r} is of type {kinds[columns.weight]}; weights must be numbers.")
     if columns.row is not None and kinds[columns.row] not in NUMERIC[:4]:
         raise InputError(
-            f"Column {columns.row!r} is of type {kinds[columns.row]}; row_id_col must hold whole numbers (bigint)."
+            f"Column {columns.row!r} is of type {kinds[columns.row]}; row_id_col must hold whole numbers: cast it to "
+            "bigint."
         )
+
+
+def check_frame(df: Any) -> None:
+    """Raise unless it is a DataFrame of a classic Spark session, with rows that end.
+
+    Raises
+    ------
+    InputError
+        If it is none of Spark's, or a stream.
+    ClusterError
+        If it belongs to Spark Connect.
+    """
+    from pyspark.sql import DataFrame
+
+    if type(df).__module__.startswith("pyspark.sql.connect"):
+        raise ClusterError(NO_CONNECT)
+    if not isinstance(df, DataFrame):
+        raise InputError(
+            f"df must be a DataFrame of pyspark.sql, got {type(df).__module__.partition('.')[0]}.{type(df).__name__}. "
+            "Rows that are on this machine are analyzed by ens_plugin.analyze; "
+            "a DataFrame of pyspark.pandas has to_spark()."
+        )
+    if df.isStreaming:
+        raise InputError(
+            "df is a stream, which has no end; pass a table, for example one that the stream was written to."
+        )
+
+
+def _check_rows_make_outputs(model: Any) -> None:
+    if isinstance(model, CustomEnsemble) and hasattr(model, "outputs"):
+        raise UnsupportedModelError(
+            "This CustomEnsemble holds outputs for rows in one order, and a DataFrame's rows have none. Give it the "
+            "members themselves, CustomEnsemble.from_estimators(models, None), or analyze the outputs on one machine "
+            "with ens_plugin.analyze."
+        )
+
+
+def _folded(df: Any, name: str) -> str:
+    """A column's name as the session compares it."""
+    return name if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else name.lower()
 
 
 def _is_number(kind: str) -> bool:
@@ -103,7 +155,7 @@ def _is_number(kind: str) -> bool:
 
 
 def _is_list(kind: str) -> bool:
-    return kind == VECTOR or (kind.startswith("array<") and kind[6:-1] in NUMERIC[:6])
+    return kind == VECTOR or (kind.startswith("array<") and _is_number(kind[6:-1]))
 
 
 def _check_features(columns: Columns, kinds: dict[str, str]) -> None:
@@ -143,28 +195,28 @@ def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts
     """
     from pyspark.sql import functions as F
 
-    label, kinds = F.col(columns.label), dict(df.dtypes)
-    sums = {
-        "rows": F.count(F.lit(1)),
-        "missing": _count(F, _is_missing(F, label, kinds[columns.label])),
-    }
+    label, kind = F.col(quoted(columns.label)), dict(df.dtypes)[columns.label]
+    # False and True are 0 and 1 to numpy, but not to Spark.
+    label = label.cast("int") if kind == "boolean" else label
+    missing = _is_missing(F, label, kind)
+    sums = {"rows": F.count(F.lit(1)), "missing": _count(F, missing)}
     if adapter.classes is not None:
-        known = adapter.classes.tolist()
-        sums["unknown"] = _count(F, ~label.isin(known) & ~_is_missing(F, label, kinds[columns.label]))
+        known = [int(own) if isinstance(own, bool) else own for own in adapter.classes.tolist()]
+        sums["unknown"] = _count(F, ~label.isin(known) & ~missing)
         sums["example"] = F.first(F.when(~label.isin(known), label), ignorenulls=True)
         sums["least"], sums["most"] = F.min(label), F.max(label)
     if columns.weight is not None:
-        weight = F.col(columns.weight)
-        missing = _is_missing(F, weight, kinds[columns.weight])
+        weight = F.col(quoted(columns.weight)).cast("double")
+        missing = _is_missing(F, weight, "double")
         sums["no_weight"] = _count(F, missing)
         sums["negative"] = _count(F, (weight < 0) & ~missing)
         sums["weighted"] = _count(F, (weight > 0) & ~missing)
     if columns.row is not None:
-        row = F.col(columns.row)
+        row = F.col(quoted(columns.row))
         sums["no_row"] = F.count(F.lit(1)) - F.count(row)
         sums["first_row"], sums["last_row"] = F.min(row), F.max(row)
         sums["fingerprint"] = F.bit_xor(F.xxhash64(row.cast("bigint")))
-    found = df.agg(*(value.alias(name) for name, value in sums.items())).first().asDict()
+    found = collected(df.agg(*(value.alias(name) for name, value in sums.items())))[0].asDict()
     _check_labels(found, columns.label, adapter)
     _check_weights(found, columns.weight)
     _check_rows(found, columns.row)
@@ -176,7 +228,7 @@ def check_positions(session: Any, counts: RowCounts, name: str) -> None:
     from pyspark.sql import functions as F
 
     found, n_rows = counts.found, counts.all
-    expected = session.range(n_rows).agg(F.bit_xor(F.xxhash64(F.col("id")))).first()[0]
+    expected = collected(session.range(n_rows).agg(F.bit_xor(F.xxhash64(F.col("id")))))[0][0]
     if (found["first_row"], found["last_row"], found["fingerprint"]) != (0, n_rows - 1, expected):
         raise DataMismatchError(
             f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in {n_rows} rows, not "
@@ -245,13 +297,16 @@ def selected(df: Any, columns: Columns) -> Any:
     from pyspark.sql import functions as F
 
     kinds = dict(df.dtypes)
-    chosen = [_feature(F.col(_quoted(name)), kinds[name]) for name in columns.features]
-    chosen.append(F.col(_quoted(columns.label)).alias(TARGET))
+    # Names of the user's own could be those of the columns that follow, or hold signs that Spark stumbles over.
+    chosen = [
+        _feature(F.col(quoted(name)), kinds[name]).alias(f"__{index}") for index, name in enumerate(columns.features)
+    ]
+    chosen.append(F.col(quoted(columns.label)).alias(TARGET))
     if columns.weight is not None:
-        chosen.append(F.col(_quoted(columns.weight)).cast("double").alias(WEIGHT))
+        chosen.append(F.col(quoted(columns.weight)).cast("double").alias(WEIGHT))
     # Equal rows have equal hashes, wherever they are.
-    row = F.xxhash64(*(F.col(_quoted(name)) for name in columns.names))
-    chosen.append((row if columns.row is None else F.col(_quoted(columns.row)).cast("bigint")).alias(ROW))
+    row = F.xxhash64(*(F.col(quoted(name)) for name in columns.names))
+    chosen.append((row if columns.row is None else F.col(quoted(columns.row)).cast("bigint")).alias(ROW))
     return df.select(*chosen)
 
 
@@ -261,7 +316,8 @@ def _feature(column: Any, kind: str) -> Any:
     return vector_to_array(column) if kind == VECTOR else column
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name as Spark's functions take it, whatever signs it holds."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -27,6 +27,8 @@ Grouping = Literal["values", "votes", "rows", "shares", "margins"]
 
 # As many as are sampled in any case: up to here every row may be a group of its own.
 EXACT_ROWS = 20_000
+# Of a weighted mean of equal numbers.
+ROUNDING = 1e-9
 
 
 def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
@@ -101,7 +103,7 @@ def tally_of(grouping: Grouping, groups: Groups, n_members: int) -> SupportTally
     if grouping == "margins":
         trials, mean, variance, wrong_labels, dissent = means
         sd = np.sqrt(variance)
-        return MarginTally(trials, mean, sd, mean, sd, wrong_labels, dissent)
+        return MarginTally(_unrounded(trials), mean, sd, mean, sd, wrong_labels, dissent)
     return MarginTally(np.rint(means[0]), *means[1:])
 
 
@@ -124,4 +126,10 @@ def crossed_of(groups: Groups, sampled: IntArray) -> CrossedMargins:
         Codes of the sampled rows' crossed margins.
     """
     trials, mean, variance = groups.means()
-    return CrossedMargins(mean, np.sqrt(variance), trials, groups.row_weight(), groups.find(sampled))
+    return CrossedMargins(mean, np.sqrt(variance), _unrounded(trials), groups.row_weight(), groups.find(sampled))
+
+
+def _unrounded(trials: FloatArray) -> FloatArray:
+    """Mean numbers of members, whole where all rows of a group have as many: 2 must not become a little less."""
+    whole = np.rint(trials)
+    return np.where(np.abs(trials - whole) <= ROUNDING * whole, whole, trials)

@@ -15,13 +15,18 @@ from ens_plugin.errors import ClusterError, UnsupportedModelError
 from ens_plugin.spark.partition import Plan, read_partition
 from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes
 
-__all__ = ["gather", "pickled_model", "require_spark"]
+__all__ = ["NO_CONNECT", "collected", "gather", "pickled_model", "require_spark"]
 
 # A merge takes this many parts for each that it gives, and the driver takes no more.
 MERGED_INTO_ONE = 16
 LOGGER = logging.getLogger(__name__)
 ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
+JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*)", re.MULTILINE)
 COLUMN = "part"
+NO_CONNECT = (
+    "Spark Connect gives no access to broadcasts, by which the model reaches the executors. Use a classic session: "
+    "SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE, where the driver runs."
+)
 
 
 def require_spark() -> None:
@@ -33,9 +38,13 @@ def require_spark() -> None:
             "PySpark is not installed; install it with: pip install 'ens-plugin[spark]' (it needs Java 17 or newer)."
         ) from error
     from pyspark import SparkContext
+    from pyspark.sql.utils import is_remote
 
-    has_java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
-    if SparkContext._active_spark_context is None and not has_java:
+    if SparkContext._active_spark_context is not None:
+        return
+    if is_remote():
+        raise ClusterError(NO_CONNECT)
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise ClusterError(
             "Java is not installed, and Spark runs on it; install Java 17 or newer (on Debian or Ubuntu: "
             "apt install default-jre-headless) or set JAVA_HOME."
@@ -101,7 +110,7 @@ def gather(rows: Any, content: bytes, plan: Plan) -> Part:
     for width in _widths(context.defaultParallelism):
         parts = parts.repartition(width).mapInArrow(merge, f"{COLUMN} binary")
     try:
-        contents = [row[COLUMN] for row in _collected(parts)]
+        contents = [row[COLUMN] for row in collected(parts)]
     finally:
         model.destroy()
     LOGGER.info("%d bytes reached the driver", sum(map(len, contents)))
@@ -122,12 +131,13 @@ def _widths(parallelism: int) -> list[int]:
     return widths
 
 
-def _collected(parts: Any) -> list[Any]:
+def collected(df: Any) -> list[Any]:
+    """Return the rows of a small DataFrame; whatever keeps Spark from it is one ClusterError."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        return list(parts.collect())
+        return list(df.collect())
     except (PySparkException, Py4JJavaError) as error:
         raise ClusterError(_explained(str(error))) from None
 
@@ -139,5 +149,10 @@ def _explained(message: str) -> str:
             "Spark's executors have no ens_plugin; install it there as on the driver (pip install ens-plugin), or send "
             "an environment along (spark.archives)."
         )
-    causes = [line for line in lines if ERROR_LINE.match(line)]
-    return f"The Spark job failed: {causes[-1] if causes else lines[0]}. See the log of the executors for the rest."
+    if "Python worker exited unexpectedly" in message:
+        return (
+            "The Spark job failed: a Python worker died each time it was started. It may want more memory "
+            "(spark.executor.memoryOverhead, spark.executor.pyspark.memory); see the log of the executors."
+        )
+    causes = [line for line in lines if ERROR_LINE.match(line)] or JAVA_CAUSE.findall(message) or lines[:1]
+    return f"The Spark job failed: {causes[-1].rstrip('.')}. See the log of the executors for the rest."

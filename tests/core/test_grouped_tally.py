@@ -116,3 +116,47 @@ def test_cells_of_margins_do_not_grow_with_the_rows() -> None:
         return np.unique(margin_codes(np.full(n_rows, 100.0), mean, sd)).size
 
     assert n_cells(400_000) < 1.25 * n_cells(200_000)
+
+
+def test_groups_without_columns_are_counts_alone() -> None:
+    groups = group_rows(np.array([4, 4, 2]), [], np.ones(3))
+    assert groups.code.tolist() == [2, 4]
+    assert groups.means().shape == (0, 2)
+    assert merge_groups([groups, groups]).sums.shape == (0, 2)
+
+
+def test_tied_soft_votes_share_no_cell_with_others() -> None:
+    trials, wrong = np.full(3, 40.0), 20.0 + np.array([-1e-6, 0.0, 1e-6])
+    code = support_codes(SupportTally(trials, wrong, wrong, wrong))
+    assert (code % 2).tolist() == [0, 1, 0]
+    assert code[1] not in code[[0, 2]]
+
+
+def test_numbers_of_members_are_exact_up_to_64_and_then_within_a_16th_of_an_octave() -> None:
+    trials = np.arange(1.0, 2000.0)
+    count = margin_codes(trials, np.zeros(trials.size), np.ones(trials.size)) >> 40
+    assert np.array_equal(count[:64], trials[:64])
+    for cell in np.unique(count[64:]):
+        own = trials[count == cell]
+        assert own.min() > 64
+        assert own.max() / own.min() <= 2 ** (1 / 16)
+
+
+@pytest.mark.parametrize("trials", [2.0, 17.0, 64.0, 65.0, 500.0])
+@pytest.mark.parametrize("sd", [1e-3, 0.3, 40.0])
+def test_cells_of_margins_are_a_quarter_of_an_error_wide_near_0(trials: float, sd: float) -> None:
+    """An error of the least number of members and the least spread of the cell."""
+    error = sd / np.sqrt(trials)
+    mean = np.linspace(-3 * error, 3 * error, 20_001)
+    code = margin_codes(np.full(mean.size, trials), mean, np.full(mean.size, sd))
+    widths = [np.ptp(mean[code == cell]) for cell in np.unique(code)[1:-1]]
+    assert max(widths) <= error / 4 * 1.05
+    assert min(widths) >= error / 4 * 0.85
+
+
+def test_spreads_of_one_cell_are_within_a_16th_of_an_octave() -> None:
+    sd = np.geomspace(0.01, 10.0, 5000)
+    code = margin_codes(np.full(sd.size, 9.0), np.zeros(sd.size), sd)
+    ratios = [sd[code == cell].max() / sd[code == cell].min() for cell in np.unique(code)]
+    assert max(ratios) <= 2 ** (1 / 16)
+    assert len(ratios) == pytest.approx(16 * np.log2(1000), abs=2)

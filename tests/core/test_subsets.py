@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.subsets import Sample, subset_error, subset_means, subset_statistics
 from ens_plugin.core.tally import RowBlock
+from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
 
@@ -163,3 +164,10 @@ def test_keep_renumbers_the_rows_that_stay() -> None:
     np.testing.assert_array_equal(kept.weight, [2, 3, 6])
     np.testing.assert_array_equal(kept.rows, [1, 2, 4])
     np.testing.assert_array_equal(np.flatnonzero(usable)[kept.rows], kept.weight)
+
+
+@pytest.mark.parametrize("n_rows", [0, 4])
+def test_rows_about_which_nobody_speaks_have_no_subsets(n_rows: int) -> None:
+    silent = RowBlock(np.zeros((3, n_rows)), np.zeros((3, n_rows), dtype=bool), np.zeros(n_rows), 0)
+    with pytest.raises(InputError, match="No member speaks"):
+        subset_statistics(silent, np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)

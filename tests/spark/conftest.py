@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder; without Spark or Java they are skipped and say why."""
+"""One Spark session for the tests that ask for it; without Spark or Java they are skipped and say why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reason_to_skip() -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = os.path.dirname(__file__)
     for item in items:
-        if str(item.path).startswith(here):
+        if str(item.path).startswith(here) and "session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
 
 

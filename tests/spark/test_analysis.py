@@ -137,3 +137,50 @@ def test_features_may_come_as_one_column_of_arrays(session: Any) -> None:
     packed = pd.DataFrame({"features": list(frame[COLUMNS].to_numpy()), "y": frame["y"]})
     report = spark.analyze(fitted("votes"), session.createDataFrame(packed), label_col="y", feature_cols="features")
     assert largest_difference(local, report) < ROUNDING
+
+
+def test_names_may_hold_any_sign_and_be_those_used_inside(session: Any) -> None:
+    frame = held_out("votes", 400)
+    names = ["a.b", "c`d", "__weight", "__row", "__target", "e f"]
+    X, y, weight = in_order(frame)
+    local = ens_plugin.analyze(fitted("votes"), X, y, data="holdout", n_jobs=1)
+    weighted = ens_plugin.analyze(fitted("votes"), X, y, data="holdout", sample_weight=weight, n_jobs=1)
+    df = session.createDataFrame(frame).toDF(*names, "y.z", "w`x", "the.row")
+    columns = {"label_col": "y.z", "feature_cols": names, "row_id_col": "the.row"}
+    assert largest_difference(local, spark.analyze(fitted("votes"), df, **columns)) < ROUNDING
+    found = spark.analyze(fitted("votes"), df, weight_col="w`x", **columns)
+    assert largest_difference(weighted, found) < ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes"),
+    [
+        ("boolean", "bigint"),
+        ("decimal(10,2)", "bigint"),
+        ("boolean", "boolean"),
+        ("int", "boolean"),
+        ("double", "bigint"),
+    ],
+)
+def test_labels_may_be_of_any_type_that_equals_the_models(session: Any, kind: str, classes: str) -> None:
+    frame = held_out("votes", 400)
+    X, y, _ = in_order(frame)
+    model = fitted("votes") if classes == "bigint" else type(fitted("votes"))(25, random_state=0)
+    if classes == "boolean":
+        model.fit(X[:200], y[:200].astype(bool))
+        y = y.astype(bool)
+    local = ens_plugin.analyze(model, X, y, data="holdout", n_jobs=1)
+    df = session.createDataFrame(frame).selectExpr(*COLUMNS, f"cast(y as {kind}) as y", "row")
+    report = spark.analyze(model, df, label_col="y", feature_cols=COLUMNS, row_id_col="row")
+    assert largest_difference(local, report) < ROUNDING
+
+
+@pytest.mark.parametrize("kind", ["decimal(10,2)", "boolean", "float"])
+def test_weights_may_be_of_any_type_of_number(session: Any, kind: str) -> None:
+    frame = held_out("votes", 400)
+    X, y, weight = in_order(frame)
+    weight = weight.astype(bool) if kind == "boolean" else weight
+    local = ens_plugin.analyze(fitted("votes"), X, y, data="holdout", sample_weight=weight, n_jobs=1)
+    df = session.createDataFrame(frame).selectExpr(*COLUMNS, "y", f"cast(w as {kind}) as w", "row")
+    report = spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS, row_id_col="row", weight_col="w")
+    assert largest_difference(local, report) < ROUNDING

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,9 @@ from ens_plugin.commands.spark import feature_columns
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.report import EnsembleReport
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference, trained_on
+from tests.spark.conftest import reason_to_skip
 
+ROOT = Path(__file__).parents[2]
 REQUEST = AnalysisRequest("m", "d", "y", True, 0.99, 0.01, 20001, "auto", "w", 0, None, None)
 
 
@@ -65,15 +70,77 @@ def test_parquet_by_path_gives_the_local_report(
     assert largest_difference(local, EnsembleReport.from_json(out)) < 1e-12
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("nowhere.parquet", "does not exist"), ("rows.csv", "is not a Parquet file"), (".", "schema")]
+)
 def test_table_that_spark_cannot_read(
-    session: Any,
-    model_path: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    session: Any, name: str, words: str, model_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(tmp_path / "nowhere.parquet")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows/rows.csv").write_text("x0,y\n1.0,0\n")
+    (tmp_path / "empty").mkdir()
+    path = str(tmp_path / "empty" if name == "." else tmp_path / "rows" / name)
     assert run(model_path, "--engine", "spark", "--data", path, "--target", "y", "--holdout") == 2
-    assert "cannot be read as parquet by Spark" in " ".join(capsys.readouterr().err.split())
+    error = " ".join(capsys.readouterr().err.split())
+    assert error.startswith("Error: ")
+    assert "cannot be read as parquet by Spark: " in error
+    assert words in error
+    assert "at org.apache" not in error
+
+
+@pytest.mark.parametrize("pattern", ["parts", "parts/*.parquet"])
+def test_parts_of_a_table_are_read_together(
+    session: Any, pattern: str, model_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "parts").mkdir()
+    frame = held_out("votes").drop(columns=["w", "row"])
+    for part in range(2):
+        frame[part::2].to_parquet(tmp_path / f"parts/{part}.parquet", index=False)
+    assert run(model_path, "--engine", "spark", "--data", str(tmp_path / pattern), "--target", "y", "--holdout") == 0
+    assert f"{len(frame)} held-out rows" in capsys.readouterr().out
+
+
+def terminal(model_path: str, data: Path, master: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which starts Spark anew."""
+    options = ["--engine", "spark", "--data", str(data), "--target", "y", "--holdout", "--master", master]
+    return subprocess.run(
+        [sys.executable, "-m", "ens_plugin", "analyze", model_path, *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(data.parent)},
+        cwd=data.parent,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+@pytest.mark.spark
+def test_terminal_shows_the_report_and_nothing_of_spark(model_path: str, tmp_path: Path) -> None:
+    require_java()
+    held_out("votes", 300).drop(columns=["w", "row"]).to_parquet(tmp_path / "rows.parquet", index=False)
+    done = terminal(model_path, tmp_path / "rows.parquet", "local[1]")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("RandomForestClassifier: ")
+    assert not list(tmp_path.glob("*.log"))
+
+
+@pytest.mark.spark
+def test_master_that_is_none_is_one_sentence_and_spark_says_the_rest_in_a_file(model_path: str, tmp_path: Path) -> None:
+    require_java()
+    done = terminal(model_path, tmp_path / "rows.parquet", "mars")
+    assert (done.returncode, done.stdout) == (2, "")
+    error = " ".join(done.stderr.split())
+    assert error.startswith("Error: Spark cannot be started with --master mars: Master must ")
+    assert "at org.apache" not in error
+    [log] = tmp_path.glob("ens-plugin-spark-*.log")
+    assert log.name in error
+    assert "org.apache.spark.SparkException" in log.read_text()
+
+
+def require_java() -> None:
+    reason = reason_to_skip()
+    if reason is not None:
+        pytest.skip(reason)
 
 
 @pytest.mark.parametrize(

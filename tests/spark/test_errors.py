@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from copy import copy
@@ -14,7 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from ens_plugin import spark
+from ens_plugin import CustomEnsemble, spark
 from ens_plugin.errors import ClusterError, EnsPluginError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.spark import jobs
 from tests.spark.cases import COLUMNS, fitted, held_out
@@ -84,7 +85,7 @@ def test_single_label_is_refused(session: Any) -> None:
         ({"label_col": "word"}, "'word' is of type string, but the ensemble's labels are 0, 1"),
         ({"weight_col": "word"}, "'word' is of type string; weights must be numbers"),
         ({"row_id_col": "height"}, "no column 'height'"),
-        ({"row_id_col": "word"}, "'word' is of type string; row_id_col must hold whole numbers"),
+        ({"row_id_col": "word"}, "'word' is of type string; row_id_col must hold whole numbers: cast it to bigint"),
         ({"feature_cols": COLUMNS[:-1]}, "X has 5 columns"),
         ({"weight_col": "w", "metric": lambda y, p: 0.0}, "metric(y, mean_output) takes no weights"),
         ({"row_id_col": "y"}, "'y' holds 2 numbers in more than one row"),
@@ -94,6 +95,105 @@ def test_single_label_is_refused(session: Any) -> None:
 def test_columns_that_cannot_be_used_are_named(session: Any, options: dict[str, Any], words: str) -> None:
     frame = held_out("shares", 40).assign(word="a")
     assert words in refused(session, frame, InputError, **{"model": fitted("shares"), **options})
+
+
+@pytest.mark.parametrize("kind", ["decimal(10,0)", "double"])
+def test_row_ids_must_be_whole_by_their_type(session: Any, kind: str) -> None:
+    df = session.createDataFrame(held_out("votes", 40)).selectExpr(*COLUMNS, "y", f"cast(row as {kind}) as row")
+    with pytest.raises(InputError, match=rf"'row' is of type {re.escape(kind)}.*cast it to bigint"):
+        spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS, row_id_col="row")
+
+
+@pytest.mark.parametrize("behind_a_step", [False, True])
+def test_vectors_must_be_the_only_column(session: Any, behind_a_step: bool) -> None:
+    from pyspark.ml.feature import VectorAssembler
+
+    df = session.createDataFrame(held_out("votes", 40))
+    df = VectorAssembler(inputCols=COLUMNS[:2], outputCol="two").transform(df)
+    X = held_out("votes", 40)[COLUMNS].to_numpy()
+    model = make_pipeline(PCA().fit(X), fitted("votes")) if behind_a_step else fitted("votes")
+    with pytest.raises(InputError, match="vectors beside other columns"):
+        spark.analyze(model, df, label_col="y", feature_cols=["two", *COLUMNS[:4]])
+
+
+def test_names_that_spark_takes_for_the_same_are_refused(session: Any) -> None:
+    df = session.createDataFrame(held_out("votes", 40)).toDF(*COLUMNS, "y", "Y", "row")
+    with pytest.raises(InputError, match="several columns named 'y'"):
+        spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS)
+
+
+def test_frames_of_pandas_are_for_the_local_road(session: Any) -> None:
+    with pytest.raises(InputError, match=r"got pandas.DataFrame\. Rows that are on this machine .* ens_plugin.analyze"):
+        spark.analyze(fitted("votes"), held_out("votes"), label_col="y", feature_cols=COLUMNS)
+
+
+def test_streams_are_refused(session: Any) -> None:
+    df = session.readStream.format("rate").load()
+    with pytest.raises(InputError, match="df is a stream"):
+        spark.analyze(fitted("votes"), df, label_col="value", feature_cols=["timestamp"])
+
+
+def test_spark_connect_is_refused_by_its_frame(session: Any) -> None:
+    remote = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})
+    with pytest.raises(ClusterError, match=r"^Spark Connect .* Use a classic session"):
+        spark.analyze(fitted("votes"), remote(), label_col="y", feature_cols=COLUMNS)
+
+
+def test_spark_connect_is_refused_before_java_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
+    from pyspark import SparkContext
+
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    with pytest.raises(ClusterError, match="Use a classic session"):
+        spark.analyze(fitted("votes"), None, label_col="y", feature_cols=COLUMNS)
+
+
+def test_outputs_in_row_order_are_refused_however_many_rows_there_are(session: Any) -> None:
+    frame = held_out("votes", 40)
+    ensemble = CustomEnsemble(np.tile(frame["y"], (5, 1)), None, aggregation="vote")
+    assert "CustomEnsemble.from_estimators" in refused(session, frame, UnsupportedModelError, model=ensemble)
+
+
+@pytest.mark.parametrize("row_id_col", [None, "row"])
+@pytest.mark.parametrize("name", ["votes", "shares", "values"])
+def test_rows_too_alike_to_be_sampled_are_refused(session: Any, name: str, row_id_col: str | None) -> None:
+    """Without any row in the sample the analysis would never end."""
+    df = session.createDataFrame(held_out(name, 2)).crossJoin(session.range(0, 50_000, 1, 2))
+    if name != "values":
+        df = df.selectExpr(*COLUMNS, "row", "row % 2 as y")
+    words = "Rows of equal numbers in 'row'" if row_id_col else "Without row_id_col, rows of equal content"
+    with pytest.raises(InputError, match=f"{words} are sampled together, .*monotonically_increasing_id"):
+        spark.analyze(fitted(name), df, label_col="y", feature_cols=COLUMNS, row_id_col=row_id_col)
+
+
+def test_what_fails_in_the_first_pass_is_one_sentence(session: Any) -> None:
+    from pyspark.sql.functions import udf
+
+    df = session.createDataFrame(held_out("votes", 40)).withColumn("y", udf(lambda label: label // 0, "int")("y"))
+    with pytest.raises(ClusterError, match=r"^The Spark job failed: ZeroDivisionError: .*zero\. See the log"):
+        spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException: Job aborted\n"
+            "\tat org.apache.spark.X(X.scala:1)\nCaused by: java.io.FileNotFoundException: File a does not exist.\n"
+            "\tat org.apache.spark.Y(Y.scala:1)\n",
+            "The Spark job failed: java.io.FileNotFoundException: File a does not exist. See",
+        ),
+        (": org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n", "died each time"),
+        ("Traceback:\n  File x\nModuleNotFoundError: No module named 'ens_plugin'\n", "executors have no ens_plugin"),
+        ("Something else", "The Spark job failed: Something else. See"),
+    ],
+)
+def test_java_stacks_become_their_cause(message: str, words: str) -> None:
+    explained = jobs._explained(message)
+    assert words in explained
+    assert "\n" not in explained
 
 
 def test_arrays_must_be_of_one_length(session: Any) -> None:

@@ -56,6 +56,7 @@ def test_worker_that_dies_in_mid_partition_changes_nothing(session: Any, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("master", "n_blocks"), [("local-cluster[2,1,1024]", N_PARTITIONS), ("standalone", N_PARTITIONS + 1)]
 )

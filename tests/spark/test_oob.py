@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from xgboost import Booster
 
 import ens_plugin
 from ens_plugin import spark
@@ -100,3 +102,39 @@ def test_stored_out_of_bag_outputs_are_compared(session: Any) -> None:
     model.oob_decision_function_ = model.oob_decision_function_[::-1]
     with pytest.raises(DataMismatchError, match="other out-of-bag outputs"):
         from_spark(session, model, frame)
+
+
+def weighted(model: Any, weight: Any) -> Any:
+    """The same kind of model, trained with weights on the rows of `xgboost` or `lightgbm`."""
+    name = "xgboost" if "xgboost" in type(model).__module__ else "lightgbm"
+    X, y, _ = in_order(trained_on(name))
+    return type(model)(**model.get_params()).fit(X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("mean", [1.0, 2.0])
+def test_boosters_of_xgboost_trained_with_weights_are_refused(session: Any, mean: float) -> None:
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, 600)
+    model = weighted(fitted("xgboost"), weight / weight.mean() * mean)
+    with pytest.raises(DataMismatchError, match="Training weights and base margins are not known on a cluster"):
+        from_spark(session, model, trained_on("xgboost"))
+
+
+def test_boosters_of_lightgbm_trained_with_weights_have_the_same_bags(session: Any) -> None:
+    frame = trained_on("lightgbm")
+    X, y, _ = in_order(frame)
+    model = weighted(fitted("lightgbm"), np.random.default_rng(0).uniform(0.5, 1.5, 600))
+    local = ens_plugin.analyze(model, X, y, n_jobs=1)
+    assert largest_difference(local, from_spark(session, model, frame)) < ROUNDING
+
+
+def test_seed_that_was_lost_is_searched_for_on_one_machine_only(session: Any, tmp_path: Path) -> None:
+    frame = trained_on("xgboost")
+    X, y, _ = in_order(frame)
+    type(fitted("xgboost"))(**{**fitted("xgboost").get_params(), "random_state": 9}).fit(X, y).save_model(
+        tmp_path / "forest.json"
+    )
+    booster = Booster(model_file=tmp_path / "forest.json")
+    with pytest.raises(BagError, match=r"settings are lost.*ens_plugin.analyze; .*booster.set_param"):
+        from_spark(session, booster, frame)
+    booster.set_param({"seed": 9, "subsample": 0.8, "reg_lambda": 1e-5})
+    assert from_spark(session, booster, frame).bags == "proved"
