@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -216,10 +217,12 @@ def test_nothing_is_left_on_the_disk(session: Any, tmp_path: Path) -> None:
 
 
 def test_model_of_mlflows_spark_flavour_from_the_command_line(
-    session: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    session: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
 
+    # PySpark takes a main module without a file, as that of pytest-xdist's workers, for a doctest, and exits.
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
     mlflow.spark.save_model(
         fitted_pipeline("two"),
         str(tmp_path / "model"),
