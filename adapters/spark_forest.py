@@ -105,6 +105,12 @@ class SparkForestAdapter(EnsembleAdapter):
         """Return the forest without Spark."""
         return self.forest
 
+    def truncated(self, size: int) -> Any:
+        """Raise UnsupportedModelError: Spark has no way to make a forest of some trees of another."""
+        raise UnsupportedModelError(
+            f"Spark has no way to make a {self.forest.name} of some trees of another. Train one with numTrees={size}."
+        )
+
     def distributions(self) -> tuple[str, ...]:
         """Name PySpark's distribution."""
         return ("pyspark",)

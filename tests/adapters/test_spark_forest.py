@@ -14,7 +14,7 @@ import ens_plugin
 from ens_plugin.adapters.base import find_adapter
 from ens_plugin.adapters.spark_forest import SparkForest, SparkForestAdapter
 from ens_plugin.adapters.spark_nodes import Tree
-from ens_plugin.errors import BagError, DataMismatchError
+from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 from tests.adapters.spark_trees import spark_forest_of
 
 RNG = np.random.default_rng(0)
@@ -113,3 +113,8 @@ def test_training_rows_are_refused() -> None:
         ens_plugin.analyze(forest, rows(), np.zeros(2000))
     with pytest.raises(BagError, match="partition by partition"):
         SparkForestAdapter(forest).row_bags(2000, 0)
+
+
+def test_forests_of_fewer_trees_are_for_spark_to_train() -> None:
+    with pytest.raises(UnsupportedModelError, match="numTrees=2"):
+        ens_plugin.truncate(regression(np.arange(9.0), np.ones(9), np.zeros(9)), 2)

@@ -304,16 +304,13 @@ def test_the_active_run_and_the_next_one_stay_untouched(
         assert content.outputs is None or content.outputs.model_outputs == []
 
 
+@pytest.mark.usefixtures("autologging")
 def test_autologging_makes_no_runs_of_the_members_timed(embedded: Client, name: str) -> None:
     log(Case("sklearn", forest(), options=CLOUDPICKLE), name)
     before = counts(embedded)
     mlflow.sklearn.autolog(silent=True)
     ens_plugin.autolog(silent=True)
-    try:
-        found = rightsize(f"models:/{name}/1", X, Y, **EASY)
-    finally:
-        ens_plugin.autolog(disable=True)
-        mlflow.sklearn.autolog(disable=True)
+    found = rightsize(f"models:/{name}/1", X, Y, **EASY)
     assert found.savings is not None
     assert found.savings.fit_seconds_per_member is not None
     assert counts(embedded) == Counts(before.runs + 1, before.models + 1, before.versions + 1)
