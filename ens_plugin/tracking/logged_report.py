@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LoggedReport", "logged_metrics", "read_report"]
 
 REPORT_BYTES = 50_000_000
+MODEL_HISTORY_TAG = "mlflow.log-model.history"
 ADVICE = "Analyse the model and log its report with `ens-plugin analyze {uri} --data FILE --target COL --log`"
 
 
@@ -109,14 +111,25 @@ def _run_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) 
     values = {key: value for key, value in run.data.metrics.items() if key in _keys(prefix)}
     if not values:
         raise GateError(_nothing_logged(version, f"neither its model nor its run has the metric '{prefix}.error'"))
-    models = [] if run.outputs is None else run.outputs.model_outputs
-    if len(models) > 1:
+    n_models = _count_models(run)
+    if n_models > 1:
+        remedy = (
+            "log each model in a run of its own"
+            if version.model_id is None
+            else f"log it again with log_report(report, run_id=..., model_id={version.model_id!r})"
+        )
         raise GateError(
-            f"Run {version.run_id} logged {len(models)} models and one report that is linked to none of them, so it is "
-            f"not certain that the report is of version {version.version}; log it again with "
-            f"log_report(report, run_id=..., model_id={version.model_id!r})."
+            f"Run {version.run_id} logged {n_models} models and one report that is linked to none of them, so it is "
+            f"not certain that the report is of version {version.version}; {remedy}."
         )
     return _Scalars(version.run_id, values)
+
+
+def _count_models(run: Run) -> int:
+    """Models that a run logged: LoggedModels, and those of MLflow's Spark flavour, which are in a tag of the run."""
+    logged = [] if run.outputs is None else run.outputs.model_outputs
+    history = json.loads(run.data.tags.get(MODEL_HISTORY_TAG, "[]"))
+    return len(logged) + len({model["artifact_path"] for model in history})
 
 
 def _keys(prefix: str) -> frozenset[str]:

@@ -333,6 +333,17 @@ def two_models(client: Client, name: str) -> Version:
     return version
 
 
+def two_models_without_ids(client: Client, name: str) -> Version:
+    """As MLflow's Spark flavour logs them."""
+    run_id = client.create_run(experiment_id(client)).info.run_id
+    history = [{"run_id": run_id, "artifact_path": path} for path in ("forest", "boosted", "boosted")]
+    client.set_tag(run_id, "mlflow.log-model.history", json.dumps(history))
+    ens_plugin.log_report(REPORT, run_id=run_id)
+    client.create_registered_model(name)
+    client.create_model_version(name, f"{client.get_run(run_id).info.artifact_uri}/boosted", run_id)
+    return Version(name, "1", run_id, "")
+
+
 def no_run(client: Client, name: str) -> Version:
     client.create_registered_model(name)
     client.create_model_version(name, "file:///models/forest")
@@ -360,6 +371,7 @@ CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str
     (contradicting, LOOSE, None, "contradicts itself: the metric 'ens.error' is"),
     (no_json, LOOSE, None, "This is not JSON"),
     (two_models, LOOSE, None, "logged 2 models and one report that is linked to none"),
+    (two_models_without_ids, LOOSE, None, "logged 2 models and one report .* log each model in a run of its own"),
     (not_a_number, AUC, None, "'metrics.auc', which is not known of version 1"),
     (no_report, {"metrics": {"acu": {"min": 0.5}}}, None, "'metrics.acu', .* did you mean 'auc'"),
     (lambda client, name: register(client, name, regression_report()), LOOSE, None, "'report.agreement', which is not"),
