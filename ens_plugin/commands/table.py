@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.wrappers import inner_ensemble
 from ens_plugin.errors import DataMismatchError, InputError
 
 if TYPE_CHECKING:
@@ -112,7 +113,10 @@ def rows_for_model(frame: pd.DataFrame, model: Any, *, target: str, sample_weigh
         where they have to be.
     DataMismatchError
         If features are missing or there are columns the model does not know.
+    UnsupportedModelError
+        If stages of a Spark pipeline come before the ensemble: they take a DataFrame of Spark.
     """
+    inner_ensemble(model)
     y = _column(frame, target, "target").to_numpy()
     features = frame.drop(columns=[target])
     weights = None

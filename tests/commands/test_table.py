@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ens_plugin.commands.table import read_table, rows_for_model
-from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 
 FRAME = pd.DataFrame({"b": [1.5, 2.5], "a": [3, 4], "w": [1.0, 2.0], "y": ["no", "yes"]})
 
@@ -168,3 +168,12 @@ def test_underscores_that_lightgbm_puts_for_blanks_find_their_columns() -> None:
     both = frame.rename(columns={"w": "mean_radius"})
     with pytest.raises(DataMismatchError, match="not known to the model: mean radius"):
         rows_for_model(both, LightGBMLike("mean_radius", "mean_area"), target="y")
+
+
+def test_pipelines_of_spark_take_no_table() -> None:
+    stages = [
+        type(name, (), {"__module__": "pyspark.ml.feature"})() for name in ("StringIndexerModel", "VectorAssembler")
+    ]
+    pipeline = type("PipelineModel", (), {"__module__": "pyspark.ml.pipeline", "stages": stages})()
+    with pytest.raises(UnsupportedModelError, match=r"1 stages? before .* --engine spark"):
+        rows_for_model(pd.DataFrame({"plan": ["a", "b"], "y": [0, 1]}), pipeline, target="y")
