@@ -242,7 +242,7 @@ class EnsembleAdapter(ABC):
         )
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Whether these prepared rows are known to be the training rows, in training order.
+        """Whether these prepared rows are known to be training rows: all of them in training order, or others.
 
         Asked about held-out rows, which no member may have seen.  False where the model cannot tell.
         """

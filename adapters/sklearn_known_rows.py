@@ -46,9 +46,16 @@ def are_shuffled_rows(
 
 
 def _wrong_members(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> NDArray[np.bool_]:
-    outputs = adapter.outputs(features, None)
-    if adapter.task == "regression":
-        # A leaf's mean of equal values is that value but for rounding.
-        return np.asarray(np.abs(outputs - target) > 1e-9 * np.abs(target))
-    labels = outputs if outputs.ndim == 2 else outputs.argmax(axis=2)
+    is_wrong = _other_value if adapter.task == "regression" else _other_label
+    # Member by member: the outputs of all for many labels may not fit into memory.
+    return np.stack([is_wrong(adapter.member_outputs(member, features), target) for member in range(adapter.n_members)])
+
+
+def _other_value(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
+    # A leaf's mean of equal values is that value but for rounding.
+    return np.asarray(np.abs(outputs - target) > 1e-9 * np.abs(target))
+
+
+def _other_label(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
+    labels = outputs if outputs.ndim == 1 else outputs.argmax(axis=1)
     return np.asarray(labels != target)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, hstack
+from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.special import gammaln
 
 from ens_plugin.core.bags import Bags
@@ -12,9 +14,13 @@ __all__ = ["are_known", "chance_to_match", "may_be_known"]
 
 BoolArray = NDArray[np.bool_]
 
-FEWEST_TELLING = 3
-MOST_COMPARED = 50
-LARGEST_CHANCE = 1e-6
+# Not chance alone matches fresh rows: members may be right about one because they drew a row like it.
+FEWEST_TELLING = 8
+MOST_COMPARED = 100
+LARGEST_CHANCE = 1e-4
+# Rows that match a training row more often than not are not asked.
+EVEN_CHANCE = 0.5
+MOST_LEFT_OUT = 0.75
 # Standard deviations by which the row with most out-of-bag members may exceed the mean.
 MOST_DEVIATIONS = 6.0
 PART_ROWS = 65_536
@@ -23,8 +29,9 @@ PART_ROWS = 65_536
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
     """Tell, without any bags, whether it is worth while to ask :func:`are_known`.
 
-    It is not where a row is wrong for more members than can have left out a training row, nor with fewer than three
-    rows that can tell anything.
+    It is not where a row is wrong for more members than can have left out a training row, with fewer than eight rows
+    that tell anything, nor where bags hold less than a quarter of the rows: who drew no row like a fresh one is then
+    wrong about it.
 
     Parameters
     ----------
@@ -37,19 +44,20 @@ def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
     """
     n_members, counts = wrong.shape[0], wrong.sum(axis=0)
     mean = n_members * left_out
-    if counts.max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)):
+    if left_out > MOST_LEFT_OUT or counts.max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)):
         return False
     # Equal numbers make the smallest chance: C(m, w) is convex in m.
     least = n_trained * chance_to_match(counts, np.array([int(mean)]), n_members)
-    return bool(np.count_nonzero(least < LARGEST_CHANCE) >= FEWEST_TELLING)
+    return bool(np.count_nonzero(_tell(counts, least, mean)) >= FEWEST_TELLING)
 
 
 def are_known(wrong: BoolArray, bags: Bags) -> bool:
-    r"""Tell whether each row is wrong only for members that left out one and the same training row.
+    r"""Tell whether rows may be different training rows, each wrong only for members that left it out.
 
     That is so of training rows, in any order and number, if members are right about the rows in their bags (fully
-    grown trees).  Only rows are asked for which it cannot be chance, see :func:`chance_to_match`; with fewer than
-    three of them nothing can be told.
+    grown trees).  The rows are asked that most members are wrong about.  Eight of them at least must be wrong for half
+    as many members as leave out a training row, and such that it cannot be chance, see :func:`chance_to_match`; else
+    nothing can be told.
 
     Parameters
     ----------
@@ -68,13 +76,14 @@ def are_known(wrong: BoolArray, bags: Bags) -> bool:
     >>> are_known(rng.permuted(~in_bag & unlike, axis=0), Bags.from_mask(in_bag))
     False
     """
-    counts = wrong.sum(axis=0)
-    chance = chance_to_match(counts, _left_out(bags), bags.n_members)
-    telling = np.flatnonzero(chance < LARGEST_CHANCE)
-    if telling.size < FEWEST_TELLING:
+    counts, left_out = wrong.sum(axis=0), _left_out(bags)
+    chance = chance_to_match(counts, left_out, bags.n_members)
+    doubtful = np.flatnonzero(chance < EVEN_CHANCE)
+    asked = doubtful[np.argsort(-counts[doubtful], kind="stable")[:MOST_COMPARED]]
+    if np.count_nonzero(_tell(counts[asked], chance[asked], float(left_out.mean()))) < FEWEST_TELLING:
         return False
-    hardest = telling[np.argsort(-counts[telling], kind="stable")[:MOST_COMPARED]]
-    return bool(_have_a_match(wrong[:, hardest], bags).all())
+    match = maximum_bipartite_matching(_matches(wrong[:, asked], bags), perm_type="column")
+    return bool((match >= 0).all())
 
 
 def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], n_members: int) -> NDArray[np.float64]:
@@ -108,6 +117,11 @@ def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], 
     return np.asarray(np.minimum(chance, 1.0)[place])
 
 
+def _tell(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:
+    """Rows that tell something, where a training row is left out by so many members."""
+    return np.asarray((chance < LARGEST_CHANCE) & (counts >= left_out / 2))
+
+
 def _log_choose(n: NDArray[np.integer], k: NDArray[np.integer]) -> NDArray[np.float64]:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
@@ -120,10 +134,10 @@ def _left_out(bags: Bags) -> NDArray[np.int64]:
     return counts
 
 
-def _have_a_match(wrong: BoolArray, bags: Bags) -> BoolArray:
-    """Rows for which some training row is in the bag of no member that is wrong, shape (n_rows,)."""
-    matched = np.zeros(wrong.shape[1], dtype=bool)
+def _matches(wrong: BoolArray, bags: Bags) -> csr_matrix:
+    """Training rows in the bag of no member that is wrong about a row, shape (n_rows, n_training_rows)."""
+    parts = []
     for start in range(0, bags.n_rows, PART_ROWS):
         in_bag = bags.in_bag(slice(start, min(start + PART_ROWS, bags.n_rows))).astype(np.float32)
-        matched |= (wrong.T.astype(np.float32) @ in_bag == 0.0).any(axis=1)
-    return matched
+        parts.append(csr_matrix(wrong.T.astype(np.float32) @ in_bag == 0.0))
+    return csr_matrix(hstack(parts))

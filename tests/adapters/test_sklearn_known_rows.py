@@ -1,0 +1,50 @@
+"""Fresh rows that could be taken for training rows of scikit-learn's ensembles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+
+from ens_plugin.adapters.base import find_adapter
+
+
+def switches(seed: int, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of six switches, few of them frequent, whose label follows from all six: most are like a training row."""
+    labels, chance = np.random.default_rng(7).integers(0, 2, 64), 1.0 / np.arange(1, 65)
+    cell = np.random.default_rng(seed).choice(64, n_rows, p=chance / chance.sum())
+    return (cell[:, None] >> np.arange(6)) & 1, labels[cell]
+
+
+@pytest.mark.parametrize("n_members", [100, 400])
+def test_fresh_rows_like_training_rows_are_held_out(n_members: int) -> None:
+    for seed in range(3):
+        X, y = switches(seed, 1300)
+        forest = RandomForestClassifier(n_members, random_state=seed).fit(X[:300], y[:300])
+        adapter = find_adapter(forest)
+        fresh = adapter.prepare(X)
+        for rows in np.split(np.arange(300, 1300), 10):
+            assert not adapter.are_training_rows(fresh[rows], y[rows])
+
+
+def test_fresh_rows_beside_training_rows_are_held_out() -> None:
+    """Trees that split one feature are nearest neighbours: right wherever they drew the row beside."""
+    for seed in range(3):
+        X = np.random.default_rng(seed).uniform(size=(1000, 1))
+        y = np.floor(10 * X[:, 0]).astype(int) % 2
+        trees = BaggingClassifier(n_estimators=400, random_state=seed).fit(X[:300], y[:300])
+        adapter = find_adapter(trees)
+        fresh = adapter.prepare(X)
+        for rows in np.split(np.arange(300, 1000), 14):
+            assert not adapter.are_training_rows(fresh[rows], y[rows])
+
+
+def test_fresh_rows_are_held_out_where_bags_are_small() -> None:
+    X = np.random.default_rng(0).integers(0, [4, 3, 5, 3], (2000, 4)).astype(float)
+    y = (X @ [3, 5, 2, 1] % 7 > 3).astype(int)
+    forest = RandomForestClassifier(400, max_samples=0.1, random_state=0).fit(X[:1000], y[:1000])
+    adapter = find_adapter(forest)
+    fresh = adapter.prepare(X)
+    for rows in np.split(np.arange(1000, 2000), 10):
+        assert not adapter.are_training_rows(fresh[rows], y[rows])
