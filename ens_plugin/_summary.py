@@ -161,16 +161,25 @@ def verdict(report: EnsembleReport) -> str:
     if not tells_size(report):
         return f"{report.n_rows} rows are too few to tell whether {members} enough."
     if size is None:
-        return f"{members} too few, and even {recommendation.max_size} would be."
+        return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
     if now < low:
-        return f"{members} too few: about {size} are needed."
+        return f"{members} too few{_demand(recommendation)}: about {size} are needed."
     if now < size:
-        return f"{members} perhaps too few: about {size} are needed."
+        return f"{members} perhaps too few{_demand(recommendation)}: about {size} are needed."
     if now == size:
         return f"{members} just enough."
     if high is None or now < high:
         return f"{members} probably enough: about {size} are needed."
     return f"{members} enough: {size} would do."
+
+
+def _demand(recommendation: SizeRecommendation) -> str:
+    """What there are too few members for: the error itself may hardly change, or rise."""
+    if recommendation.confidence is not None:
+        return f" for {level_text(recommendation.confidence)} agreement"
+    if recommendation.tolerance is not None:
+        return f" for an error within {level_text(recommendation.tolerance)} of the limit"
+    return ""
 
 
 def summarize(report: EnsembleReport) -> str:

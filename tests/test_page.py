@@ -190,8 +190,11 @@ def test_page_has_all_pictures_with_their_marks() -> None:
     ("name", "parts"),
     [
         ("classification", ["200 members are enough: 59 would do.", "4.10\xa0%", "2.76 to 6.07\xa0%", "at most 0.21"]),
-        ("large_classification", ["300 members are too few: about 609 are needed."]),
-        ("capped", ["100 members are too few, and even 20001 would be.", "15201 to more than 20001"]),
+        ("large_classification", ["300 members are too few for 99\xa0% agreement: about 609 are needed."]),
+        (
+            "capped",
+            ["100 members are too few for 99\xa0% agreement, and even 20001 would be.", "15201 to more than 20001"],
+        ),
         ("regression", ["mean squared error", "3161", "squared units of the target"]),
         ("path", ["not estimated", "ends at size 200", "one order of growth"]),
         ("hypergeometric", ["ends at size 55"]),

@@ -317,20 +317,27 @@ def test_summary_shows_every_warning() -> None:
 @pytest.mark.parametrize(
     ("n_members", "size", "interval", "words"),
     [
-        (10, 59, (29, 119), "10 members are too few: about 59 are needed."),
-        (40, 59, (29, 119), "40 members are perhaps too few: about 59 are needed."),
+        (10, 59, (29, 119), "10 members are too few for 99 % agreement: about 59 are needed."),
+        (40, 59, (29, 119), "40 members are perhaps too few for 99 % agreement: about 59 are needed."),
         (59, 59, (29, 119), "59 members are just enough."),
         (60, 59, (29, 119), "60 members are probably enough: about 59 are needed."),
         (500, 59, (29, None), "500 members are probably enough: about 59 are needed."),
         (119, 59, (29, 119), "119 members are enough: 59 would do."),
-        (10, None, (29, None), "10 members are too few, and even 20001 would be."),
-        (1, 3, (3, 5), "1 member is too few: about 3 are needed."),
+        (10, None, (29, None), "10 members are too few for 99 % agreement, and even 20001 would be."),
+        (1, 3, (3, 5), "1 member is too few for 99 % agreement: about 3 are needed."),
     ],
 )
 def test_verdict(n_members: int, size: int | None, interval: tuple[int, int | None], words: str) -> None:
     report = REPORTS["classification"]
     recommendation = replace(report.recommendation, size=size, interval=interval)
     assert verdict(replace(report, n_members=n_members, recommendation=recommendation)) == words
+
+
+def test_verdict_names_the_demand_of_a_regression() -> None:
+    report = REPORTS["regression"]
+    recommendation = replace(report.recommendation, size=59, interval=(29, 119))
+    words = verdict(replace(report, n_members=10, recommendation=recommendation))
+    assert words == "10 members are too few for an error within 1 % of the limit: about 59 are needed."
 
 
 def test_gain_tells_a_rising_curve_from_a_falling_one() -> None:
