@@ -248,6 +248,20 @@ class EnsembleAdapter(ABC):
         """
         return False
 
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Whether what all members said is known to be about training rows, in whatever order.
+
+        Asked about a sample of held-out rows that are nowhere together.  False where the model cannot tell.
+
+        Parameters
+        ----------
+        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+            As of :meth:`outputs`.
+        target : ndarray, shape (n_rows,)
+            Label codes or values.
+        """
+        return False
+
     def checks_training_rows(self) -> bool:
         """Whether :meth:`bags` notices rows that are not the training rows in training order."""
         return True

@@ -21,7 +21,7 @@ from ens_plugin.adapters.sklearn_data import (
     prepare_rows,
     training_target,
 )
-from ens_plugin.adapters.sklearn_known_rows import are_shuffled_rows
+from ens_plugin.adapters.sklearn_known_rows import are_outputs_of_known_rows, are_shuffled_rows
 from ens_plugin.adapters.sklearn_row_bags import RecordedBags
 from ens_plugin.adapters.sklearn_trees import (
     are_recognised,
@@ -144,6 +144,12 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         if self._grew_on(features, target):
             return True
         return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Tell whether all members know every row they may know."""
+        if len(self.model._seeds) != self.n_members:
+            return False
+        return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
 
     def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
         n_rows = features.shape[0]

@@ -24,7 +24,7 @@ from ens_plugin.adapters.sklearn_data import (
     prepare_rows,
     training_target,
 )
-from ens_plugin.adapters.sklearn_known_rows import are_shuffled_rows
+from ens_plugin.adapters.sklearn_known_rows import are_outputs_of_known_rows, are_shuffled_rows
 from ens_plugin.adapters.sklearn_row_bags import RecordedBags
 from ens_plugin.adapters.sklearn_trees import (
     are_recognised,
@@ -133,6 +133,10 @@ class SklearnForestAdapter(EnsembleAdapter):
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
         return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Tell whether all trees know every row they may know."""
+        return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
 
     def distributions(self) -> tuple[str, ...]:
         """Name scikit-learn's distribution."""

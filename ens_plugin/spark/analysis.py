@@ -155,6 +155,12 @@ def analyze(
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
+    if data == "holdout" and adapter.are_training_outputs(kept.outputs, kept.target):
+        raise DataMismatchError(
+            "These are rows the model was trained on: its members know them, and the error would come out far too low. "
+            'Judge each by the members that never saw it, with data="oob" and row_id_col (on the command line --row-id '
+            "without --holdout), or pass rows that were not used for training."
+        )
     evidence = evidence_of(adapter, replace(part, kept=kept), plan.grouping)
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":

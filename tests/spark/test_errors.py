@@ -12,13 +12,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ens_plugin import CustomEnsemble, spark
-from ens_plugin.errors import ClusterError, EnsPluginError, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.errors import (
+    ClusterError,
+    DataMismatchError,
+    EnsPluginError,
+    InputError,
+    NotFittedError,
+    UnsupportedModelError,
+)
 from ens_plugin.spark import jobs
-from tests.spark.cases import COLUMNS, fitted, held_out
+from tests.spark.cases import COLUMNS, N_ROWS, fitted, held_out, in_order, trained_on
 
 
 def refused(session: Any, frame: pd.DataFrame, error: type[EnsPluginError], **options: Any) -> str:
@@ -245,3 +253,14 @@ def test_without_java_it_says_what_to_install(session: Any, monkeypatch: pytest.
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(ClusterError, match="Java is not installed"):
         spark.analyze(fitted("votes"), None, label_col="y", feature_cols=COLUMNS)
+
+
+@pytest.mark.parametrize("kind", ["forest", "bagging"])
+def test_training_rows_passed_as_held_out_are_refused(session: Any, kind: str) -> None:
+    frame = trained_on("votes")
+    X, y, _ = in_order(frame)
+    maker = RandomForestClassifier if kind == "forest" else BaggingClassifier
+    model = maker(n_estimators=100, random_state=0).fit(X, y)
+    assert "rows the model was trained on" in refused(session, frame, DataMismatchError, model=model)
+    fresh = session.createDataFrame(held_out("votes"))
+    assert spark.analyze(model, fresh, label_col="y", feature_cols=COLUMNS).n_rows == N_ROWS
