@@ -191,6 +191,14 @@ def test_thresholds_are_refused(session: Any) -> None:
     assert find_adapter(model).n_members == 7
 
 
+def test_null_vectors_are_counted(session: Any) -> None:
+    model, df = fitted_pipeline("two").stages[-1], fitted_pipeline("two").transform(held_out(session))
+    some = df.selectExpr("if(x0 > 1, null, features) as features", "two")
+    n_null = int((table()[500:]["x0"] > 1).sum())
+    with pytest.raises(InputError, match=f"'features' in {n_null} rows, of 1000"):
+        spark.analyze(model, some, label_col="two")
+
+
 def test_boosted_trees_of_spark_are_refused(session: Any) -> None:
     from pyspark.ml.classification import GBTClassifier
 
