@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.spark_wrappers import java_reason
 from ens_plugin.errors import ClusterError
 
 __all__ = ["Tree", "read_trees"]
@@ -100,7 +101,7 @@ def _saved_nodes(session: Any, model: Any) -> Any:
     except (PySparkException, Py4JJavaError) as error:
         raise ClusterError(
             f"The trees of this {type(model).__name__} live in Spark and could not be saved to {path} and read back: "
-            f"{str(error).splitlines()[0]} Name a directory that the driver and all executors can reach, with "
+            f"{java_reason(error)}. Name a directory that the driver and all executors can reach, with "
             "session.sparkContext.setCheckpointDir(...)."
         ) from error
     finally:

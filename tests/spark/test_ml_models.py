@@ -17,7 +17,7 @@ import ens_plugin
 from ens_plugin import spark
 from ens_plugin.adapters.base import find_adapter
 from ens_plugin.cli import main
-from ens_plugin.errors import BagError, InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, ClusterError, InputError, UnsupportedModelError
 from ens_plugin.report import EnsembleReport
 from tests.spark.cases import largest_difference
 
@@ -197,6 +197,20 @@ def test_null_vectors_are_counted(session: Any) -> None:
     n_null = int((table()[500:]["x0"] > 1).sum())
     with pytest.raises(InputError, match=f"'features' in {n_null} rows, of 1000"):
         spark.analyze(model, some, label_col="two")
+
+
+def test_directory_that_cannot_be_written_is_refused_with_the_cause(session: Any, tmp_path: Path) -> None:
+    session.sparkContext.setCheckpointDir(str(tmp_path / "scratch"))
+    directory = Path(session.sparkContext.getCheckpointDir().removeprefix("file:"))
+    directory.rmdir()
+    directory.write_text("")
+    with pytest.raises(
+        ClusterError, match=r"read back: \S+Exception: [^:].*not a directory.* Name a directory"
+    ) as caught:
+        find_adapter(fitted_pipeline("two").stages[-1])
+    assert "\n" not in str(caught.value)
+    directory.unlink()
+    assert find_adapter(fitted_pipeline("two").stages[-1]).n_members == 7
 
 
 def test_boosted_trees_of_spark_are_refused(session: Any) -> None:
