@@ -39,6 +39,7 @@ from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_diffe
 ROUNDING = 1e-12
 N_ROWS = 300
 LARGEST_KEY = 2**64 - 1
+COLUMNS_OF_TALLIES = ("wrong", "squares", "mean", "sd", "wrong_labels", "dissent")
 SEED = sampling_seed(np.random.default_rng(0))
 KINDS: dict[str, tuple[str, Grouping]] = {
     "votes": ("votes", "votes"),
@@ -206,7 +207,7 @@ def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypat
     for trials in np.unique(local.tally.trials):
         of_rows, of_entries = local.tally.trials == trials, found.tally.trials == trials
         assert found.weight.select(of_entries).n_rows == np.count_nonzero(of_rows)
-    for column in [column for column in ("wrong", "squares", "mean", "sd") if hasattr(found.tally, column)]:
+    for column in [column for column in COLUMNS_OF_TALLIES if hasattr(found.tally, column)]:
         own, by_row = getattr(found.tally, column), getattr(local.tally, column)
         # Spreads in cells are put together as variances.
         power = 2 if (column, plan.grouping) == ("sd", "margins") else 1
