@@ -68,7 +68,7 @@ def test_target_must_be_that_of_the_training(session: Any, name: str) -> None:
         from_spark(session, fitted(name), frame.assign(y=frame["y"].to_numpy()[::-1]))
 
 
-@pytest.mark.parametrize("rows", [np.r_[0:599, 598], np.r_[1:601]])
+@pytest.mark.parametrize("rows", [np.r_[0:599, 598], np.r_[1:601], np.r_[0:300, 299, 301:600]])
 def test_positions_must_be_whole_and_each_once(session: Any, rows: Any) -> None:
     frame = trained_on("votes").sort_values("row").assign(row=rows)
     with pytest.raises(DataMismatchError, match=r"'row' holds numbers from \d+ to \d+ in 600 rows"):
