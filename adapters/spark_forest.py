@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.labels import code_dtype
 from ens_plugin.adapters.scattered import RowBags
-from ens_plugin.adapters.spark_nodes import Tree, read_trees
+from ens_plugin.adapters.spark_nodes import Tree, read_trees, running_session
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 
@@ -123,14 +123,15 @@ class SparkForestAdapter(EnsembleAdapter):
 
 
 def _read(model: Any) -> SparkForest:
-    name = type(model).__name__
-    if model.hasParam("thresholds") and model.isSet("thresholds"):
+    session, name = running_session(model), type(model).__name__
+    # Equal ones leave the likeliest label the likeliest.
+    if model.hasParam("thresholds") and model.isSet("thresholds") and len(set(model.getThresholds())) > 1:
         raise UnsupportedModelError(
             f"This {name} has thresholds, so its prediction is not its likeliest label, whose error ens_plugin tells. "
             "Pass a copy of it without them: copied = model.copy(); copied.clear(copied.thresholds)."
         )
     n_labels = int(model.numClasses) if name == _FORESTS[0] else None
-    return SparkForest(name, int(model.numFeatures), n_labels, read_trees(model, n_labels=n_labels))
+    return SparkForest(name, int(model.numFeatures), n_labels, read_trees(session, model, n_labels=n_labels))
 
 
 def _is_pure(tree: Tree) -> bool:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.spark_wrappers import java_reason
 from ens_plugin.errors import ClusterError
 
-__all__ = ["Tree", "read_trees"]
+__all__ = ["Tree", "read_trees", "running_session"]
 
 NODES = (
     "treeID",
@@ -56,7 +57,36 @@ class Tree:
     depth: int
 
 
-def read_trees(model: Any, *, n_labels: int | None) -> tuple[Tree, ...]:
+def running_session(model: Any) -> Any:
+    """Return the Spark session, also in a thread that did not start it.
+
+    Parameters
+    ----------
+    model : object
+        What is asked about, for the message.
+
+    Raises
+    ------
+    ClusterError
+        If Spark is not running, or no longer.
+    """
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.active()
+    except PySparkRuntimeError:
+        session = None
+    if session is None or SparkContext._active_spark_context is None:
+        raise ClusterError(
+            f"No Spark session is active, and the trees of a {type(model).__name__} live in Spark; start the session "
+            "first and load the model in it."
+        )
+    return session
+
+
+def read_trees(session: Any, model: Any, *, n_labels: int | None) -> tuple[Tree, ...]:
     """Return the trees of a fitted forest of Spark ML.
 
     The model is saved to a directory of its own, which is deleted: the checkpoint directory of the Spark context
@@ -64,6 +94,7 @@ def read_trees(model: Any, *, n_labels: int | None) -> tuple[Tree, ...]:
 
     Parameters
     ----------
+    session : pyspark.sql.SparkSession
     model : RandomForestClassificationModel or RandomForestRegressionModel
     n_labels : int or None
         None for regression.
@@ -71,16 +102,8 @@ def read_trees(model: Any, *, n_labels: int | None) -> tuple[Tree, ...]:
     Raises
     ------
     ClusterError
-        If Spark is not running, or cannot save the model or read it back.
+        If Spark cannot save the model or read it back.
     """
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is None:
-        raise ClusterError(
-            f"No Spark session is active, and the trees of a {type(model).__name__} live in Spark; start the session "
-            "first and load the model in it."
-        )
     nodes = _saved_nodes(session, model)
     tree_of = nodes["treeID"].to_numpy()
     edges = np.flatnonzero(np.diff(tree_of, prepend=-1, append=-1))
@@ -100,7 +123,7 @@ def _saved_nodes(session: Any, model: Any) -> Any:
     except (PySparkException, Py4JJavaError) as error:
         raise ClusterError(
             f"The trees of this {type(model).__name__} live in Spark and could not be saved to {path} and read back: "
-            f"{str(error).splitlines()[0]} Name a directory that the driver and all executors can reach, with "
+            f"{java_reason(error)}. Name a directory that the driver and all executors can reach, with "
             "session.sparkContext.setCheckpointDir(...)."
         ) from error
     finally:

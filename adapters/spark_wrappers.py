@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from ens_plugin.errors import UnsupportedModelError
 
-__all__ = ["held_model", "is_spark_model", "stages_and_model"]
+__all__ = ["held_model", "is_spark_model", "java_reason", "stages_and_model"]
 
+_JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*)", re.MULTILINE)
 _SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
 
 
 def is_spark_model(model: object) -> bool:
     """Tell whether a model takes Spark's DataFrames: one of ``pyspark.ml`` or ``xgboost.spark``."""
     return type(model).__module__.startswith(("pyspark.ml.", "xgboost.spark."))
+
+
+def java_reason(error: Exception) -> str:
+    r"""Return the innermost cause of an error of Spark, one line without a full stop.
+
+    Examples
+    --------
+    >>> java_reason(ValueError("An error occurred while calling o1.save.\n: a.FileException: No such file.\n\tat b"))
+    'a.FileException: No such file'
+    """
+    causes: list[str] = _JAVA_CAUSE.findall(str(error)) or [str(error).partition("\n")[0]]
+    return causes[-1].strip().rstrip(".")
 
 
 def stages_and_model(model: Any) -> tuple[list[Any], Any]:

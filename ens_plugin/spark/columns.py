@@ -312,8 +312,10 @@ def selected(df: Any, columns: Columns) -> Any:
 
 def _feature(column: Any, kind: str) -> Any:
     from pyspark.ml.functions import vector_to_array
+    from pyspark.sql import functions as F
 
-    return vector_to_array(column) if kind == VECTOR else column
+    # Of a null it raises in Java; as a null among arrays it is counted.
+    return F.when(column.isNotNull(), vector_to_array(column)) if kind == VECTOR else column
 
 
 def quoted(name: str) -> str:

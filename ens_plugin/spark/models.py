@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ens_plugin.adapters.spark_wrappers import is_spark_model, stages_and_model
+from ens_plugin.adapters.spark_wrappers import is_spark_model, java_reason, stages_and_model
 from ens_plugin.adapters.wrappers import inner_ensemble
 from ens_plugin.errors import BagError, InputError
 
@@ -65,7 +65,7 @@ def _transformed(stages: list[Any], df: Any) -> Any:
             df = stage.transform(df)
         except (PySparkException, Py4JJavaError) as error:
             raise InputError(
-                f"Stage {type(stage).__name__} before the ensemble refuses the DataFrame: {str(error).splitlines()[0]} "
+                f"Stage {type(stage).__name__} before the ensemble refuses the DataFrame: {java_reason(error)}. "
                 "Pass the columns the pipeline was fitted on."
             ) from error
     return df

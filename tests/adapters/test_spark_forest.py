@@ -14,7 +14,7 @@ import ens_plugin
 from ens_plugin.adapters.base import find_adapter
 from ens_plugin.adapters.spark_forest import SparkForest, SparkForestAdapter
 from ens_plugin.adapters.spark_nodes import Tree
-from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
+from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError
 from tests.adapters.spark_trees import spark_forest_of
 
 RNG = np.random.default_rng(0)
@@ -80,6 +80,8 @@ def test_one_leaf_that_is_not_pure_gives_probabilities() -> None:
     adapter = SparkForestAdapter(SparkForest("RandomForestClassificationModel", 2, 2, (tree(value),)))
     X = rows()
     assert adapter.output_kind == "probabilities"
+    both = SparkForest("RandomForestClassificationModel", 2, 2, (tree(np.eye(2)[RNG.integers(0, 2, 9)]), tree(value)))
+    assert SparkForestAdapter(both).output_kind == "probabilities"
     np.testing.assert_array_equal(adapter.member_outputs(0, X), value[[walked(row) for row in X]])
 
 
@@ -96,6 +98,7 @@ def test_same_trees_as_of_scikit_learn_give_the_same_report() -> None:
 
 def test_forest_travels_to_other_processes() -> None:
     adapter = SparkForestAdapter(regression(np.arange(9.0)))
+    assert adapter.reads_rows_alone
     arrived = find_adapter(pickle.loads(pickle.dumps(adapter.portable())))
     X = rows()
     np.testing.assert_array_equal(arrived.outputs(X, None), adapter.outputs(X, None))
@@ -118,3 +121,17 @@ def test_training_rows_are_refused() -> None:
 def test_forests_of_fewer_trees_are_for_spark_to_train() -> None:
     with pytest.raises(UnsupportedModelError, match="numTrees=2"):
         ens_plugin.truncate(regression(np.arange(9.0), np.ones(9), np.zeros(9)), 2)
+
+
+@pytest.mark.parametrize("name", ["RandomForestClassificationModel", "RandomForestRegressionModel"])
+def test_model_whose_spark_has_stopped_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    left_behind = type(name, (), {"__module__": "pyspark.ml.anywhere"})()
+    for session in (None, object()):
+        monkeypatch.setattr(SparkSession, "_instantiatedSession", session)
+        with pytest.raises(ClusterError, match=f"No Spark session is active, and the trees of a {name} live in Spark"):
+            find_adapter(left_behind)

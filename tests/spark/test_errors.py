@@ -130,6 +130,21 @@ def test_names_that_spark_takes_for_the_same_are_refused(session: Any) -> None:
         spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS)
 
 
+def test_names_that_differ_in_case_are_two_where_the_session_says_so(session: Any) -> None:
+    df = session.createDataFrame(held_out("votes", 40)).toDF(*COLUMNS, "y", "Y", "row")
+    session.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS).n_rows == 40
+    finally:
+        session.conf.unset("spark.sql.caseSensitive")
+
+
+def test_example_of_an_unknown_label_is_one(session: Any) -> None:
+    df = session.createDataFrame(held_out("votes", 40)).selectExpr(*COLUMNS, "if(row = 39, 7, y) as y", "row")
+    with pytest.raises(InputError, match="does not know in 1 of 40 rows, 7 for example"):
+        spark.analyze(fitted("votes"), df.orderBy("row"), label_col="y", feature_cols=COLUMNS)
+
+
 def test_frames_of_pandas_are_for_the_local_road(session: Any) -> None:
     with pytest.raises(InputError, match=r"got pandas.DataFrame\. Rows that are on this machine .* ens_plugin.analyze"):
         spark.analyze(fitted("votes"), held_out("votes"), label_col="y", feature_cols=COLUMNS)

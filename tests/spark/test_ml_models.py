@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import ens_plugin
 from ens_plugin import spark
 from ens_plugin.adapters.base import find_adapter
 from ens_plugin.cli import main
-from ens_plugin.errors import BagError, InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, ClusterError, InputError, UnsupportedModelError
 from ens_plugin.report import EnsembleReport
 from tests.spark.cases import largest_difference
 
@@ -189,6 +190,37 @@ def test_thresholds_are_refused(session: Any) -> None:
         find_adapter(model)
     model.clear(model.thresholds)
     assert find_adapter(model).n_members == 7
+    model.setThresholds([0.5, 0.5])
+    assert find_adapter(model).n_members == 7
+
+
+def test_forest_is_read_in_threads_that_did_not_start_spark(session: Any) -> None:
+    pipeline, df = fitted_pipeline("two"), held_out(session)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(spark.analyze, pipeline, df, label_col="two").result()
+    assert largest_difference(found, spark.analyze(pipeline, df, label_col="two")) == 0
+
+
+def test_directory_that_cannot_be_written_is_refused_with_the_cause(session: Any, tmp_path: Path) -> None:
+    session.sparkContext.setCheckpointDir(str(tmp_path / "scratch"))
+    directory = Path(session.sparkContext.getCheckpointDir().removeprefix("file:"))
+    directory.rmdir()
+    directory.write_text("")
+    with pytest.raises(
+        ClusterError, match=r"read back: \S+Exception: [^:].*not a directory.* Name a directory"
+    ) as caught:
+        find_adapter(fitted_pipeline("two").stages[-1])
+    assert "\n" not in str(caught.value)
+    directory.unlink()
+    assert find_adapter(fitted_pipeline("two").stages[-1]).n_members == 7
+
+
+def test_null_vectors_are_counted(session: Any) -> None:
+    model, df = fitted_pipeline("two").stages[-1], fitted_pipeline("two").transform(held_out(session))
+    some = df.selectExpr("if(x0 > 1, null, features) as features", "two")
+    n_null = int((table()[500:]["x0"] > 1).sum())
+    with pytest.raises(InputError, match=f"'features' in {n_null} rows, of 1000"):
+        spark.analyze(model, some, label_col="two")
 
 
 def test_boosted_trees_of_spark_are_refused(session: Any) -> None:

@@ -68,7 +68,7 @@ def test_target_must_be_that_of_the_training(session: Any, name: str) -> None:
         from_spark(session, fitted(name), frame.assign(y=frame["y"].to_numpy()[::-1]))
 
 
-@pytest.mark.parametrize("rows", [np.r_[0:599, 598], np.r_[1:601]])
+@pytest.mark.parametrize("rows", [np.r_[0:599, 598], np.r_[1:601], np.r_[0:300, 299, 301:600]])
 def test_positions_must_be_whole_and_each_once(session: Any, rows: Any) -> None:
     frame = trained_on("votes").sort_values("row").assign(row=rows)
     with pytest.raises(DataMismatchError, match=r"'row' holds numbers from \d+ to \d+ in 600 rows"):
@@ -138,3 +138,16 @@ def test_seed_that_was_lost_is_searched_for_on_one_machine_only(session: Any, tm
         from_spark(session, booster, frame)
     booster.set_param({"seed": 9, "subsample": 0.8, "reg_lambda": 1e-5})
     assert from_spark(session, booster, frame).bags == "proved"
+
+
+def test_draw_that_is_not_the_likeliest_is_found_or_the_first_refusal_told(session: Any, tmp_path: Path) -> None:
+    """A saved booster says no tree method; the draws of `exact` are tried after those of the others."""
+    frame = trained_on("xgboost_exact")
+    X, y, _ = in_order(frame)
+    fitted("xgboost_exact").save_model(tmp_path / "forest.json")
+    booster = Booster(model_file=tmp_path / "forest.json")
+    booster.set_param({"seed": 3, "subsample": 0.8, "reg_lambda": 1e-5, "colsample_bynode": 1})
+    local = ens_plugin.analyze(booster, X, y, n_jobs=1)
+    assert largest_difference(local, from_spark(session, booster, frame)) < ROUNDING
+    with pytest.raises(DataMismatchError, match="the rows drawn for tree 0 and 24 more of 25"):
+        from_spark(session, booster, frame.assign(row=(frame["row"] + 1) % len(frame)))

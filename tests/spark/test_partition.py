@@ -39,6 +39,7 @@ from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_diffe
 ROUNDING = 1e-12
 N_ROWS = 300
 LARGEST_KEY = 2**64 - 1
+COLUMNS_OF_TALLIES = ("wrong", "squares", "mean", "sd", "wrong_labels", "dissent")
 SEED = sampling_seed(np.random.default_rng(0))
 KINDS: dict[str, tuple[str, Grouping]] = {
     "votes": ("votes", "votes"),
@@ -206,7 +207,7 @@ def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypat
     for trials in np.unique(local.tally.trials):
         of_rows, of_entries = local.tally.trials == trials, found.tally.trials == trials
         assert found.weight.select(of_entries).n_rows == np.count_nonzero(of_rows)
-    for column in [column for column in ("wrong", "squares", "mean", "sd") if hasattr(found.tally, column)]:
+    for column in [column for column in COLUMNS_OF_TALLIES if hasattr(found.tally, column)]:
         own, by_row = getattr(found.tally, column), getattr(local.tally, column)
         # Spreads in cells are put together as variances.
         power = 2 if (column, plan.grouping) == ("sd", "margins") else 1
@@ -400,3 +401,18 @@ def test_missing_values_add_up_over_blocks_and_partitions(monkeypatch: pytest.Mo
     content = pickled_model(_behind_a_step(), find_adapter(fitted("values")))
     parts = [read_partition([batch(frame[start : start + 100])], content, plan_of("values")) for start in (0, 100, 200)]
     assert merge_parts(parts, 5).problems.bad_values == {"x1": 4, "x4": 2}
+
+
+def test_lists_with_a_missing_or_infinite_value_are_counted_once_each() -> None:
+    rows = pa.array([[1.0, np.nan], [2.0, 3.0], None, [np.inf, -np.inf], [1.0, None]], pa.list_(pa.float64()))
+    assert partition._bad_values(pa.table({"a": rows}), ("features",)) == {"features": 4}
+
+
+def test_members_are_checked_once_in_every_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "_height", lambda adapter: 100)
+    checked: list[int] = []
+    kind = type(find_adapter(fitted("votes")))
+    monkeypatch.setattr(kind, "check_members", lambda self, features: checked.append(features.shape[0]))
+    frame = rows_of("votes")
+    read("votes", plan_of("votes"), [[frame], [frame[:30]]])
+    assert checked == [100, 30]

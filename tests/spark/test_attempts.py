@@ -1,0 +1,132 @@
+"""Draws of bags are tried in turn until the sums over all rows prove one; no Spark is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.xgboost_bags import MAX_PROOFS
+from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.spark import analysis
+from ens_plugin.spark.columns import RowCounts
+from ens_plugin.spark.jobs import pickled_model
+from ens_plugin.spark.partition import Plan, read_partition
+from ens_plugin.spark.parts import Part, Problems, merge_parts
+from tests.spark.cases import N_TRAINED, in_order, trained_on
+from tests.spark.test_partition import batch, content_of, plan_of, rows_of
+
+COUNTS = RowCounts(N_TRAINED, N_TRAINED, {})
+
+
+def booster_without_tree_method(path: Path) -> Any:
+    """Rows of `approx` are drawn elsewhere than those of `hist`, which is tried first."""
+    from xgboost import Booster, XGBRFRegressor
+
+    X, y, _ = in_order(trained_on("values"))
+    model = XGBRFRegressor(n_estimators=25, max_depth=6, tree_method="approx", random_state=0, n_jobs=1).fit(X, y)
+    model.save_model(path / "forest.json")
+    booster = Booster(model_file=path / "forest.json")
+    booster.set_param({"subsample": 0.8, "reg_lambda": 1e-5})
+    return booster
+
+
+def proved(model: Any, frame: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Part | Exception, list[int]]:
+    """What comes of three partitions, and which draws were looked at."""
+    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
+    attempts = []
+
+    def gather(rows: Any, content: bytes, plan: Plan) -> Part:
+        attempts.append(plan.attempt)
+        thirds = np.array_split(np.arange(len(frame)), 3)
+        return merge_parts([read_partition([batch(rows.iloc[own])], content, plan) for own in thirds], 100)
+
+    monkeypatch.setattr(analysis, "gather", gather)
+    adapter = find_adapter(model)
+    plan = plan_of("values", n_trained=len(frame))
+    try:
+        return analysis._proved(frame, pickled_model(model, adapter), plan, adapter, COUNTS), attempts
+    except (BagError, DataMismatchError) as error:
+        return error, attempts
+
+
+def test_draw_that_the_sums_prove_is_taken_after_others_were_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booster, frame = booster_without_tree_method(tmp_path), rows_of("values", oob=True)
+    part, attempts = proved(booster, frame, monkeypatch)
+    assert isinstance(part, Part)
+    assert attempts == list(range(len(attempts)))
+    assert 1 < len(attempts) <= MAX_PROOFS
+    X, y, _ = in_order(frame)
+    adapter = find_adapter(booster)
+    seen = ~adapter.bags(X, adapter.prepare(X), y).in_bag()
+    assert part.kept is not None
+    kept = np.unpackbits(part.kept.seen, axis=0, count=25).astype(bool)
+    np.testing.assert_array_equal(kept, seen[:, part.kept.row])
+
+
+def test_where_no_draw_is_proved_the_first_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    booster, frame = booster_without_tree_method(tmp_path), rows_of("values", oob=True)
+    other = frame.assign(row=(frame["row"] + 1) % len(frame))
+    refusals: list[Exception] = []
+    row_bags = type(find_adapter(booster)).row_bags
+
+    def watched(self: Any, n_rows: int, attempt: int) -> Any:
+        found = row_bags(self, n_rows, attempt)
+        prove = found.prove
+
+        def proving(sums: Any) -> None:
+            try:
+                prove(sums)
+            except (BagError, DataMismatchError) as error:
+                refusals.append(error)
+                raise
+
+        found.prove = proving
+        return found
+
+    monkeypatch.setattr(type(find_adapter(booster)), "row_bags", watched)
+    error, attempts = proved(booster, other, monkeypatch)
+    assert attempts == list(range(len(attempts)))
+    assert len(attempts) == len(refusals) > 1
+    assert error is refusals[0]
+
+
+@pytest.mark.parametrize("error", ["DataMismatchError", "BagError", "InputError"])
+def test_refusals_of_executors_keep_their_class(error: str) -> None:
+    with pytest.raises(getattr(analysis.errors, error), match="what it says") as caught:
+        analysis._refuse_problems(Problems(refusals=((error, "what it says"),)), COUNTS)
+    assert type(caught.value).__name__ == error
+
+
+def test_two_rows_of_one_number_are_enough_to_be_refused() -> None:
+    frame = rows_of("shares").query("w > 0")
+    frame = frame.assign(row=np.where(frame["row"] == frame["row"].max(), frame["row"].min(), frame["row"]))
+    plan = plan_of("shares row by row")
+    part = read_partition([batch(frame)], content_of("shares"), plan)
+    with pytest.raises(InputError, match="'row' holds 1 numbers in more than one row"):
+        analysis._refuse_repeated_rows(part, plan, "row")
+
+
+def test_models_that_know_names_take_frames() -> None:
+    import pandas as pd
+    from lightgbm import LGBMClassifier
+    from sklearn.ensemble import RandomForestClassifier
+    from xgboost import XGBRFClassifier
+
+    X, y, _ = in_order(trained_on("votes"))
+    named = pd.DataFrame(X, columns=[f"name{index}" for index in range(X.shape[1])])
+    forest = RandomForestClassifier(2, random_state=0)
+    assert analysis._takes_names(forest.fit(named, y), forest)
+    assert not analysis._takes_names(forest.fit(X, y), forest)
+    boosted = XGBRFClassifier(n_estimators=2, n_jobs=1).fit(named, y)
+    for model in (boosted, boosted.get_booster()):
+        assert analysis._takes_names(model, model)
+    assert not analysis._takes_names(None, XGBRFClassifier(n_estimators=2, n_jobs=1).fit(X, y).get_booster())
+    light = LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1)
+    assert analysis._takes_names(None, light.fit(named, y).booster_)
+    assert not analysis._takes_names(None, light.fit(X, y).booster_)
