@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from ens_plugin.errors import UnsupportedModelError
+from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
 __all__ = ["held_model", "is_spark_model", "java_reason", "stages_and_model"]
 
@@ -59,16 +59,23 @@ def held_model(model: Any) -> Any | None:
 
     Raises
     ------
+    NotFittedError
+        If it is an estimator of Spark, whose ``fit`` returns the model.
     UnsupportedModelError
         If stages before the model transform rows in Spark, or the booster is not all of the model.
     """
     if not is_spark_model(model):
         return None
     stages, inner = stages_and_model(model)
+    if hasattr(inner, "fit") and not hasattr(inner, "transform"):
+        raise NotFittedError(
+            f"This {type(inner).__name__} has not been fitted; pass the model that its fit(df) returns."
+        )
     if stages:
+        names = ", ".join(type(stage).__name__ for stage in stages)
         raise UnsupportedModelError(
-            f"The {len(stages)} stages before the {type(inner).__name__} of this {type(model).__name__} transform rows "
-            "in Spark: analyze a DataFrame with ens_plugin.spark.analyze, or on the command line with --engine spark."
+            f"Before the {type(inner).__name__} of this {type(model).__name__} Spark transforms the rows ({names}), "
+            "so only ens_plugin.spark.analyze takes it, with a DataFrame, and the command line with --engine spark."
         )
     if type(inner).__module__.startswith("xgboost.spark."):
         return _booster(inner)

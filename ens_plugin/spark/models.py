@@ -36,6 +36,8 @@ def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None,
     ------
     InputError
         If a model that is not Spark's comes without `feature_cols`, or a stage refuses the DataFrame.
+    NotFittedError
+        If it is an estimator of Spark.
     BagError
         If training rows are asked about of a model that Spark trained.
     """
@@ -52,8 +54,9 @@ def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None,
             f"Which rows the members of this {type(inner).__name__} saw is not known: Spark trained it on several "
             'machines. Pass data="holdout" with rows the model never saw.'
         )
+    ensemble = inner_ensemble(inner)
     columns = _own_columns(inner) if feature_cols is None else feature_cols
-    return Question(inner_ensemble(inner), _transformed(stages, df), columns)
+    return Question(ensemble, _transformed(stages, df), columns)
 
 
 def _transformed(stages: list[Any], df: Any) -> Any:

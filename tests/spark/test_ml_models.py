@@ -18,7 +18,7 @@ import ens_plugin
 from ens_plugin import spark
 from ens_plugin.adapters.base import find_adapter
 from ens_plugin.cli import main
-from ens_plugin.errors import BagError, ClusterError, InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, ClusterError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.report import EnsembleReport
 from tests.spark.cases import largest_difference
 
@@ -179,8 +179,18 @@ def test_missing_value_that_the_booster_does_not_know_is_refused(session: Any) -
 
 
 def test_stages_before_the_forest_need_spark(session: Any) -> None:
-    with pytest.raises(UnsupportedModelError, match=r"2 stages .* ens_plugin\.spark\.analyze"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"\(VectorAssembler, VectorIndexerModel\), so only ens_plugin\.spark\.analyze"
+    ):
         ens_plugin.analyze(fitted_pipeline("two"), np.zeros((3, 5)), [0, 1, 0], data="holdout")
+
+
+def test_estimators_are_refused_as_not_fitted(session: Any) -> None:
+    from pyspark.ml import Pipeline
+
+    for estimator in (forest("two"), Pipeline(stages=[forest("two")])):
+        with pytest.raises(NotFittedError, match=rf"This {type(estimator).__name__} has not been fitted"):
+            spark.analyze(estimator, held_out(session), label_col="two")
 
 
 def test_thresholds_are_refused(session: Any) -> None:
