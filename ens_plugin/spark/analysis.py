@@ -179,7 +179,7 @@ def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, cou
     """Sum up all rows, with the first of the possible bags that the sums over the rows prove."""
     first_error: DataMismatchError | BagError | None = None
     while True:
-        part = gather(rows, content, plan)
+        part = gather(rows, content, plan, counts)
         _refuse_problems(part.problems, counts)
         if plan.n_trained is None:
             return part

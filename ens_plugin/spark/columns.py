@@ -64,6 +64,11 @@ class RowCounts:
     weighted: int
     found: dict[str, Any]
 
+    @property
+    def n_parts(self) -> int:
+        """Partitions that had rows, or empty ones before such."""
+        return int(self.found["last_part"]) + 1
+
 
 def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wrapped: bool) -> None:
     """Raise InputError unless every column is there and of a type that can be used.
@@ -199,7 +204,8 @@ def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts
     # False and True are 0 and 1 to numpy, but not to Spark.
     label = label.cast("int") if kind == "boolean" else label
     missing = _is_missing(F, label, kind)
-    sums = {"rows": F.count(F.lit(1)), "missing": _count(F, missing)}
+    part = max(df.columns, key=len) + "_"  # no column's name
+    sums = {"rows": F.count(F.lit(1)), "missing": _count(F, missing), "last_part": F.max(part)}
     if adapter.classes is not None:
         known = [int(own) if isinstance(own, bool) else own for own in adapter.classes.tolist()]
         sums["unknown"] = _count(F, ~label.isin(known) & ~missing)
@@ -216,7 +222,9 @@ def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts
         sums["no_row"] = F.count(F.lit(1)) - F.count(row)
         sums["first_row"], sums["last_row"] = F.min(row), F.max(row)
         sums["fingerprint"] = F.bit_xor(F.xxhash64(row.cast("bigint")))
-    found = collected(df.agg(*(value.alias(name) for name, value in sums.items())))[0].asDict()
+    found = collected(
+        df.withColumn(part, F.spark_partition_id()).agg(*(value.alias(name) for name, value in sums.items()))
+    )[0].asDict()
     _check_labels(found, columns.label, adapter)
     _check_weights(found, columns.weight)
     _check_rows(found, columns.row)

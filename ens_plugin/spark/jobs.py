@@ -8,17 +8,21 @@ import pickle
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.errors import ClusterError, UnsupportedModelError
 from ens_plugin.spark.partition import Plan, read_partition
 from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes
 
+if TYPE_CHECKING:
+    from ens_plugin.spark.columns import RowCounts
+
 __all__ = ["NO_CONNECT", "collected", "gather", "pickled_model", "require_spark"]
 
 # A merge takes this many parts for each that it gives, and the driver takes no more.
 MERGED_INTO_ONE = 16
+FEW_ROWS = 4_000_000
 LOGGER = logging.getLogger(__name__)
 ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
 JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*)", re.MULTILINE)
@@ -71,7 +75,7 @@ def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
         ) from error
 
 
-def gather(rows: Any, content: bytes, plan: Plan) -> Part:
+def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
     """Sum up all partitions of a DataFrame.
 
     Parameters
@@ -81,6 +85,7 @@ def gather(rows: Any, content: bytes, plan: Plan) -> Part:
     content : bytes
         Of the model.
     plan : Plan
+    counts : RowCounts
 
     Returns
     -------
@@ -107,7 +112,7 @@ def gather(rows: Any, content: bytes, plan: Plan) -> Part:
         yield _batch(merged)
 
     parts = rows.mapInArrow(read, f"{COLUMN} binary")
-    for width in _widths(context.defaultParallelism):
+    for width in _widths(context.defaultParallelism, counts):
         parts = parts.repartition(width).mapInArrow(merge, f"{COLUMN} binary")
     try:
         contents = [row[COLUMN] for row in collected(parts)]
@@ -123,8 +128,11 @@ def _batch(part: Part) -> Any:
     return pa.RecordBatch.from_pydict({COLUMN: pa.array([to_bytes(part)], type=pa.binary())})
 
 
-def _widths(parallelism: int) -> list[int]:
-    """Numbers of merging tasks, level by level."""
+def _widths(parallelism: int, counts: RowCounts) -> list[int]:
+    """Numbers of merging tasks, level by level; none where the driver can take all parts as they are."""
+    # After a shuffle Spark may cut the rows otherwise than when they were counted; of few rows the parts stay small.
+    if counts.n_parts <= MERGED_INTO_ONE and counts.all <= FEW_ROWS:
+        return []
     widths = [max(parallelism, 1)]
     while widths[-1] > MERGED_INTO_ONE:
         widths.append(-(-widths[-1] // MERGED_INTO_ONE))

@@ -39,7 +39,7 @@ def proved(model: Any, frame: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Par
     pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
     attempts = []
 
-    def gather(rows: Any, content: bytes, plan: Plan) -> Part:
+    def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
         attempts.append(plan.attempt)
         thirds = np.array_split(np.arange(len(frame)), 3)
         return merge_parts([read_partition([batch(rows.iloc[own])], content, plan) for own in thirds], 100)

@@ -8,10 +8,14 @@ import pytest
 
 from ens_plugin.errors import ClusterError
 from ens_plugin.spark import jobs
+from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.parts import Part, to_bytes
 from tests.spark.test_partition import plan_of
 
 pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
+
+
+MANY = RowCounts(10_000_000, 10_000_000, {"last_part": 63})
 
 
 class Frame:
@@ -43,9 +47,16 @@ class Frame:
         self.asked.append("destroy")
 
 
+@pytest.mark.parametrize(("n_rows", "n_parts", "merges"), [(4_000_000, 16, 0), (4_000_001, 16, 2), (4_000_000, 17, 2)])
+def test_driver_takes_few_parts_of_few_rows_as_they_are(n_rows: int, n_parts: int, merges: int) -> None:
+    frame = Frame()
+    jobs.gather(frame, b"", plan_of("votes"), RowCounts(n_rows, n_rows, {"last_part": n_parts - 1}))
+    assert len(frame.asked) == merges + 2
+
+
 def test_model_is_destroyed_after_the_job() -> None:
     frame = Frame()
-    jobs.gather(frame, b"", plan_of("votes"))
+    jobs.gather(frame, b"", plan_of("votes"), MANY)
     assert frame.asked == ["repartition 20", "repartition 2", "collect", "destroy"]
 
 
@@ -54,5 +65,5 @@ def test_model_is_destroyed_when_the_job_fails() -> None:
 
     frame = Frame(PySparkException("Job aborted"))
     with pytest.raises(ClusterError, match="Job aborted"):
-        jobs.gather(frame, b"", plan_of("votes"))
+        jobs.gather(frame, b"", plan_of("votes"), MANY)
     assert frame.asked[-1] == "destroy"

@@ -30,6 +30,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.report import EnsembleReport
 from ens_plugin.spark import jobs, partition
 from ens_plugin.spark.assembly import evidence_of, in_row_order
+from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.groupings import Grouping
 from ens_plugin.spark.jobs import pickled_model
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT, Plan, read_partition
@@ -378,7 +379,7 @@ def test_rows_that_are_refused_give_the_reason_and_the_others_are_still_read(mon
     [(0, [1]), (1, [1]), (16, [16]), (17, [17, 2]), (256, [256, 16]), (257, [257, 17, 2]), (5000, [5000, 313, 20, 2])],
 )
 def test_no_merge_takes_more_than_16_parts_on_average(parallelism: int, widths: list[int]) -> None:
-    assert jobs._widths(parallelism) == widths
+    assert jobs._widths(parallelism, RowCounts(10_000_000, 10_000_000, {"last_part": 63})) == widths
 
 
 @pytest.mark.parametrize("rows", [[[1.0, None], [2.0, 3.0]], [[1.0, np.nan], [2.0, 3.0]]])
