@@ -10,7 +10,8 @@ from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
 __all__ = ["held_model", "is_spark_model", "java_reason", "stages_and_model"]
 
-_JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*)", re.MULTILINE)
+# A message may go on for some lines, up to where its stack begins.
+_JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*(?:\n(?!\s*at |\s*\.{3}|Caused by|Driver stack|\s*$).*)*)", re.MULTILINE)
 _SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
 
 
@@ -19,7 +20,7 @@ def is_spark_model(model: object) -> bool:
     return type(model).__module__.startswith(("pyspark.ml.", "xgboost.spark."))
 
 
-def java_reason(error: Exception) -> str:
+def java_reason(error: Exception | str) -> str:
     r"""Return the innermost cause of an error of Spark, one line without a full stop.
 
     Examples
@@ -28,7 +29,7 @@ def java_reason(error: Exception) -> str:
     'a.FileException: No such file'
     """
     causes: list[str] = _JAVA_CAUSE.findall(str(error)) or [str(error).partition("\n")[0]]
-    return causes[-1].strip().rstrip(".")
+    return " ".join(causes[-1].split()).rstrip(".")
 
 
 def stages_and_model(model: Any) -> tuple[list[Any], Any]:

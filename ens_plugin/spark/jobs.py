@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.spark_wrappers import java_reason
 from ens_plugin.errors import ClusterError, UnsupportedModelError
 from ens_plugin.spark.partition import Plan, read_partition
 from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes
@@ -25,7 +26,6 @@ MERGED_INTO_ONE = 16
 FEW_ROWS = 4_000_000
 LOGGER = logging.getLogger(__name__)
 ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
-JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*)", re.MULTILINE)
 COLUMN = "part"
 NO_CONNECT = (
     "Spark Connect gives no access to broadcasts, by which the model reaches the executors. Use a classic session: "
@@ -162,5 +162,5 @@ def _explained(message: str) -> str:
             "The Spark job failed: a Python worker died each time it was started. It may want more memory "
             "(spark.executor.memoryOverhead, spark.executor.pyspark.memory); see the log of the executors."
         )
-    causes = [line for line in lines if ERROR_LINE.match(line)] or JAVA_CAUSE.findall(message) or lines[:1]
+    causes = [line for line in lines if ERROR_LINE.match(line)] or [java_reason(message)]
     return f"The Spark job failed: {causes[-1].rstrip('.')}. See the log of the executors for the rest."

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ens_plugin.adapters.spark_wrappers import held_model, stages_and_model
+from ens_plugin.adapters.spark_wrappers import held_model, java_reason, stages_and_model
 from ens_plugin.errors import UnsupportedModelError
 
 
@@ -63,3 +63,13 @@ def test_base_margins_of_a_column_are_refused() -> None:
 def test_values_that_stand_for_missing_ones_are_refused(missing: float) -> None:
     with pytest.raises(UnsupportedModelError, match=f"takes {missing:g} for a missing value"):
         held_model(xgboost_model(missing=missing))
+
+
+@pytest.mark.parametrize(
+    "end", ["\tat org.apache.spark.ml", "\t... 12 more", "Caused by: deeper", "", "Driver stacktrace:"]
+)
+def test_reason_of_several_lines_is_told_whole_and_without_its_stack(end: str) -> None:
+    message = "Job aborted.\n\tat a\nCaused by: b.SparkException: Encountered null. Consider \nremoving nulls.\n" + end
+    assert java_reason(message) == (
+        "deeper" if "deeper" in end else "b.SparkException: Encountered null. Consider removing nulls"
+    )
