@@ -148,13 +148,7 @@ def _leaves(tree: Tree, features: NDArray[np.float64]) -> NDArray[np.intp]:
         value = features[row, tree.feature[node]]
         # Comparisons with NaN are false: a missing value goes right.
         goes_left = value <= tree.threshold[node]
-        for split, (categories, others) in tree.categories.items():
-            here = node == split
-            goes_left[here] = _in_categories(value[here], categories, others)
+        if tree.categories:
+            goes_left |= tree.category_table.look_up(node, value)
         node = tree.children[node, 1 - goes_left.astype(np.intp)]
     return node
-
-
-def _in_categories(value: NDArray[np.float64], categories: NDArray[np.bool_], others: bool) -> NDArray[np.bool_]:
-    is_known = (value >= 0) & (value < categories.size) & (value == np.floor(value))
-    return np.where(is_known, categories[np.where(is_known, value, 0.0).astype(np.intp)], others)

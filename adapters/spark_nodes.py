@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import uuid
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.spark_wrappers import java_reason
 from ens_plugin.errors import ClusterError
 
-__all__ = ["Tree", "read_trees", "running_session"]
+__all__ = ["CategoryTable", "Tree", "read_trees", "running_session"]
 
 NODES = (
     "treeID",
@@ -55,6 +56,46 @@ class Tree:
     value: NDArray[np.float64]
     categories: dict[int, tuple[NDArray[np.bool_], bool]]
     depth: int
+
+    @cached_property
+    def category_table(self) -> CategoryTable:
+        """The categories of all nodes, to be looked up together."""
+        return _category_table(self.categories, self.feature.size)
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryTable:
+    """Which categories go left, of all nodes in one array.
+
+    Attributes
+    ----------
+    goes_left : ndarray of bool
+        Node by node: what each category does, and after them what any other value does.
+    first : ndarray of intp, shape (n_nodes,)
+        Where a node's categories begin; of nodes without, where an entry says False.
+    n_known : ndarray of intp, shape (n_nodes,)
+    """
+
+    goes_left: NDArray[np.bool_]
+    first: NDArray[np.intp]
+    n_known: NDArray[np.intp]
+
+    def look_up(self, node: NDArray[np.intp], value: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether rows at these nodes go left for their category; False where the node has none."""
+        n_known = self.n_known[node]
+        is_known = (value >= 0) & (value < n_known) & (value == np.floor(value))
+        return self.goes_left[self.first[node] + np.where(is_known, value, n_known).astype(np.intp)]
+
+
+def _category_table(categories: dict[int, tuple[NDArray[np.bool_], bool]], n_nodes: int) -> CategoryTable:
+    entries = [np.zeros(1, dtype=bool)]
+    first, n_known = np.zeros((2, n_nodes), dtype=np.intp)
+    end = 1
+    for node, (goes_left, others) in categories.items():
+        first[node], n_known[node] = end, goes_left.size
+        entries.append(np.append(goes_left, others))
+        end += goes_left.size + 1
+    return CategoryTable(np.concatenate(entries), first, n_known)
 
 
 def running_session(model: Any) -> Any:
