@@ -21,6 +21,7 @@ from ens_plugin.report import FEWEST_ROWS, EnsembleReport, ErrorCurve, SizeRecom
 __all__ = [
     "WIDTH",
     "aggregation_words",
+    "all_cautions",
     "bag_words",
     "can_answer",
     "criterion_words",
@@ -102,6 +103,11 @@ def can_answer(curve: ErrorCurve, size: float) -> bool:
     return size >= curve.sizes[0] and (size <= curve.sizes[-1] or not math.isnan(curve.asymptote))
 
 
+def all_cautions(report: EnsembleReport) -> tuple[str, ...]:
+    """Return the doubts that the headline does not state, and the warnings."""
+    return (*report.basis.doubts[1:], *report.warnings)
+
+
 def aggregation_words(report: EnsembleReport) -> str:
     """Say how the members are combined; an unknown rule is passed on by its name."""
     return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
@@ -143,12 +149,13 @@ def gain_sentence(report: EnsembleReport) -> str:
 
 def tells_size(report: EnsembleReport) -> bool:
     """Tell whether the report answers how many members are needed, on rows enough to act on."""
-    return report.recommendation.is_known and report.n_rows >= FEWEST_ROWS
+    return report.is_actionable
 
 
 def size_label(report: EnsembleReport) -> str:
-    """Return what to call the recommended size: a guess where few rows told it."""
-    return "Recommended size" if report.n_rows >= FEWEST_ROWS else "A guess at the size, not to be acted on"
+    """Return what to call the recommended size: a guess where it cannot be relied on."""
+    is_reliable = report.n_rows >= FEWEST_ROWS and not report.basis.doubts
+    return "Recommended size" if is_reliable else "A guess at the size, not to be acted on"
 
 
 def verdict(report: EnsembleReport) -> str:
@@ -156,6 +163,8 @@ def verdict(report: EnsembleReport) -> str:
     recommendation = report.recommendation
     now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
     members = f"{members_text(now)} {'is' if now == 1 else 'are'}"
+    if report.basis.doubts:
+        return f"do not rely on these figures. {printable(report.basis.doubts[0])}"
     if not recommendation.is_known:
         return f"it cannot be told whether {members} enough."
     if not tells_size(report):
@@ -208,7 +217,7 @@ def summarize(report: EnsembleReport) -> str:
             *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
             "",
             *(line for sentence in _origin(report) for line in _wrapped(sentence)),
-            *(line for text in report.warnings for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
+            *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
         ]
     )
 
@@ -233,7 +242,7 @@ def markdown_summary(report: EnsembleReport) -> str:
         report.recommendation.reason,
         *_sentences(report),
         *_origin(report),
-        *(f"Warning: {text}" for text in report.warnings),
+        *(f"Warning: {text}" for text in all_cautions(report)),
     ]
     return "\n".join(
         [

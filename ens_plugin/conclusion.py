@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.arguments import within_reach
+from ens_plugin.basis import EstimateBasis
 from ens_plugin.classification import estimate_classification
 from ens_plugin.collection import Evidence
 from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
@@ -177,6 +178,10 @@ def _report(
         warnings=_cautions(adapter, estimates, used.n_effective, dropped, settings),
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.distributions())},
+        basis=EstimateBasis(
+            usable_weight=float(used.total.sum() / weight.total.sum()),
+            n_effective=used.n_effective,
+        ),
     )
 
 

@@ -128,7 +128,7 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "model": _shown(report.model, 80),
         "verdict": _summary.verdict(report),
         "gain": _summary.gain_sentence(report),
-        "warnings": [_shown(text) for text in report.warnings],
+        "warnings": [_shown(text) for text in _summary.all_cautions(report)],
         "metric": _shown(curve.metric, 40),
         "is_share": curve.metric == "0-1 error",
         "is_squared": curve.metric == "mean squared error",

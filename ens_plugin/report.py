@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.basis import EstimateBasis
 from ens_plugin.core.tied_sizes import untied
 from ens_plugin.errors import InputError
 
@@ -271,6 +272,8 @@ class EnsembleReport:
         UTC time of the analysis, ISO 8601.
     versions : dict of str to str
         Versions of ens_plugin and of the libraries that computed the report.
+    basis : EstimateBasis
+        What the figures rest on, and the reasons not to rely on them.
 
     Notes
     -----
@@ -294,6 +297,7 @@ class EnsembleReport:
     warnings: tuple[str, ...] = ()
     created: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    basis: EstimateBasis = field(default_factory=EstimateBasis)
 
     def __repr__(self) -> str:
         found = self.metrics()
@@ -313,6 +317,11 @@ class EnsembleReport:
     def recommended_size(self) -> int | None:
         """The recommended number of members; None when above the largest size looked at."""
         return self.recommendation.size
+
+    @property
+    def is_actionable(self) -> bool:
+        """Whether a decision on size can rest on this report: rows enough, a known size and no doubts."""
+        return self.recommendation.is_known and self.n_rows >= FEWEST_ROWS and not self.basis.doubts
 
     @property
     def error(self) -> float:
