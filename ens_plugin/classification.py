@@ -15,17 +15,21 @@ from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hy
 from ens_plugin.core.extrapolation import subset_sizes
 from ens_plugin.core.grouped_tally import CrossedMargins
 from ens_plugin.core.growth_path import PathTally
+from ens_plugin.core.label_shares import LabelVotes
 from ens_plugin.core.margins import MarginModel, fit_margins
 from ens_plugin.core.mixture import Mixture, fit_mixture, fixed_mixture
-from ens_plugin.core.row_model import RowModel, model_agreement, row_slopes, row_variances
+from ens_plugin.core.rival_shift import fit_rival_shift
+from ens_plugin.core.row_model import RowModel, model_agreement, model_error, row_slopes, row_variances
 from ens_plugin.core.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import (
     MarginTally,
     SupportTally,
+    count_members,
     label_support,
     member_margins,
     strongest_rival,
+    sum_over_members,
     wrong_support,
 )
 from ens_plugin.core.tied_sizes import untied
@@ -47,6 +51,10 @@ IntArray = NDArray[np.int64]
 FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
 ANCHOR_ROWS = 5_000
+SHIFT_ROWS = 2_000
+# By how much a correction may be wrong, as a share of itself: what simulations with known truth showed.
+SHIFT_ERROR = 0.2
+CROSSING_ERROR = 0.25
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
 NO_VARIANCE = 1e-14
@@ -61,7 +69,7 @@ def estimate_classification(
     n_members: int,
     settings: Settings,
     *,
-    bounded: bool,
+    has_scores: bool,
     spreads: FloatArray | None = None,
     crossed: CrossedMargins | None = None,
 ) -> Estimates:
@@ -76,17 +84,15 @@ def estimate_classification(
     weight : ndarray, shape (n_rows,), or RowWeight
     n_members : int
     settings : Settings
-    bounded : bool
-        False for raw scores, whose margins have no bounds.
+    has_scores : bool
+        True for raw scores, False for votes and probabilities.
     spreads : ndarray, shape (2, 2), optional
         :func:`soft_spreads` of all rows, where the tally's entries are groups of rows that share a cell.
     crossed : CrossedMargins, optional
         Margins against crossed rivals, where they are grouped by themselves.
     """
     weight = as_row_weight(weight, tally.trials.size)
-    models = _row_models(tally, weight, bounded, spreads, sample.rows)
-    if crossed is not None:
-        models.append(_crossed_model(crossed, bounded))
+    models = _row_models(tally, weight, spreads, crossed, sample, has_scores)
     sample = replace(sample, rows=np.arange(sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
     anchor = _anchor(models, tally, member_error, sample, weight, settings)
@@ -109,29 +115,46 @@ def estimate_classification(
 def _row_models(
     tally: SupportTally | MarginTally,
     weight: RowWeight,
-    bounded: bool,
     spreads: FloatArray | None,
-    sampled: NDArray[np.intp],
+    crossed: CrossedMargins | None,
+    sample: Sample,
+    has_scores: bool,
 ) -> list[RowModel]:
-    """One model for two labels; two for more, one with the noisy rival and one with crossed rivals.
+    """One model; two for raw scores of more than two labels, one with the noisy rival and one with crossed rivals.
 
     They tell the groups of the sampled rows.
     """
     if isinstance(tally, SupportTally):
         votes = _votes_per_member(tally, weight, spreads)
         if np.isinf(votes):
-            return [_of_rows(fixed_mixture(tally.wrong / tally.trials, weight), sampled)]
-        return [_of_rows(fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes), sampled)]
-    model = fit_margins(tally.mean, tally.sd, tally.trials, weight, bounded=bounded)
-    if np.array_equal(tally.mean, tally.cross_mean):
-        return [_of_rows(model, sampled)]
-    crossed = fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight, bounded=bounded)
-    return [_of_rows(model, sampled), _of_rows(crossed, sampled)]
+            return [_of_rows(fixed_mixture(tally.wrong / tally.trials, weight), sample.rows)]
+        return [_of_rows(fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes), sample.rows)]
+    model = _of_rows(fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
+    if not has_scores:
+        shift, shift_size = _rival_shift(sample)
+        return [replace(model, shift=shift, shift_size=shift_size)]
+    if crossed is None and np.array_equal(tally.mean, tally.cross_mean):
+        return [model]
+    return [model, _crossed_model(tally, weight, crossed, sample)]
 
 
-def _crossed_model(crossed: CrossedMargins, bounded: bool) -> RowModel:
-    model = fit_margins(crossed.mean, crossed.sd, crossed.trials, crossed.weight, bounded=bounded)
-    return _of_rows(model, crossed.sampled)
+def _crossed_model(
+    tally: MarginTally, weight: RowWeight, crossed: CrossedMargins | None, sample: Sample
+) -> MarginModel:
+    if crossed is None:
+        return _of_rows(fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight), sample.rows)
+    return _of_rows(fit_margins(crossed.mean, crossed.sd, crossed.trials, crossed.weight), crossed.sampled)
+
+
+def _rival_shift(sample: Sample) -> tuple[float, float]:
+    """Shift of margins against rivals chosen by noisy votes, found on some of the sampled rows."""
+    part = sample.thin(SHIFT_ROWS, np.random.default_rng(0))
+    block = part.block
+    support = label_support(block, block.seen)
+    is_vote = block.outputs.ndim == 2
+    squares = support if is_vote else sum_over_members(np.square(block.outputs, dtype=np.float64), block.seen)
+    votes = LabelVotes(support, squares, count_members(block.seen), block.target)
+    return fit_rival_shift(votes, part.weight)
 
 
 def _of_rows(model: FittedModel, rows: NDArray[np.intp]) -> FittedModel:
@@ -172,6 +195,16 @@ def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
 
 def _counts_hard_votes(tally: SupportTally | MarginTally) -> bool:
     return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
+
+
+def _correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
+    """Standard deviation of what the models correct for rivals chosen by noisy votes."""
+    first = models[0]
+    if len(models) > 1:
+        return CROSSING_ERROR * np.abs(model_error(first, sizes) - model_error(models[1], sizes))
+    if isinstance(first, MarginModel) and first.shift > 0.0:
+        return SHIFT_ERROR * np.abs(model_error(first, sizes) - model_error(replace(first, shift=0.0), sizes))
+    return np.zeros(sizes.size)
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
@@ -230,7 +263,7 @@ def _classification_curve(
     ties_to = ties_to if path is None else 0.0
     sizes = np.append(untied(settings.sizes, ties_to), np.inf)
     sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
-    sd = np.mean([sd_of(model, sizes) for model in models], axis=0)
+    sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), _correction_sd(models, sizes))
     if settings.estimator == "deconvolved":
         error = _deconvolved(models, anchor, sizes)
         check = _check(models, anchor, tally, weight)

@@ -141,7 +141,7 @@ def _estimate(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.b
         weight,
         adapter.n_members,
         settings,
-        bounded=adapter.output_kind != "scores",
+        has_scores=adapter.output_kind == "scores",
         spreads=evidence.spreads,
         crossed=_kept(evidence.crossed, usable[evidence.sample.rows]),
     )

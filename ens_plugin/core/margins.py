@@ -1,20 +1,22 @@
 r"""The margin method: error at any size for soft votes, raw scores and more than two labels.
 
 A member's margin on a row is its support for the true label minus its support for the strongest
-rival; the ensemble is wrong where the mean margin is negative.  The true mean margins are
-deconvolved from the observed ones (``docs/methods.md``, section 3).
+rival; the ensemble is wrong where the mean margin is negative.  How much one member's margin varies
+depends on the row's mean margin, and is learned from all rows together.  On a scale on which it
+varies alike everywhere, the true mean margins are deconvolved from the observed ones
+(``docs/methods.md``, section 3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from ens_plugin.core.density import GRID, Density, fit_density
+from ens_plugin.core.density import N_CELLS, Density, fit_density
 from ens_plugin.core.row_model import mean_posterior
 from ens_plugin.core.row_weight import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.core.validation import as_sizes, as_values
@@ -24,71 +26,89 @@ __all__ = ["MarginModel", "fit_margins"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
-MIN_STANDARD_ERROR = 1.0 / 200.0
-PRIOR_MEMBERS = 2.0
-STRATA_PER_OCTAVE = 8
-CELL_WIDTH = 0.5
-EXACT_ROWS = 2000
-SCORE_QUANTILE = 0.995
+SPREAD_CELLS = 200
+SPREAD_BANDWIDTH = 0.075
+FEWEST_SPREAD_ROWS = 20.0
+LEAST_VARIANCE = 0.02
+LEAST_SPREAD = 1e-9
+LEAST_SCALE = 1e-12
+TAIL_SHARE = 0.003
+PADDING = 0.05
+FINE_POINTS = 801
+CELLS_PER_ERROR = 2.0
+COUNTS_PER_OCTAVE = 8
+EXACT_ROWS = 300
 PART_ROWS = 65_536
 
 
 @dataclass(frozen=True, eq=False)
 class MarginModel:
-    """A fitted distribution over rows of the mean margin, with each row's spread of one member.
+    """A fitted distribution over rows of the mean margin, with the spread of one member at each mean margin.
 
-    It has the members of :class:`ens_plugin.core.row_model.RowModel`; strata are rows whose members
-    spread alike.
+    It has the members of :class:`ens_plugin.core.row_model.RowModel`, with a single stratum.
 
     Attributes
     ----------
     support : ndarray, shape (400,)
-        Mean margins, in units of `unit`.
-    spread : ndarray, shape (n_strata,)
-        Standard deviation of one member's margin in each stratum, in units of `unit`.
-    unit : float
-        Margins are divided by it: 1 for probabilities, a high quantile for raw scores.
-    density, likelihood, counts, stratum, group, point_weights
+        Mean margins, ascending.
+    spread : ndarray, shape (400,)
+        Standard deviation of one member's margin on rows of that mean margin.
+    distance : ndarray, shape (400,)
+        How many such standard deviations lie between a margin of 0 and that mean margin; evenly spaced.
+    density, likelihood, counts, group, point_weights
         See RowModel.
+    shift : float
+        Distance by which the margins lie too low, because the rival they are against was chosen by its noisy votes.
+    shift_size : float
+        Size at which an ensemble's own choice among rivals is so noisy that it loses half of the shift again.
     """
 
     support: FloatArray
     spread: FloatArray
-    unit: float
+    distance: FloatArray
     density: Density
     likelihood: FloatArray
     counts: FloatArray
-    stratum: IntArray
     group: IntArray
     point_weights: FloatArray
+    shift: float = 0.0
+    shift_size: float = 0.0
 
-    def _standardized(self, sizes: ArrayLike) -> FloatArray:
-        b = as_sizes(sizes)
-        ratio = self.support / self.spread[:, None]
-        return np.asarray(np.sqrt(b)[:, None, None] * ratio)
+    @property
+    def stratum(self) -> IntArray:
+        """Stratum of each group: all in one."""
+        return np.zeros(self.counts.size, dtype=np.int64)
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of a negative mean margin, shape (n_sizes, n_strata, 400)."""
-        return np.asarray(ndtr(-self._standardized(sizes)))
+        """Probability of a negative mean margin, shape (n_sizes, 1, 400)."""
+        b = as_sizes(sizes)
+        error = ndtr(-self._standardized(b))
+        error[np.isinf(b)] = self._share_below_zero()
+        return np.asarray(error)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability that the mean margin has its limit's sign, shape (n_sizes, n_strata, 400)."""
-        return np.asarray(ndtr(np.abs(self._standardized(sizes))))
+        """Probability that the mean margin has its limit's sign, shape (n_sizes, 1, 400)."""
+        return np.asarray(ndtr(np.abs(self._standardized(as_sizes(sizes)))))
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error in the mean margin as observed, shape (n_strata, 400)."""
-        standardized = self._standardized([size])[0]
+        """Derivative of the error in the mean margin, shape (1, 400)."""
+        standardized = self._standardized(as_sizes([size]))[0]
         density = np.exp(-0.5 * standardized**2) / np.sqrt(2 * np.pi)
-        return np.asarray(-np.sqrt(size) / (self.spread[:, None] * self.unit) * density)
+        return np.asarray(-np.sqrt(size) / self.spread * density)
+
+    def _standardized(self, sizes: FloatArray) -> FloatArray:
+        """Distance of the mean margin from 0 in standard deviations of a mean of so many members."""
+        shift = self.shift / (1.0 + self.shift_size / sizes)
+        return np.asarray(np.sqrt(sizes)[:, None, None] * (self.distance + shift[:, None, None]))
+
+    def _share_below_zero(self) -> FloatArray:
+        """Part of each grid cell in which the infinite ensemble is wrong, shape (400,)."""
+        step = self.distance[1] - self.distance[0]
+        return np.asarray(np.clip(0.5 - (self.distance + self.shift) / step, 0.0, 1.0))
 
 
 def fit_margins(
-    mean: ArrayLike,
-    sd: ArrayLike,
-    trials: ArrayLike,
-    weight: ArrayLike | RowWeight | None = None,
-    *,
-    bounded: bool = True,
+    mean: ArrayLike, sd: ArrayLike, trials: ArrayLike, weight: ArrayLike | RowWeight | None = None
 ) -> MarginModel:
     r"""Fit the distribution of the rows' true mean margins.
 
@@ -100,9 +120,6 @@ def fit_margins(
         Members of each row, at least 2.
     weight : array-like, shape (n_rows,), or RowWeight, optional
         A RowWeight also says how many rows that are nearly equal stand behind each entry.
-    bounded : bool, default=True
-        Whether margins lie in [-1, 1] (probabilities, votes).  If not (raw scores) they are divided
-        by their 99.5 % absolute quantile and clipped.
 
     Returns
     -------
@@ -115,83 +132,102 @@ def fit_margins(
 
     Notes
     -----
-    :math:`m_i \sim N(\mu_i, d_i^2/n_i)`, with :math:`\mu_i` from a density as in section 2 of ``docs/methods.md``, on
-    :math:`(\mu + 1)/2`; d_i shrunk to the pooled sd as if two more members had it.
+    One member's margin has variance :math:`V(\mu)` on rows of mean margin :math:`\mu`, a running mean of the rows'
+    own variances.  On the scale :math:`t(\mu) = \int_0^\mu V^{-1/2}` the mean of n members has variance 1/n about
+    everywhere, so :math:`t(m_i) \sim N(t_i, 1/n_i)` with :math:`t_i` from a density as in section 2 of
+    ``docs/methods.md``, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`.
+
+    Examples
+    --------
+    >>> fit = fit_margins([0.9, 0.5, -0.2, 0.8], [0.1, 0.4, 0.5, 0.2], [10, 10, 10, 10])
+    >>> bool(fit.error_by_point([5]).max() > 0.99)
+    True
     """
     m = as_values(mean, "mean")
     d = as_values(sd, "sd", m.size)
     n = as_values(trials, "trials", m.size)
     entry_weight = as_row_weight(weight, m.size)
     w = entry_weight.effective()
-    unit = 1.0 if bounded else _unit(m, entry_weight)
-    m = m / unit
-    np.clip(m, -1.0, 1.0, out=m)
-    d = _shrunk(d, n, w, unit)
-    se = np.sqrt(n)
-    np.divide(d, se, out=se)
-    np.maximum(se, MIN_STANDARD_ERROR, out=se)
-    row_stratum = _strata(d)
-    spread = _group_means(d, w, row_stratum)
-    del d
-    group = _group_rows(m, se, row_stratum, entry_weight.n_rows)
-    return _fit_grouped(m, se, w, row_stratum, spread, unit, group)
+    margins, spreads = _spread_function(m, d, n, w, entry_weight)
+    support, distance = _even_grid(m, margins, spreads, entry_weight)
+    place, step = _places(m, support, distance), distance[1] - distance[0]
+    group = _group_rows(place, n, entry_weight.n_rows)
+    counts = np.bincount(group, w).astype(np.float64)
+    centre, count = _group_means(place, w, group), _group_means(n, w, group)
+    # An error below the width of a cell would fall between the points of the grid.
+    error = np.maximum(1.0 / np.sqrt(count), step)
+    likelihood = _normal_likelihood(centre, error, distance)
+    density = fit_density(likelihood, counts, beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
+    spread = np.interp(support, margins, spreads)
+    prior = MarginModel(support, spread, distance, density, likelihood, counts, group, density.weights[None])
+    return replace(prior, point_weights=mean_posterior(prior, density.weights))
 
 
-def _unit(m: FloatArray, weight: RowWeight) -> float:
-    return max(float(row_quantiles(np.abs(m), [SCORE_QUANTILE], weight.rows)[0]), 1e-12)
+def _spread_function(
+    m: FloatArray, d: FloatArray, n: FloatArray, w: FloatArray, entry_weight: RowWeight
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean margins, ascending, and the spread of one member on rows about there, both shape (n_cells,).
+
+    Rows of neighbouring margins are put together in cells, and the cells' variances smoothed by their rank.
+    """
+    levels = np.arange(1, SPREAD_CELLS) / SPREAD_CELLS
+    edges = np.unique(row_quantiles(m, levels, entry_weight.rows))
+    mass, margin, variance = np.zeros((3, edges.size + 1))
+    for rows in _parts(m.size):
+        cell = np.searchsorted(edges, m[rows], side="right")
+        share = w[rows] * (n[rows] - 1.0)
+        for total, values in ((mass, share), (margin, share * m[rows]), (variance, share * d[rows] ** 2)):
+            total += np.bincount(cell, values, total.size)
+    filled = mass > 0
+    mass, margin, variance = mass[filled], margin[filled] / mass[filled], variance[filled] / mass[filled]
+    rank = (np.cumsum(mass) - mass / 2.0) / mass.sum()
+    bandwidth = max(SPREAD_BANDWIDTH, FEWEST_SPREAD_ROWS / w.sum())
+    kernel = np.clip(1.0 - np.abs((rank[:, None] - rank) / bandwidth) ** 3, 0.0, None) ** 3 * mass
+    smooth = kernel @ variance / kernel.sum(axis=1)
+    scale = max(float(np.abs(m).max()), LEAST_SCALE)
+    least = max(LEAST_VARIANCE * float(mass @ variance / mass.sum()), (LEAST_SPREAD * scale) ** 2)
+    return margin, np.sqrt(np.maximum(smooth, least))
+
+
+def _even_grid(
+    m: FloatArray, margins: FloatArray, spreads: FloatArray, entry_weight: RowWeight
+) -> tuple[FloatArray, FloatArray]:
+    """Return 400 mean margins, and their distances from 0 in spreads, which are evenly spaced.
+
+    0 lies between two cells, so that a cell is on one side of it.
+    """
+    low, high = row_quantiles(m, [TAIL_SHARE, 1.0 - TAIL_SHARE], entry_weight.rows)
+    low, high = min(float(low), 0.0), max(float(high), 0.0)
+    padding = PADDING * max(high - low, LEAST_SPREAD * float(spreads.max()))
+    fine = np.linspace(low - padding, high + padding, FINE_POINTS)
+    inverse = 1.0 / np.interp(fine, margins, spreads)
+    length = np.append(0.0, np.cumsum(np.diff(fine) * (inverse[1:] + inverse[:-1]) / 2.0))
+    zero = float(np.interp(0.0, fine, length))
+    n_below = int(np.clip(np.round(N_CELLS * zero / length[-1]), 1, N_CELLS - 1))
+    step = max(zero / n_below, (length[-1] - zero) / (N_CELLS - n_below))
+    distance = (np.arange(N_CELLS) - n_below + 0.5) * step
+    return _margins_at(distance, fine, length - zero), distance
+
+
+def _margins_at(distance: FloatArray, fine: FloatArray, length: FloatArray) -> FloatArray:
+    """Margin at each distance, continued in a straight line beyond the ends."""
+    inside = np.interp(distance, length, fine)
+    first, last = np.diff(fine[:2])[0] / np.diff(length[:2])[0], np.diff(fine[-2:])[0] / np.diff(length[-2:])[0]
+    below, above = np.minimum(distance - length[0], 0.0), np.maximum(distance - length[-1], 0.0)
+    return np.asarray(inside + first * below + last * above)
+
+
+def _places(m: FloatArray, support: FloatArray, distance: FloatArray) -> FloatArray:
+    """Distance of each row's margin from 0, in spreads; that of the grid's ends beyond them."""
+    place = np.empty(m.size)
+    for rows in _parts(m.size):
+        place[rows] = np.interp(m[rows], support, distance)
+    return place
 
 
 def _parts(n_rows: int) -> Iterator[slice]:
     """Stretches of rows, so that intermediate results stay small."""
     return (slice(start, start + PART_ROWS) for start in range(0, n_rows, PART_ROWS))
-
-
-def _shrunk(d: FloatArray, n: FloatArray, w: FloatArray, unit: float) -> FloatArray:
-    """Each row's spread, in units, put together with the pooled one as if two more members had that."""
-    sums = np.zeros(2)
-    for rows in _parts(d.size):
-        freedom = w[rows] * (n[rows] - 1.0)
-        sums += [freedom @ d[rows] ** 2, freedom.sum()]
-    pooled = sums[0] / sums[1]
-    shrunk = np.empty(d.size)
-    for rows in _parts(d.size):
-        freedom = n[rows] - 1.0
-        shrunk[rows] = np.sqrt((freedom * d[rows] ** 2 + PRIOR_MEMBERS * pooled) / (freedom + PRIOR_MEMBERS))
-    shrunk /= unit
-    return np.maximum(shrunk, 1e-9, out=shrunk)
-
-
-def _strata(d: FloatArray) -> IntArray:
-    """Index of each row's part of an octave of the spread among the occupied ones."""
-    octave = np.empty(d.size, dtype=np.int16)
-    for rows in _parts(d.size):
-        octave[rows] = np.floor(np.log2(d[rows]) * STRATA_PER_OCTAVE)
-    octave -= octave.min()
-    return _index_of_distinct(octave)
-
-
-def _fit_grouped(
-    m: FloatArray,
-    se: FloatArray,
-    w: FloatArray,
-    row_stratum: IntArray,
-    spread: FloatArray,
-    unit: float,
-    group: IntArray,
-) -> MarginModel:
-    counts = np.bincount(group, w).astype(np.float64)
-    centre = _group_means(m, w, group)
-    error = _group_means(se, w, group)
-    stratum = np.zeros(counts.size, dtype=np.int64)
-    stratum[group] = row_stratum
-    support = 2.0 * GRID - 1.0
-    likelihood = _normal_likelihood(centre, error, support)
-    density = fit_density(likelihood, counts, beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
-    unfilled = MarginModel(
-        support, spread, unit, density, likelihood, counts, stratum, group, np.empty((spread.size, GRID.size))
-    )
-    shares = mean_posterior(unfilled, density.weights)
-    return MarginModel(support, spread, unit, density, likelihood, counts, stratum, group, shares)
 
 
 def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> FloatArray:
@@ -216,32 +252,15 @@ def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> Flo
     return np.asarray(np.where(mass > 0, total, plain) / np.where(mass > 0, mass, count))
 
 
-def _group_rows(m: FloatArray, se: FloatArray, row_stratum: IntArray, n_rows: int) -> IntArray:
-    """Group rows of one stratum whose margins share a cell, half of its least standard error wide, when rows are many.
-
-    Groups come in the order of the strata.
-    """
+def _group_rows(place: FloatArray, n: FloatArray, n_rows: int) -> IntArray:
+    """Group rows with nearly as many members that share a cell, half a standard error wide, when rows are many."""
     if n_rows <= EXACT_ROWS:
-        return np.argsort(np.argsort(row_stratum, kind="stable"))
-    least = np.full(int(row_stratum.max()) + 1, np.inf)
-    for rows in _parts(m.size):
-        np.minimum.at(least, row_stratum[rows], se[rows])
-    width = CELL_WIDTH * least
-    first_cell = np.concatenate([[0.0], np.cumsum(np.floor(2.0 / width) + 1.0)])
-    cell = np.empty(m.size, dtype=np.int32)
-    for rows in _parts(m.size):
-        own = row_stratum[rows]
-        cell[rows] = first_cell[own] + np.floor((m[rows] + 1.0) / width[own])
-    return _index_of_distinct(cell)
-
-
-def _index_of_distinct(code: IntArray) -> IntArray:
-    """Index of each code among the distinct ones, in ascending order; codes are small and not negative."""
-    counts = np.zeros(int(code.max()) + 1, dtype=np.int64)
-    for rows in _parts(code.size):
-        counts += np.bincount(code[rows], minlength=counts.size)
-    position = np.cumsum(counts > 0, dtype=np.int32) - 1
-    index = np.empty(code.size, dtype=np.int32)
-    for rows in _parts(code.size):
-        index[rows] = position[code[rows]]
-    return index
+        return np.arange(place.size)
+    cell = np.empty(place.size, dtype=np.int64)
+    lowest = float(place.min())
+    n_cells = int((float(place.max()) - lowest) * CELLS_PER_ERROR * np.sqrt(float(n.max()) * 2.0)) + 2
+    for rows in _parts(place.size):
+        octave = np.floor(np.log2(n[rows]) * COUNTS_PER_OCTAVE)
+        most = np.exp2((octave + 1.0) / COUNTS_PER_OCTAVE)
+        cell[rows] = octave * n_cells + np.floor((place[rows] - lowest) * CELLS_PER_ERROR * np.sqrt(most))
+    return np.asarray(np.unique(cell, return_inverse=True)[1])

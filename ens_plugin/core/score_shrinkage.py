@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.margins import SCORE_QUANTILE, fit_margins
+from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.score_models import NormalScores, row_moments
 from ens_plugin.core.validation import as_values, as_weight
 from ens_plugin.errors import InputError
@@ -20,6 +20,7 @@ __all__ = ["shrink_normal_scores", "shrink_rows"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+SCORE_QUANTILE = 0.995
 NEGLIGIBLE_SHARE = 1e-9
 # Rows on which members differ more are not spread like the others: each group has a density of its own.
 MAX_GROUPS, GROUP_ROWS = 3, 100
@@ -111,9 +112,7 @@ def _shrink_group(rows: NormalScores, trials: FloatArray) -> NormalScores:
     total = float(rows.weight.sum())
     if unit <= 0.0 or not rows.variance.any() or total <= 0.0:
         return rows
-    model = fit_margins(rows.mean / unit, rows.spread / unit, trials, rows.weight, bounded=True)
+    model = fit_margins(rows.mean / unit, rows.spread / unit, trials, rows.weight)
     share = model.point_weights.ravel() * total
     kept = share > NEGLIGIBLE_SHARE * total
-    points = np.broadcast_to(model.support * unit, model.point_weights.shape).ravel()
-    spreads = np.repeat(model.spread * unit, model.support.size)
-    return NormalScores(points[kept], spreads[kept] ** 2, share[kept])
+    return NormalScores(model.support[kept] * unit, (model.spread[kept] * unit) ** 2, share[kept])

@@ -144,8 +144,8 @@ def row_prior(heard: Heard, kind: str) -> RowPrior:
     """
     if kind == "scores":
         mean, variance = heard.lead()
-        model = fit_margins(mean, np.sqrt(variance), heard.trials, bounded=False)
-        return RowPrior(model.support * model.unit, model.point_weights.sum(axis=0), _close_spread(mean, variance))
+        model = fit_margins(mean, np.sqrt(variance), heard.trials)
+        return RowPrior(model.support, model.point_weights[0], _close_spread(mean, variance))
     first, second = heard.support()
     worth = 1.0 if heard.is_hard else _votes_per_member(heard)
     mixture = fit_mixture(second, first + second, votes_per_member=worth)
