@@ -202,7 +202,7 @@ def _correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
     first = models[0]
     if len(models) > 1:
         return CROSSING_ERROR * np.abs(model_error(first, sizes) - model_error(models[1], sizes))
-    if isinstance(first, MarginModel) and first.shift > 0.0:
+    if isinstance(first, MarginModel) and first.shift != 0.0:
         return SHIFT_ERROR * np.abs(model_error(first, sizes) - model_error(replace(first, shift=0.0), sizes))
     return np.zeros(sizes.size)
 

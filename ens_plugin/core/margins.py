@@ -32,6 +32,7 @@ FEWEST_SPREAD_ROWS = 20.0
 LEAST_VARIANCE = 0.02
 LEAST_SPREAD = 1e-9
 LEAST_SCALE = 1e-12
+LARGEST_SIZE = 1e300
 TAIL_SHARE = 0.003
 PADDING = 0.05
 FINE_POINTS = 801
@@ -99,7 +100,9 @@ class MarginModel:
     def _standardized(self, sizes: FloatArray) -> FloatArray:
         """Distance of the mean margin from 0 in standard deviations of a mean of so many members."""
         shift = self.shift / (1.0 + self.shift_size / sizes)
-        return np.asarray(np.sqrt(sizes)[:, None, None] * (self.distance + shift[:, None, None]))
+        # A finite root leaves a distance of 0 what it is.
+        root = np.sqrt(np.minimum(sizes, LARGEST_SIZE))
+        return np.asarray(root[:, None, None] * (self.distance + shift[:, None, None]))
 
     def _share_below_zero(self) -> FloatArray:
         """Part of each grid cell in which the infinite ensemble is wrong, shape (400,)."""
@@ -148,8 +151,10 @@ def fit_margins(
     n = as_values(trials, "trials", m.size)
     entry_weight = as_row_weight(weight, m.size)
     w = entry_weight.effective()
-    margins, spreads = _spread_function(m, d, n, w, entry_weight)
-    support, distance = _even_grid(m, margins, spreads, entry_weight)
+    # Rows without weight must not move the grid.
+    n_alike = (w > 0).astype(np.float64) * (1.0 if entry_weight.rows is None else entry_weight.rows)
+    margins, spreads = _spread_function(m, d, n, w, n_alike)
+    support, distance = _even_grid(m, margins, spreads, n_alike)
     place, step = _places(m, support, distance), distance[1] - distance[0]
     group = _group_rows(place, n, entry_weight.n_rows)
     counts = np.bincount(group, w).astype(np.float64)
@@ -164,14 +169,14 @@ def fit_margins(
 
 
 def _spread_function(
-    m: FloatArray, d: FloatArray, n: FloatArray, w: FloatArray, entry_weight: RowWeight
+    m: FloatArray, d: FloatArray, n: FloatArray, w: FloatArray, n_alike: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean margins, ascending, and the spread of one member on rows about there, both shape (n_cells,).
 
     Rows of neighbouring margins are put together in cells, and the cells' variances smoothed by their rank.
     """
     levels = np.arange(1, SPREAD_CELLS) / SPREAD_CELLS
-    edges = np.unique(row_quantiles(m, levels, entry_weight.rows))
+    edges = np.unique(row_quantiles(m, levels, n_alike))
     mass, margin, variance = np.zeros((3, edges.size + 1))
     for rows in _parts(m.size):
         cell = np.searchsorted(edges, m[rows], side="right")
@@ -190,13 +195,13 @@ def _spread_function(
 
 
 def _even_grid(
-    m: FloatArray, margins: FloatArray, spreads: FloatArray, entry_weight: RowWeight
+    m: FloatArray, margins: FloatArray, spreads: FloatArray, n_alike: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return 400 mean margins, and their distances from 0 in spreads, which are evenly spaced.
 
     0 lies between two cells, so that a cell is on one side of it.
     """
-    low, high = row_quantiles(m, [TAIL_SHARE, 1.0 - TAIL_SHARE], entry_weight.rows)
+    low, high = row_quantiles(m, [TAIL_SHARE, 1.0 - TAIL_SHARE], n_alike)
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     padding = PADDING * max(high - low, LEAST_SPREAD * float(spreads.max()))
     fine = np.linspace(low - padding, high + padding, FINE_POINTS)

@@ -87,10 +87,12 @@ def _shift(models: Sequence[MarginModel], truth: float) -> float:
     def excess(shift: float) -> float:
         return float(_mean_error(models, shift, 0.0, np.array([np.inf]))[0]) - truth
 
-    reach = min(float(model.distance[-1]) for model in models)
-    if excess(0.0) * excess(reach) >= 0.0:
-        return 0.0 if excess(0.0) <= 0.0 else reach
-    return float(brentq(excess, 0.0, reach, xtol=1e-6))
+    reach = min(*(float(model.distance[-1]) for model in models), *(-float(model.distance[0]) for model in models))
+    if excess(0.0) * excess(reach) < 0.0:
+        return float(brentq(excess, 0.0, reach, xtol=1e-6))
+    if excess(0.0) * excess(-reach) < 0.0:
+        return float(brentq(excess, -reach, 0.0, xtol=1e-6))
+    return 0.0
 
 
 def _shift_size(models: Sequence[MarginModel], shift: float, sizes: FloatArray, truth: FloatArray) -> float:

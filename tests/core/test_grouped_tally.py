@@ -102,9 +102,9 @@ def test_margins_in_cells_give_the_error_of_the_rows(bounded: bool) -> None:
     groups: Groups = group_rows(margin_codes(trials, mean, sd), [trials, mean, sd**2], np.ones(n_rows))
     own_trials, own_mean, variance = groups.means()
     sizes = [1, 3, 11, 101, np.inf]
-    exact = model_error(fit_margins(mean, sd, trials, bounded=bounded), sizes)
+    exact = model_error(fit_margins(mean, sd, trials), sizes)
     weight = groups.row_weight()
-    found = model_error(fit_margins(own_mean, np.sqrt(variance), own_trials, weight, bounded=bounded), sizes)
+    found = model_error(fit_margins(own_mean, np.sqrt(variance), own_trials, weight), sizes)
     np.testing.assert_allclose(found, exact, rtol=0, atol=5e-5)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -45,28 +47,51 @@ def test_plug_in_is_biased_where_the_fit_is_not() -> None:
     assert abs(fit - expected) < abs(np.mean(mean < 0) - expected) / 2
 
 
-def test_error_is_the_normal_tail_at_each_point_and_stratum() -> None:
+def test_error_is_the_normal_tail_of_the_distance_at_each_point() -> None:
     mean, sd, n, _, _ = draw(100, 15, 2)
     fit = fit_margins(mean, sd, n)
-    for stratum, spread in enumerate(fit.spread):
-        expected = norm.cdf(-fit.support * np.sqrt(21) / spread)
-        np.testing.assert_allclose(fit.error_by_point([21])[0, stratum], expected, atol=1e-14)
-        np.testing.assert_allclose(fit.agreement_by_point([21])[0, stratum], np.maximum(expected, 1 - expected))
-    np.testing.assert_array_equal(fit.error_by_point([np.inf])[0], np.tile(fit.support < 0, (fit.spread.size, 1)))
+    expected = norm.cdf(-fit.distance * np.sqrt(21))
+    np.testing.assert_allclose(fit.error_by_point([21])[0, 0], expected, atol=1e-14)
+    np.testing.assert_allclose(fit.agreement_by_point([21])[0, 0], np.maximum(expected, 1 - expected))
+    np.testing.assert_allclose(fit.error_by_point([np.inf])[0, 0], fit.support < 0, atol=1e-12)
 
 
-def test_spreads_of_strata_are_near_their_rows() -> None:
-    """Eight strata to the octave: no row is farther than 9 % from its stratum's spread."""
-    mean, sd, n, _, _ = draw(300, 15, 3)
+def test_grid_is_even_in_spreads_and_0_lies_between_two_cells() -> None:
+    mean, sd, n, _, _ = draw(500, 15, 3)
     fit = fit_margins(mean, sd, n)
-    pooled = np.average(sd**2, weights=n - 1)
-    shrunk = np.sqrt(((n - 1) * sd**2 + 2 * pooled) / (n + 1))
-    ratio = fit.spread[fit.stratum][fit.group] / shrunk
-    assert (np.abs(np.log2(ratio)) < 1 / 8 + 1e-9).all()
+    np.testing.assert_allclose(np.diff(fit.distance), fit.distance[1] - fit.distance[0])
+    assert np.abs(fit.distance).min() == pytest.approx((fit.distance[1] - fit.distance[0]) / 2)
+    slopes = np.diff(fit.distance) / np.diff(fit.support)
+    np.testing.assert_allclose(slopes, 2 / (fit.spread[1:] + fit.spread[:-1]), rtol=0.05)
+
+
+def test_spread_follows_the_mean_margin() -> None:
+    """Means of n votes that are 1 or -1 have variance 1 - m^2: recovered within a tenth where rows are."""
+    rng = np.random.default_rng(11)
+    mu = 2 * rng.beta(4.0, 2.0, 4000) - 1
+    right = rng.binomial(20, (mu + 1) / 2)
+    mean = 2 * right / 20 - 1
+    fit = fit_margins(mean, np.sqrt((1 - mean**2) * 20 / 19), np.full(4000, 20.0))
+    inside = (fit.support > -0.4) & (fit.support < 0.9)
+    np.testing.assert_allclose(fit.spread[inside], np.sqrt(1 - fit.support[inside] ** 2), rtol=0.1)
+
+
+@pytest.mark.parametrize("n_members", [22, 44, 88])
+def test_skewed_scores_of_few_members_leave_no_bias(n_members: int) -> None:
+    """Scores that are mostly -1 and sometimes 3: rows whose members agree by chance are not certain."""
+    rng = np.random.default_rng(n_members)
+    chance = rng.beta(0.4, 4.0, 8000)
+    jumps = rng.binomial(n_members, chance)
+    score = 4 * jumps / n_members - 1
+    sd = 4 * np.sqrt(jumps / n_members * (1 - jumps / n_members) * n_members / (n_members - 1))
+    fit = fit_margins(-score, sd, np.full(8000, float(n_members)))
+    wrong = np.mean(chance > 0.25)
+    assert model_error(fit, [np.inf])[0] == pytest.approx(wrong, abs=4 * np.sqrt(wrong * (1 - wrong) / 8000))
 
 
 def test_merging_rows_of_nearly_equal_margins_hardly_moves_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     mean, sd, n, _, _ = draw(1800, 15, 4)
+    monkeypatch.setattr(margins_module, "EXACT_ROWS", 2000)
     exact = fit_margins(mean, sd, n)
     monkeypatch.setattr(margins_module, "EXACT_ROWS", 10)
     merged = fit_margins(mean, sd, n)
@@ -76,30 +101,35 @@ def test_merging_rows_of_nearly_equal_margins_hardly_moves_the_fit(monkeypatch: 
     assert (np.abs(model_error(merged, SIZES) - error) < tenth_of_sd).all()
 
 
-@pytest.mark.parametrize("exact_rows", [10, 2000])
-def test_rows_of_a_group_share_a_stratum_and_differ_by_half_a_standard_error(
-    exact_rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(margins_module, "EXACT_ROWS", exact_rows)
+def test_rows_of_a_group_differ_by_half_a_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(margins_module, "EXACT_ROWS", 10)
     mean, sd, n, _, _ = draw(1800, 15, 8)
     fit = fit_margins(mean, sd, n)
-    assert (np.diff(fit.stratum) >= 0).all()
-    assert fit.counts.size < 1800 or exact_rows == 2000
-    pooled = np.average(sd**2, weights=n - 1)
-    shrunk = np.sqrt(((n - 1) * sd**2 + 2 * pooled) / (n + 1))
-    clipped = np.clip(mean, -1, 1)
+    place = np.interp(mean, fit.support, fit.distance)
+    assert fit.counts.size < 1800
     for group in range(fit.counts.size):
         rows = np.flatnonzero(fit.group == group)
-        assert np.ptp(clipped[rows]) <= 0.5 * np.maximum(shrunk[rows] / np.sqrt(n[rows]), 1 / 200).min()
-        assert np.abs(np.log2(fit.spread[fit.stratum[group]] / shrunk[rows])).max() < 1 / 8 + 1e-9
+        assert np.ptp(place[rows]) <= 0.5 / np.sqrt(n[rows].max()) + 1e-12
+        assert np.ptp(np.log2(n[rows])) < 1 / 8 + 1e-9
+
+
+def test_shift_moves_the_margins_and_less_so_those_of_small_ensembles() -> None:
+    mean, sd, n, _, _ = draw(400, 15, 12)
+    fit = fit_margins(mean, sd, n)
+    shifted = replace(fit, shift=0.3, shift_size=20.0)
+    expected = norm.cdf(-np.sqrt(20) * (fit.distance + 0.15))
+    np.testing.assert_allclose(shifted.error_by_point([20])[0, 0], expected, atol=1e-14)
+    assert model_error(shifted, [np.inf])[0] == pytest.approx(
+        float(np.interp(-0.3, fit.distance + np.diff(fit.distance)[0] / 2, np.cumsum(fit.point_weights[0]))), abs=1e-12
+    )
 
 
 def test_parts_of_the_rows_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     mean, sd, n, _, _ = draw(2500, 15, 9)
     weight = np.random.default_rng(9).integers(0, 4, 2500).astype(np.float64)
-    whole = fit_margins(mean, sd, n, weight, bounded=False)
+    whole = fit_margins(mean, sd, n, weight)
     monkeypatch.setattr(margins_module, "PART_ROWS", 7)
-    parts = fit_margins(mean, sd, n, weight, bounded=False)
+    parts = fit_margins(mean, sd, n, weight)
     np.testing.assert_array_equal(parts.group, whole.group)
     np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-12)
     np.testing.assert_allclose(model_error(parts, SIZES), model_error(whole, SIZES), rtol=0, atol=1e-9)
@@ -126,9 +156,9 @@ def test_scale_of_the_weights_does_not_matter_and_zero_weight_is_absence() -> No
 
 def test_unit_of_raw_scores_does_not_matter() -> None:
     mean, sd, n, _, _ = draw(400, 15, 7)
-    one = fit_margins(mean, sd, n, bounded=False)
-    other = fit_margins(1000 * mean, 1000 * sd, n, bounded=False)
-    assert other.unit == pytest.approx(1000 * one.unit)
+    one = fit_margins(mean, sd, n)
+    other = fit_margins(1000 * mean, 1000 * sd, n)
+    np.testing.assert_allclose(other.support, 1000 * one.support, rtol=1e-9)
     for estimate in (model_error, model_agreement):
         np.testing.assert_allclose(estimate(one, SIZES), estimate(other, SIZES), rtol=0, atol=1e-9)
 

@@ -128,8 +128,8 @@ def test_slope_is_the_derivative_of_the_error_in_the_mean_output() -> None:
     np.testing.assert_allclose(
         fitted.slope_by_point(21)[:, 1:-1], (error[:, 2:] - error[:, :-2]) / (2 * step), atol=2e-2
     )
-    scores = fit_margins(np.linspace(-30, 60, N_ROWS), np.full(N_ROWS, 20.0), np.full(N_ROWS, 12), bounded=False)
-    step = (scores.support[1] - scores.support[0]) * scores.unit
+    scores = fit_margins(np.linspace(-30, 60, N_ROWS), np.full(N_ROWS, 20.0), np.full(N_ROWS, 12))
+    step = scores.support[1] - scores.support[0]
     error = scores.error_by_point([21])[0]
     np.testing.assert_allclose(
         scores.slope_by_point(21)[:, 1:-1], (error[:, 2:] - error[:, :-2]) / (2 * step), rtol=0.01, atol=1e-6
