@@ -8,7 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error
+from ens_plugin.core.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
+from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error, subset_limit
 from ens_plugin.core.effective_votes import effective_votes, is_close
 from ens_plugin.core.ensemble_size import smallest_odd_size
 from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
@@ -21,6 +22,7 @@ from ens_plugin.core.mixture import Mixture, fit_mixture, fixed_mixture
 from ens_plugin.core.rival_shift import fit_rival_shift
 from ens_plugin.core.row_model import RowModel, model_agreement, model_error, row_slopes, row_variances
 from ens_plugin.core.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.subset_rates import SubsetRates, subset_rates
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import (
     MarginTally,
@@ -50,7 +52,6 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
-ANCHOR_ROWS = 5_000
 SHIFT_ROWS = 2_000
 # By how much a correction may be wrong, as a share of itself: what simulations with known truth showed.
 SHIFT_ERROR = 0.2
@@ -95,7 +96,9 @@ def estimate_classification(
     models = _row_models(tally, weight, spreads, crossed, sample, has_scores)
     sample = replace(sample, rows=np.arange(sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
-    anchor = _anchor(models, tally, member_error, sample, weight, settings)
+    rates = _subset_rates(tally, sample, weight, settings)
+    anchor = _anchor(models, rates, sample, member_error, weight)
+    size_model = _size_model(models[0], rates, sample)
     ties_to = _ties_to(tally, sample)
     curve = _classification_curve(models, anchor, tally, path, weight, settings, ties_to)
     now, limit = _deconvolved(models, anchor, untied(np.array([n_members, np.inf]), ties_to))
@@ -107,7 +110,7 @@ def estimate_classification(
         bias=float(limit),
         loss="0-1 loss",
     )
-    recommendation = _classification_size(models[0], n_members, settings)
+    recommendation = _classification_size(size_model, n_members, settings)
     sd = _classification_sd(models[0], tally, sample, weight, n_members)
     return Estimates(curve, recommendation, bias_variance, sd)
 
@@ -148,7 +151,7 @@ def _crossed_model(
 
 def _rival_shift(sample: Sample) -> tuple[float, float]:
     """Shift of margins against rivals chosen by noisy votes, found on some of the sampled rows."""
-    part = sample.thin(SHIFT_ROWS, np.random.default_rng(0))
+    part = sample.select(np.sort(np.random.default_rng(0).permutation(sample.rows.size)[:SHIFT_ROWS]))
     block = part.block
     support = label_support(block, block.seen)
     is_vote = block.outputs.ndim == 2
@@ -218,25 +221,34 @@ def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
     return 2.0 if votes_on_more_labels else 0.0
 
 
-def _anchor(
-    models: list[RowModel],
-    tally: SupportTally | MarginTally,
-    member_error: float,
-    sample: Sample,
-    weight: RowWeight,
-    settings: Settings,
-) -> Anchor | None:
-    """Subset averages to put the model right with, where its form is an approximation.
-
-    At size 1 the average over all members and rows is known, and replaces that over random ones.
-    """
-    limit = min(hypergeometric_limit(tally.trials, weight.rows), MAX_ANCHOR)
+def _subset_rates(
+    tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: Settings
+) -> SubsetRates | None:
+    """What random subsets of the members say, to put the model right with where its form is an approximation."""
+    limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
     if limit < 1 or _counts_hard_votes(tally):
         return None
     rng = np.random.default_rng(settings.random_state)
-    anchor = anchor_models(models, sample.thin(ANCHOR_ROWS, rng), _odd_sizes(limit), rng)
-    anchor.differences[0] = member_error - mean_error(models, [1])[0]
-    return anchor
+    return subset_rates(sample.block, _odd_sizes(limit), rng)
+
+
+def _anchor(
+    models: list[RowModel], rates: SubsetRates | None, sample: Sample, member_error: float, weight: RowWeight
+) -> Anchor | None:
+    if rates is None:
+        return None
+    return anchor_models(models, rates, sample.rows, sample.weight, member_error, weight.n_rows)
+
+
+def _size_model(model: RowModel, rates: SubsetRates | None, sample: Sample) -> RowModel:
+    """The model that tells the agreement: put right by subsets, and by all contests where labels are more than two."""
+    if rates is None or (isinstance(model, Mixture) and model.density is None):
+        return model
+    n_rows = sample.rows.size
+    contests = fit_contests(sample) if sample.block.n_labels > 2 else None
+    known, rows = (model, sample.rows) if contests is None else (contests, np.arange(n_rows))
+    ratio = subset_ratio(known, rates, rows, sample.weight)
+    return anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
 
 
 def _odd_sizes(limit: int) -> IntArray:
@@ -318,7 +330,7 @@ def _check(
     For an anchored model, which is put right where the two differ, the one at the largest subset.
     """
     if anchor is not None:
-        return float(abs(anchor.differences[-1]))
+        return anchor.mismatch
     limit = hypergeometric_limit(tally.trials, weight.rows)
     sizes = np.array([size for size in CHECK_SIZES if size <= limit])
     if sizes.size == 0 or not isinstance(tally, SupportTally):
@@ -333,6 +345,8 @@ def _classification_size(model: RowModel, n_members: int, settings: Settings) ->
 
     size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
     draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state)
+    if isinstance(model, AnchoredAgreement):
+        draws = model.spread(draws, settings.random_state)
     agreement = mean_agreement(n_members)
     sizes = settings.sizes
     return SizeRecommendation(

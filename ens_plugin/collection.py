@@ -47,7 +47,7 @@ Progress = Callable[[Iterable[Any], int], Iterable[Any]]
 BLOCK_BYTES = 16_000_000
 FIXED_ROWS = 4096
 SAMPLE_ROWS = 20_000
-SAMPLE_BYTES = 16_000_000
+SAMPLE_BYTES = 48_000_000
 
 
 @dataclass(frozen=True, eq=False)

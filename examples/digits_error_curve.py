@@ -19,13 +19,11 @@ def draw(path: str) -> ens_plugin.EnsembleReport:
     forest = RandomForestClassifier(n_estimators=300, random_state=0, n_jobs=-1).fit(X, y)
     report = ens_plugin.analyze(forest, X, y)
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-    plot_error_curve(
-        report.error_curve,
-        n_members=report.n_members,
-        recommended_size=report.recommended_size,
-        ax=figure.add_subplot(),
-    )
-    figure.savefig(path, dpi=150)
+    axes = figure.add_subplot()
+    plot_error_curve(report.error_curve, n_members=report.n_members, recommended_size=report.recommended_size, ax=axes)
+    # What is written in the picture is kept beside it, so that a test can read it.
+    written = "; ".join(text.get_text() for text in axes.texts)
+    figure.savefig(path, dpi=150, metadata={"Description": written})
     return report
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sklearn
+from PIL import Image
 
 from examples.digits_error_curve import draw
 
@@ -44,3 +45,13 @@ def test_summary_at_the_top_is_that_of_its_example(tmp_path: Path) -> None:
     summary = draw(str(tmp_path / "curve.png")).summary()
     (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
     assert summary.startswith(printed.rstrip("\n"))
+
+
+def test_picture_and_text_say_the_same_numbers() -> None:
+    """The picture keeps what is written in it; its size and errors are those of the summary below."""
+    with Image.open(Path(__file__).parents[1] / "docs" / "images" / "error_curve.png") as picture:
+        written = str(picture.info["Description"])
+    (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
+    for words, mark in (("recommended", "recommended"), ("this ensemble", "current")):
+        size, error = re.search(rf"(\d+) members \({words}\) +([\d.]+ %)", printed).groups()  # type: ignore[union-attr]
+        assert f"{mark} {size}: {error}" in written

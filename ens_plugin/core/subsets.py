@@ -1,7 +1,7 @@
 """Averages over random subsets of the members, for a sample of the rows.
 
-Unbiased at every size that the rows' out-of-bag members reach, for any rule and any metric: the
-check of the margin method, and the road for a user's own metric.
+Unbiased at every size that the rows' out-of-bag members reach, for any rule and any metric: the road
+for a user's own metric.  Labels have a faster one, :mod:`ens_plugin.core.subset_rates`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.tally import RowBlock, label_support, sum_over_members
 from ens_plugin.errors import InputError
 
-__all__ = ["Sample", "subset_error", "subset_means", "subset_statistics"]
+__all__ = ["Sample", "subset_means", "subset_statistics"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -52,10 +52,6 @@ class Sample:
         part = RowBlock(block.outputs[:, chosen], block.seen[:, chosen], block.target[chosen], block.n_labels)
         return Sample(part, self.rows[chosen], self.weight[chosen])
 
-    def thin(self, n_rows: int, rng: np.random.Generator) -> Sample:
-        """At most `n_rows` of the sampled rows, chosen at random."""
-        return self.select(np.sort(rng.permutation(self.rows.size)[:n_rows]))
-
     def keep(self, usable: NDArray[np.bool_]) -> Sample:
         """Leave out the rows of the whole data that are not usable, and renumber the others."""
         position = np.cumsum(usable) - 1
@@ -81,20 +77,6 @@ def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
     """
     heard = _closed_up(block)
     return _means_in_order(heard, sizes, rng.permutation(heard.seen.shape[0]))
-
-
-def subset_error(sample: Sample, sizes: IntArray, n_orders: int, rng: np.random.Generator) -> FloatArray:
-    """Mean 0-1 error of the model's own rule over random subsets of the members, shape (n_sizes,).
-
-    Rows with fewer members than a size do not enter it.
-    """
-
-    def error(mean: FloatArray) -> float:
-        weight = np.where(np.isnan(mean[:, 0]), 0.0, sample.weight)
-        wrong = np.argmax(mean, axis=1) != sample.block.target
-        return float(wrong @ weight / weight.sum())
-
-    return np.asarray(subset_statistics(sample.block, sizes, n_orders, rng, error).mean(axis=0))
 
 
 def subset_statistics(

@@ -1,36 +1,17 @@
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error
-from ens_plugin.core.mixture import fit_mixture
+from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error, subset_limit
+from ens_plugin.core.mixture import Mixture, fit_mixture
 from ens_plugin.core.row_model import model_error, row_means
-from ens_plugin.core.subsets import Sample
+from ens_plugin.core.subset_rates import SubsetRates, subset_rates
 from ens_plugin.core.tally import RowBlock
 
 SIZES = np.array([1, 3, 9])
-ANCHOR = Anchor(SIZES, np.array([0.04, 0.01, 0.03]))
-
-
-def test_known_differences_are_kept_and_none_is_left_at_infinity() -> None:
-    np.testing.assert_allclose(ANCHOR.at(SIZES), ANCHOR.differences, rtol=0, atol=1e-15)
-    assert ANCHOR.at([np.inf])[0] == 0.0
-
-
-def test_between_and_beyond_the_difference_does_not_overshoot() -> None:
-    between = ANCHOR.at([2])[0]
-    assert 0.01 <= between <= 0.04
-    beyond = ANCHOR.at(np.array([9, 10, 20, 100, 10_000]))
-    assert (np.diff(beyond) < 0).all()
-    assert beyond[-1] == pytest.approx(0.0, abs=1e-3)
-
-
-def test_order_of_the_sizes_does_not_matter() -> None:
-    np.testing.assert_array_equal(ANCHOR.at([9, 1, 5]), [ANCHOR.at([size])[0] for size in (9, 1, 5)])
+WIDE = np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1)
 
 
 def soft_votes(n_members: int, n_rows: int) -> NDArray[np.float64]:
@@ -39,26 +20,49 @@ def soft_votes(n_members: int, n_rows: int) -> NDArray[np.float64]:
     return np.stack([1 - wrong, wrong], axis=2)
 
 
+def model_of(outputs: NDArray[np.float64], weight: NDArray[np.float64] | None = None) -> Mixture:
+    n_members, n_rows, _ = outputs.shape
+    return fit_mixture(outputs[:, :, 1].sum(axis=0), np.full(n_rows, n_members), weight, votes_per_member=2.0)
+
+
+def test_difference_is_a_sum_of_powers_that_is_nothing_at_infinity() -> None:
+    anchor = Anchor(SIZES, np.zeros(3), np.zeros(3), np.array([2.0, -1.0]))
+    np.testing.assert_allclose(anchor.at([1, 2, 10, np.inf]), [1.0, 0.75, 0.19, 0.0])
+    assert anchor.mismatch == pytest.approx(2 / 9 - 1 / 81)
+
+
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
 def test_difference_is_from_the_subset_average_on_the_same_rows() -> None:
-    """Seven members and all rows sampled: the subset average is near that over all subsets."""
-    n_members, n_rows = 7, 25
-    outputs, target = soft_votes(n_members, n_rows), np.zeros(25, dtype=np.int64)
-    weight = np.random.default_rng(1).random(n_rows) + 0.5
-    model = fit_mixture(outputs[:, :, 1].sum(axis=0), np.full(n_rows, n_members), weight, votes_per_member=2.0)
-    block = RowBlock(outputs, np.ones((n_members, n_rows), dtype=bool), target, 2)
-    sizes = np.array([1, 3, 7])
-    anchors = [
-        anchor_models([model], Sample(block, np.arange(n_rows), weight), sizes, np.random.default_rng(seed))
-        for seed in range(20)
-    ]
-    by_row = row_means(model, model.error_by_point(sizes))
-    for index, size in enumerate(sizes):
-        subsets = [outputs[list(subset), :, 1].mean(axis=0) > 0.5 for subset in combinations(range(7), int(size))]
-        exact = np.average(np.mean(subsets, axis=0), weights=weight)
-        expected = exact - np.average(by_row[index], weights=weight)
-        drawn = [anchor.differences[index] for anchor in anchors]
-        assert np.mean(drawn) == pytest.approx(expected, abs=4 * np.std(drawn) / np.sqrt(20) + 1e-12)
+    """Seven members have few subsets of a size: the averages over them, and the fit through three points, are exact."""
+    outputs, weight = soft_votes(7, 25), np.random.default_rng(1).random(25) + 0.5
+    model, sizes = model_of(outputs, weight), np.array([1, 3, 5])
+    block = RowBlock(outputs, np.ones((7, 25), dtype=bool), np.zeros(25, dtype=np.int64), 2)
+    rates = subset_rates(block, sizes, np.random.default_rng(0))
+    average = np.average(rates.wrong, axis=1, weights=weight)
+    anchor = anchor_models([model], rates, np.arange(25), weight, average[0], 25.0)
+    expected = average - np.average(row_means(model, model.error_by_point(sizes)), axis=1, weights=weight)
+    expected[0] = average[0] - mean_error([model], [1])[0]
+    np.testing.assert_allclose(anchor.differences, expected, atol=1e-12)
+    np.testing.assert_allclose(anchor.at(sizes), expected, atol=1e-5)
+    assert anchor.mismatch == pytest.approx(abs(expected[-1]), abs=1e-5)
+    assert anchor.mismatch_sd == anchor.sd[-1] > 0
+
+
+def test_noise_of_the_subsets_makes_no_corner() -> None:
+    """Second differences in log B of the anchored curve change sign as often as without noise."""
+    rng, sizes = np.random.default_rng(0), np.array([1, 3, 5, 7, 9, 13, 17, 25, 37, 51])
+    model = model_of(soft_votes(60, 400))
+    rows = np.arange(400)
+    share = row_means(model, model.error_by_point(sizes), rows) + 0.1 / sizes[:, None]
+    noise = rng.normal(0, 0.004, sizes.size)[:, None]
+    nan = np.full(share.shape, np.nan)
+    rates = SubsetRates(sizes, np.full(400, 60), share + noise, nan, np.full(share.shape, 400 * 0.004**2))
+    first = mean_error([model], [1])[0] + 0.1
+    curve = mean_error([model], WIDE) + anchor_models([model], rates, rows, np.ones(400), first, 400.0).at(WIDE)
+    turns = np.diff(np.diff(curve) / np.diff(np.log(WIDE)))
+    signs = np.sign(turns[np.abs(turns) > 1e-3 * np.abs(turns).max()])
+    assert np.count_nonzero(np.diff(signs)) <= 2
+    np.testing.assert_allclose(curve, mean_error([model], WIDE) + 0.1 / WIDE, atol=0.006)
 
 
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
@@ -66,3 +70,9 @@ def test_several_models_count_equally() -> None:
     models = [fit_mixture([1, 4, 2], [9, 9, 9]), fit_mixture([5, 6, 1], [9, 9, 9])]
     expected = (model_error(models[0], SIZES) + model_error(models[1], SIZES)) / 2
     np.testing.assert_allclose(mean_error([*models], SIZES), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("trials", "limit"), [([1, 3, 3, 4], 3), ([2, 2, 2], 1), ([0, 0, 0], 0), ([3, 8, 8], 7)])
+def test_sizes_are_those_that_half_of_the_rows_reach(trials: list[int], limit: int) -> None:
+    assert subset_limit(np.array(trials, dtype=np.float64)) == limit
+    assert subset_limit(np.array([1.0, 3.0]), np.array([1.0, 5.0])) == 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.subsets import Sample, subset_error, subset_means, subset_statistics
+from ens_plugin.core.subsets import Sample, subset_means, subset_statistics
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.errors import InputError
 
@@ -48,10 +48,6 @@ def brute_mean(data: RowBlock, row: int, size: int, statistic: object) -> float:
     return float(np.mean([statistic(np.mean(subset, axis=0), data.target[row]) for subset in subsets]))  # type: ignore[operator]
 
 
-def wrong(mean: FloatArray, target: int) -> float:
-    return float(np.argmax(mean) != target)
-
-
 @pytest.mark.parametrize("kind", ["labels", "probabilities", "values"])
 def test_mean_over_all_orders_is_the_mean_over_all_subsets(kind: str) -> None:
     """Of a square, which is not linear, so that the subsets must be the right ones."""
@@ -62,17 +58,6 @@ def test_mean_over_all_orders_is_the_mean_over_all_subsets(kind: str) -> None:
             subsets = combinations(said_by(data, row), size)
             expected = np.mean([np.mean(subset, axis=0) ** 2 for subset in subsets], axis=0)
             np.testing.assert_allclose(squares[index, row], expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["labels", "probabilities"])
-def test_error_over_all_orders_is_exact(kind: str) -> None:
-    data, weight = block(kind), np.array([1.0, 2.0, 0.5, 3.0])
-    sizes = np.array([1, 2, 3])
-    sample = Sample(data, np.arange(4), weight)
-    error = subset_error(sample, sizes, 120, EveryOrder(5))  # type: ignore[arg-type]
-    for index, size in enumerate(sizes):
-        by_row = [brute_mean(data, row, int(size), wrong) for row in range(4)]
-        assert error[index] == pytest.approx(np.average(by_row, weights=weight), rel=1e-12)
 
 
 def test_each_subset_contains_the_one_before_and_the_last_is_all_members() -> None:
@@ -89,14 +74,6 @@ def test_rows_with_too_few_members_hold_nan() -> None:
     means = subset_means(data, np.array([3, 4, 5, 9]), np.random.default_rng(0))
     expected = data.seen.sum(axis=0)[None] < np.array([3, 4, 5, 9])[:, None]
     np.testing.assert_array_equal(np.isnan(means), expected)
-
-
-def test_rows_with_too_few_members_do_not_enter_the_error() -> None:
-    data = block("labels")
-    sample = Sample(data, np.arange(4), np.ones(4))
-    error = subset_error(sample, np.array([5]), 1, np.random.default_rng(0))[0]
-    expected = np.mean([wrong(said_by(data, row).mean(axis=0), data.target[row]) for row in (0, 3)])
-    assert error == pytest.approx(expected)
 
 
 def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None:
@@ -147,15 +124,6 @@ def test_select_takes_rows_with_all_that_is_theirs() -> None:
     part = marked([3, 5, 8]).select(np.array([2, 0]))
     for content in (part.rows, part.block.target, part.weight, part.block.outputs[0]):
         np.testing.assert_array_equal(content, [8, 3])
-
-
-def test_thin_keeps_order_and_stops_at_what_there_is() -> None:
-    sample = marked(list(range(10, 60)))
-    thin = sample.thin(20, np.random.default_rng(0))
-    assert thin.rows.size == 20
-    assert (np.diff(thin.rows) > 0).all()
-    np.testing.assert_array_equal(thin.rows, thin.weight)
-    np.testing.assert_array_equal(sample.thin(99, np.random.default_rng(0)).rows, sample.rows)
 
 
 def test_keep_renumbers_the_rows_that_stay() -> None:
