@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.distributions import first_installed
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.xgboost_bags import proved_bags
@@ -169,13 +169,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def distributions(self) -> tuple[str, ...]:
         """Name the distribution that XGBoost was installed from."""
-        for name in ("xgboost", "xgboost-cpu"):
-            try:
-                version(name)
-            except PackageNotFoundError:
-                continue
-            return (name,)
-        return ()
+        return first_installed("xgboost", "xgboost-cpu")
 
     def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn mean margins into probabilities, shape (n_rows, n_labels); values stay values."""
