@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.distributions import first_installed
+from ens_plugin.adapters.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.xgboost_bags import proved_bags
@@ -24,7 +25,7 @@ from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_truncation import truncated_trees
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import both_scores, count_members
-from ens_plugin.errors import NotFittedError, UnsupportedModelError
+from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
 
 __all__ = ["XGBoostTreesAdapter"]
 
@@ -153,6 +154,16 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         target = training_target(y, self.classes, features.shape[0])
         self._keep_leaves(features)
         return proved_bags(self.forest, features, None if target is None else target.astype(np.float64))
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
+        if self.forest.n_groups > 1:
+            raise BagError(
+                f"The trees of the {self.forest.n_groups} labels of this {type(self.model).__name__} have bags of "
+                "their own, so no member has one bag, from which the variance over training sets is told. Train with "
+                "two labels, or pass a forest of scikit-learn or LightGBM."
+            )
+        return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
     def row_bags(self, n_rows: int, attempt: int) -> RowBags:
         """Return the likely draws of the booster's seed, to be reached row by row."""
