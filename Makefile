@@ -23,8 +23,8 @@ lint: $(READY) ## the same without the tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: $(READY) ## the repeated and large tests, and those with Spark
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or spark"
+slow: $(READY) ## the repeated and large tests, and those with Spark and in a browser
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or spark or browser"
 
 screenshots: $(READY) ## the pictures of MLflow in docs/images; needs Chromium
 	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser
@@ -33,6 +33,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.booster_accuracy
 	$(BIN)/python -m benchmarks.intervals
+	$(BIN)/python -m benchmarks.hard_training_variance
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.booster_speed

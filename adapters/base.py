@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.adapters.draws import DrawCounts
 from ens_plugin.adapters.refusals import no_adapter
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.threads import in_threads
@@ -217,6 +218,23 @@ class EnsembleAdapter(ABC):
         DataMismatchError
             If these are not the training rows, in training order, as far as can be told.
         """
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """How often each member drew each training row.
+
+        Optional; needed for :func:`ens_plugin.training_variance`.  The arguments are those of :meth:`bags`, which
+        implementations call first, for its checks.
+
+        Raises
+        ------
+        BagError
+            If that is not known; by default always.
+        """
+        raise BagError(
+            f"How often each member of this {type(self.model).__name__} drew each training row is not known, and the "
+            "variance over training sets is told from that. Pass an ensemble of scikit-learn, LightGBM or XGBoost, or "
+            "ens_plugin.CustomEnsemble.from_estimators(models, row_indices)."
+        )
 
     def row_bags(self, n_rows: int, attempt: int) -> RowBags:
         """Bags of training rows that are spread over many machines, told from each row's position.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import Aggregation, EnsembleAdapter, OutputKind
 from ens_plugin.adapters.custom_bags import GivenBags, check_in_bag
+from ens_plugin.adapters.draws import DrawCounts
 from ens_plugin.adapters.labels import code_dtype, label_codes
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError, InputError
@@ -242,16 +243,32 @@ class CustomAdapter(EnsembleAdapter):
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bags the user gave."""
         if self.model.in_bag is None:
-            raise BagError(
-                "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
-                'the rows each member was trained on, or pass data="holdout" with rows no member saw.'
-            )
+            raise _no_bags()
         bags: Bags = self.model.in_bag.pack(features.shape[0])
         return bags
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each model drew each row, by the index arrays the user gave."""
+        if not isinstance(self.model, _EstimatorEnsemble):
+            raise BagError(
+                "This CustomEnsemble holds outputs for its own rows and cannot predict others, nor are the outputs of "
+                "rows in a member's bag read. Make it of fitted models: CustomEnsemble.from_estimators(models, "
+                "row_indices)."
+            )
+        if self.model.in_bag is None:
+            raise _no_bags()
+        return self.model.in_bag.counts(features.shape[0])
 
     def truncated(self, size: int) -> Any:
         """Return a CustomEnsemble of the first `size` members; models themselves are not copied."""
         return self.model.first(size)
+
+
+def _no_bags() -> BagError:
+    return BagError(
+        "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
+        'the rows each member was trained on, or pass data="holdout" with rows no member saw.'
+    )
 
 
 def _with_first_bags(ensemble: AnyEnsemble, n_members: int) -> AnyEnsemble:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.adapters.draws import DrawCounts, DrawRule, counts_from_bags, counts_of_rows
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import DataMismatchError, InputError
 
@@ -50,6 +51,23 @@ class GivenBags:
                 "training order."
             )
         return Bags.from_indices(self.rows, n_rows)
+
+    def counts(self, n_rows: int) -> DrawCounts:
+        """Return how often each member drew each row: a mask does not tell, index arrays do.
+
+        Index arrays none of which names a row twice were drawn without replacement.
+
+        Raises
+        ------
+        DataMismatchError
+            As :meth:`pack`.
+        """
+        bags = self.pack(n_rows)
+        if isinstance(self.rows, np.ndarray):
+            return counts_from_bags(bags, "unknown")
+        repeats = any(np.unique(rows).size < rows.size for rows in self.rows)
+        rule: DrawRule = "with_replacement" if repeats else "without_replacement"
+        return counts_of_rows(self.rows, len(self.rows), n_rows, rule)
 
     def first(self, n_members: int) -> GivenBags:
         """Return a copy of the bags of the first members."""

@@ -12,6 +12,7 @@ from lightgbm.basic import LightGBMError
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.lightgbm_bags import Sampling, read_sampling
 from ens_plugin.adapters.lightgbm_data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm_objective import Objective, read_objective
@@ -140,6 +141,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
         if target is not None:
             self._check_target(features, bags, target)
         return bags
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
+        return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
     def row_bags(self, n_rows: int, attempt: int) -> RowBags:
         """Return the draws of the model's seed, to be reached row by row."""

@@ -12,12 +12,14 @@ from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.draws import DrawCounts, DrawRule, counts_of_rows
 from ens_plugin.adapters.labels import code_dtype
 from ens_plugin.adapters.scattered import RowBags, refuse_other_attempts
 from ens_plugin.adapters.sklearn_data import (
     check_fitted,
     check_learner,
     check_row_count,
+    drawing_weight,
     prepare_rows,
     training_target,
 )
@@ -125,6 +127,19 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         if self._are_trees and growth_is_known(features):
             self._check_rows(features, target)
         return draw_bags(self._draw, self.n_members, n_rows)
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each member drew each row, redrawn from its seed after the checks of :meth:`bags`."""
+        self.bags(X, features, y)
+        weight = drawing_weight(self.model)
+        if weight is not None and not self.model.bootstrap:
+            raise BagError(
+                f"This {type(self.model).__name__} drew rows without replacement by weight, and no formula for the "
+                "variance over training sets covers that. Refit with bootstrap=True, or without sample_weight."
+            )
+        drawn = map(self._draw, range(self.n_members))
+        rule: DrawRule = "with_replacement" if self.model.bootstrap else "without_replacement"
+        return counts_of_rows(drawn, self.n_members, features.shape[0], rule, weight)
 
     def row_bags(self, n_rows: int, attempt: int) -> RowBags:
         """Return the rows each member drew, to be looked up by position."""

@@ -14,7 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from ens_plugin.adapters.labels import label_codes, shortened
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
-__all__ = ["check_columns", "check_fitted", "check_learner", "check_row_count", "prepare_rows", "training_target"]
+__all__ = [
+    "check_columns",
+    "check_fitted",
+    "check_learner",
+    "check_row_count",
+    "drawing_weight",
+    "prepare_rows",
+    "training_target",
+]
 
 # scikit-learn 1.6 renamed the argument; nothing else about the call differs from 1.4 to 1.9.
 _ACCEPT_NAN = (
@@ -111,6 +119,18 @@ def check_row_count(model: Any, n_rows: int) -> None:
             f"X has {n_rows} rows, but the {type(model).__name__} was trained on {trained}. Pass the exact training "
             'rows in training order, or data="holdout" for rows the model never saw.'
         )
+
+
+def drawing_weight(model: Any) -> NDArray[np.float64] | None:
+    """Return the weights by which `model` drew its rows; None where all rows had the same chance.
+
+    scikit-learn draws by weight since 1.9; before, weights did not change which rows are drawn.
+    """
+    # No public attribute keeps them; a forest or bagging ensemble of an earlier release has none.
+    weight = getattr(model, "_sample_weight", None)
+    if weight is None or np.ptp(weight) == 0:
+        return None
+    return np.asarray(weight, dtype=np.float64)
 
 
 def training_target(y: ArrayLike | None, classes: NDArray[Any] | None, n_rows: int) -> NDArray[Any] | None:

@@ -16,11 +16,13 @@ from sklearn.ensemble import (
 )
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.draws import DrawCounts, counts_of_rows
 from ens_plugin.adapters.scattered import RowBags, refuse_other_attempts
 from ens_plugin.adapters.sklearn_data import (
     check_fitted,
     check_learner,
     check_row_count,
+    drawing_weight,
     prepare_rows,
     training_target,
 )
@@ -118,6 +120,13 @@ class SklearnForestAdapter(EnsembleAdapter):
         check_row_count(self.model, features.shape[0])
         self._check_rows(features, y)
         return draw_bags(self._draw, self.n_members, features.shape[0])
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""
+        self.bags(X, features, y)
+        weight = drawing_weight(self.model)
+        drawn = map(self._draw, range(self.n_members))
+        return counts_of_rows(drawn, self.n_members, features.shape[0], "with_replacement", weight)
 
     def row_bags(self, n_rows: int, attempt: int) -> RowBags:
         """Return the rows each tree drew, to be looked up by position."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.distributions import first_installed
 from ens_plugin.adapters.labels import code_dtype
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.spark_nodes import Tree, read_trees, running_session
@@ -112,8 +113,8 @@ class SparkForestAdapter(EnsembleAdapter):
         )
 
     def distributions(self) -> tuple[str, ...]:
-        """Name PySpark's distribution."""
-        return ("pyspark",)
+        """Name the distribution that PySpark was installed from, if any: a forest that was read needs none."""
+        return first_installed("pyspark", "pyspark-client", "databricks-connect")
 
     def _unknown_bags(self) -> BagError:
         return BagError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,8 @@ from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.distributions import first_installed
+from ens_plugin.adapters.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.sklearn_data import training_target
 from ens_plugin.adapters.xgboost_bags import proved_bags
@@ -24,7 +25,7 @@ from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_truncation import truncated_trees
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import both_scores, count_members
-from ens_plugin.errors import NotFittedError, UnsupportedModelError
+from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
 
 __all__ = ["XGBoostTreesAdapter"]
 
@@ -154,6 +155,16 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         self._keep_leaves(features)
         return proved_bags(self.forest, features, None if target is None else target.astype(np.float64))
 
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
+        if self.forest.n_groups > 1:
+            raise BagError(
+                f"The trees of the {self.forest.n_groups} labels of this {type(self.model).__name__} have bags of "
+                "their own, so no member has one bag, from which the variance over training sets is told. Train with "
+                "two labels, or pass a forest of scikit-learn or LightGBM."
+            )
+        return counts_from_bags(self.bags(X, features, y), "without_replacement")
+
     def row_bags(self, n_rows: int, attempt: int) -> RowBags:
         """Return the likely draws of the booster's seed, to be reached row by row."""
         return DrawnTrees(self.forest, n_rows, attempt, self._keep_leaves)
@@ -169,13 +180,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def distributions(self) -> tuple[str, ...]:
         """Name the distribution that XGBoost was installed from."""
-        for name in ("xgboost", "xgboost-cpu"):
-            try:
-                version(name)
-            except PackageNotFoundError:
-                continue
-            return (name,)
-        return ()
+        return first_installed("xgboost", "xgboost-cpu")
 
     def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn mean margins into probabilities, shape (n_rows, n_labels); values stay values."""

@@ -1,7 +1,8 @@
 """How the error of a trained bagged ensemble depends on its size, to infinity.
 
 Train once; without further training and without validation data, be told the error curve, how many
-members the ensemble needs, and its bias and variance.
+members the ensemble needs, and its bias and variance over seeds, given this training set; on request also the
+variance of its predictions over training sets.
 
 Importing this package imports no model library, no MLflow and no plotting: every public name is
 loaded when it is first used.
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.base import register_adapter
     from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.analysis import analyze, in_bag
+    from ens_plugin.jackknife import TrainingVariance, training_variance
     from ens_plugin.learners import BootstrapModelAveragingClassifier
     from ens_plugin.learners.dynamic_pruning import DynamicPruningClassifier
     from ens_plugin.learners.growth import grow
@@ -44,6 +46,7 @@ __all__ = [
     "RightSizedRegressor",
     "Rightsizing",
     "SizeRecommendation",
+    "TrainingVariance",
     "__version__",
     "analyze",
     "autolog",
@@ -54,6 +57,7 @@ __all__ = [
     "log_report",
     "register_adapter",
     "rightsize",
+    "training_variance",
     "truncate",
 ]
 
@@ -71,6 +75,7 @@ _HOME_OF = {
     "RightSizedRegressor": "ens_plugin.learners.right_sized",
     "Rightsizing": "ens_plugin.tracking",
     "SizeRecommendation": "ens_plugin.report",
+    "TrainingVariance": "ens_plugin.jackknife",
     "analyze": "ens_plugin.analysis",
     "autolog": "ens_plugin.tracking.autolog",
     "gate": "ens_plugin.tracking",
@@ -79,6 +84,7 @@ _HOME_OF = {
     "log_report": "ens_plugin.tracking",
     "register_adapter": "ens_plugin.adapters.base",
     "rightsize": "ens_plugin.tracking",
+    "training_variance": "ens_plugin.jackknife",
     "truncate": "ens_plugin.truncation",
 }
 

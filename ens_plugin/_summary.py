@@ -305,8 +305,15 @@ def _sentences(report: EnsembleReport) -> list[str]:
     if not math.isnan(report.algorithmic_sd):
         bound = "at most " if report.algorithmic_sd_is_bound else ""
         sentences.append(
-            f"Over random seeds, the error of {members} has a standard deviation of "
+            f"Over random seeds, given this training set, the error of {members} has a standard deviation of "
             f"{bound}{spread_text(report.algorithmic_sd, report.error_curve.metric)} on these rows."
+        )
+    if not math.isnan(report.bias_variance.bias):
+        parts = report.bias_variance
+        sentences.append(
+            f"Bias {error_text(parts.bias, parts.loss)} and variance of one member "
+            f"{error_text(parts.member_variance, parts.loss)} ({printable(parts.loss, 24)}) are over seeds, given this "
+            "training set, not over training sets (for those: ens_plugin.training_variance)."
         )
     return sentences
 

@@ -125,7 +125,8 @@ def analyze(
 ) -> None:  # fmt: skip
     """Report how the error of MODEL depends on its size.
 
-    And how large it should be, what its bias and variance are, and how sure all this is.
+    And how large it should be, what its bias and variance are (over seeds, given this training set),
+    and how sure all this is.
 
     MODEL is a models:/ or runs:/ URI, an MLflow model directory, a file written by joblib, pickle
     or skops, or one written by save_model of LightGBM or XGBoost. Loading a model runs code stored

@@ -205,7 +205,9 @@ class SizeRecommendation:
 
 @dataclass(frozen=True)
 class BiasVariance:
-    """Bias and variance over seeds, given this training set (not over training sets).
+    """Bias and variance over seeds, given this training set, not over training sets.
+
+    The variance over training sets, of the ensemble's prediction, is told by :func:`ens_plugin.training_variance`.
 
     0-1 loss (Domingos 2000): the main prediction is the infinite ensemble's label; `bias` is the
     error of that label, `member_variance` the probability that one member's label differs from it.
@@ -217,13 +219,14 @@ class BiasVariance:
     member_error : float
         Expected error of a single member.
     member_variance : float
-        Variance of a single member around the infinite ensemble.
+        Variance of a single member around the infinite ensemble, over seeds, given this training set.
     ensemble_error : float
         Expected error at the current size.
     asymptotic_error : float
         Error of the infinite ensemble.
     bias : float
-        Equal to `asymptotic_error` for the losses above.
+        Equal to `asymptotic_error` for the losses above: bias over seeds, given this training set, which contains
+        the noise and the variance over training sets.
     loss : str
         ``"0-1 loss"`` or ``"squared loss"``.
     """

@@ -14,6 +14,7 @@ from ens_plugin.adapters.scattered import Sums, merge_sums
 from ens_plugin.adapters.xgboost_bags import MAX_PROOFS
 from ens_plugin.adapters.xgboost_draws import RowSampler, powers_at
 from ens_plugin.errors import BagError, DataMismatchError
+from tests.extras import lightgbm, xgboost
 from tests.spark.cases import fitted, in_order, trained_on
 
 NAMES = ("votes", "shares", "values", "bagging", "lightgbm", "xgboost", "xgboost_exact")
@@ -27,15 +28,11 @@ def codes(adapter: Any, y: Any) -> Any:
 
 
 def lightgbm_forest(y: Any, **options: Any) -> Any:
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(**{**LIGHTGBM, **options}, verbose=-1, n_jobs=1).fit(rows_of_training(), y)
+    return lightgbm.LGBMClassifier(**{**LIGHTGBM, **options}, verbose=-1, n_jobs=1).fit(rows_of_training(), y)
 
 
 def xgboost_forest(y: Any, weight: Any = None, **options: Any) -> Any:
-    from xgboost import XGBRFClassifier, XGBRFRegressor
-
-    kind = XGBRFRegressor if np.asarray(y).dtype.kind == "f" else XGBRFClassifier
+    kind = xgboost.XGBRFRegressor if np.asarray(y).dtype.kind == "f" else xgboost.XGBRFClassifier
     return kind(**{**XGBOOST, **options}).fit(rows_of_training(), y, sample_weight=weight)
 
 
@@ -225,12 +222,10 @@ def test_trees_of_xgboost_grown_with_weights_are_for_one_machine(weight: float, 
 
 def test_draws_of_another_tree_method_are_tried_in_turn(tmp_path: Path) -> None:
     """A saved booster says no tree method; rows of `approx` are drawn elsewhere than those of `hist`."""
-    from xgboost import Booster
-
     X, y = rows_of_training(), labels_of_training("values")
     model = xgboost_forest(y, tree_method="approx", max_depth=6)
     model.save_model(tmp_path / "forest.json")
-    booster = Booster(model_file=tmp_path / "forest.json")
+    booster = xgboost.Booster(model_file=tmp_path / "forest.json")
     booster.set_param({"subsample": 0.8, "reg_lambda": 1e-5})
     proved = {}
     for attempt in range(MAX_PROOFS):

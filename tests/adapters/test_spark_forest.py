@@ -16,6 +16,7 @@ from ens_plugin.adapters.spark_forest import SparkForest, SparkForestAdapter
 from ens_plugin.adapters.spark_nodes import Tree
 from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError
 from tests.adapters.spark_trees import spark_forest_of
+from tests.extras import needs_pyspark
 
 RNG = np.random.default_rng(0)
 # 0 splits feature 0 by categories 1 and 3 of 5, 2 by categories 0, 1 and 3 of 4; the others by a threshold.
@@ -123,9 +124,9 @@ def test_forests_of_fewer_trees_are_for_spark_to_train() -> None:
         ens_plugin.truncate(regression(np.arange(9.0), np.ones(9), np.zeros(9)), 2)
 
 
+@needs_pyspark
 @pytest.mark.parametrize("name", ["RandomForestClassificationModel", "RandomForestRegressionModel"])
 def test_model_whose_spark_has_stopped_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

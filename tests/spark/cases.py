@@ -13,6 +13,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import BaggingClassifier, ExtraTreesRegressor, RandomForestClassifier
 
 from ens_plugin.report import EnsembleReport
+from tests.extras import lightgbm, xgboost
 
 COLUMNS = [f"x{index}" for index in range(6)]
 N_TRAINED = 600
@@ -44,23 +45,17 @@ def fitted(name: str) -> Any:
 
 
 def _lightgbm() -> Any:
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(
+    return lightgbm.LGBMClassifier(
         boosting_type="rf", n_estimators=25, subsample=0.6, subsample_freq=1, random_state=0, verbose=-1, n_jobs=1
     )
 
 
 def _xgboost() -> Any:
-    from xgboost import XGBRFRegressor
-
-    return XGBRFRegressor(n_estimators=25, max_depth=4, random_state=0, n_jobs=1)
+    return xgboost.XGBRFRegressor(n_estimators=25, max_depth=4, random_state=0, n_jobs=1)
 
 
 def _xgboost_exact() -> Any:
-    from xgboost import XGBRFClassifier
-
-    return XGBRFClassifier(
+    return xgboost.XGBRFClassifier(
         n_estimators=25, max_depth=4, tree_method="exact", colsample_bynode=1, random_state=3, n_jobs=1
     )
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.extras import INSTALL
+
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
 def reason_to_skip() -> str | None:
     if find_spec("pyspark") is None:
-        return "needs PySpark: pip install 'ens-plugin[spark]'"
+        return f"needs PySpark: {INSTALL['pyspark']}"
     if shutil.which("java") is None:
         return "needs Java 17 or newer: apt install default-jre-headless"
     return None

@@ -13,30 +13,29 @@ from ens_plugin.adapters.xgboost_bags import MAX_PROOFS
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.spark import analysis
 from ens_plugin.spark.columns import RowCounts
-from ens_plugin.spark.jobs import pickled_model
 from ens_plugin.spark.partition import Plan, read_partition
 from ens_plugin.spark.parts import Part, Problems, merge_parts
+from tests.extras import lightgbm, xgboost
 from tests.spark.cases import N_TRAINED, in_order, trained_on
-from tests.spark.test_partition import batch, content_of, plan_of, rows_of
+from tests.spark.test_partition import as_sent, batch, content_of, plan_of, rows_of
 
 COUNTS = RowCounts(N_TRAINED, N_TRAINED, {})
 
 
 def booster_without_tree_method(path: Path) -> Any:
     """Rows of `approx` are drawn elsewhere than those of `hist`, which is tried first."""
-    from xgboost import Booster, XGBRFRegressor
-
     X, y, _ = in_order(trained_on("values"))
-    model = XGBRFRegressor(n_estimators=25, max_depth=6, tree_method="approx", random_state=0, n_jobs=1).fit(X, y)
+    model = xgboost.XGBRFRegressor(n_estimators=25, max_depth=6, tree_method="approx", random_state=0, n_jobs=1).fit(
+        X, y
+    )
     model.save_model(path / "forest.json")
-    booster = Booster(model_file=path / "forest.json")
+    booster = xgboost.Booster(model_file=path / "forest.json")
     booster.set_param({"subsample": 0.8, "reg_lambda": 1e-5})
     return booster
 
 
 def proved(model: Any, frame: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Part | Exception, list[int]]:
     """What comes of three partitions, and which draws were looked at."""
-    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
     attempts = []
 
     def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
@@ -48,7 +47,7 @@ def proved(model: Any, frame: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Par
     adapter = find_adapter(model)
     plan = plan_of("values", n_trained=len(frame))
     try:
-        return analysis._proved(frame, pickled_model(model, adapter), plan, adapter, COUNTS), attempts
+        return analysis._proved(frame, as_sent(model, adapter), plan, adapter, COUNTS), attempts
     except (BagError, DataMismatchError) as error:
         return error, attempts
 
@@ -114,19 +113,17 @@ def test_two_rows_of_one_number_are_enough_to_be_refused() -> None:
 
 def test_models_that_know_names_take_frames() -> None:
     import pandas as pd
-    from lightgbm import LGBMClassifier
     from sklearn.ensemble import RandomForestClassifier
-    from xgboost import XGBRFClassifier
 
     X, y, _ = in_order(trained_on("votes"))
     named = pd.DataFrame(X, columns=[f"name{index}" for index in range(X.shape[1])])
     forest = RandomForestClassifier(2, random_state=0)
     assert analysis._takes_names(forest.fit(named, y), forest)
     assert not analysis._takes_names(forest.fit(X, y), forest)
-    boosted = XGBRFClassifier(n_estimators=2, n_jobs=1).fit(named, y)
+    boosted = xgboost.XGBRFClassifier(n_estimators=2, n_jobs=1).fit(named, y)
     for model in (boosted, boosted.get_booster()):
         assert analysis._takes_names(model, model)
-    assert not analysis._takes_names(None, XGBRFClassifier(n_estimators=2, n_jobs=1).fit(X, y).get_booster())
-    light = LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1)
+    assert not analysis._takes_names(None, xgboost.XGBRFClassifier(n_estimators=2, n_jobs=1).fit(X, y).get_booster())
+    light = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1)
     assert analysis._takes_names(None, light.fit(named, y).booster_)
     assert not analysis._takes_names(None, light.fit(X, y).booster_)

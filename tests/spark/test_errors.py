@@ -26,6 +26,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.spark import jobs
+from tests.extras import needs_pyspark
 from tests.spark.cases import COLUMNS, N_ROWS, fitted, held_out, in_order, trained_on
 
 
@@ -162,8 +163,8 @@ def test_spark_connect_is_refused_by_its_frame(session: Any) -> None:
         spark.analyze(fitted("votes"), remote(), label_col="y", feature_cols=COLUMNS)
 
 
+@needs_pyspark
 def test_spark_connect_is_refused_before_java_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
     from pyspark import SparkContext
 
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)

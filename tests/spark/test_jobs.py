@@ -1,4 +1,4 @@
-"""The model leaves the cluster's memory when its job ends, not before; no Spark is needed."""
+"""The model leaves the cluster's memory when its job ends, not before; PySpark is needed, but Spark is not started."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from ens_plugin.errors import ClusterError
 from ens_plugin.spark import jobs
 from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.parts import Part, to_bytes
+from tests.extras import NEEDS_PYSPARK
 from tests.spark.test_partition import plan_of
 
-pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
-
-
+pytestmark = NEEDS_PYSPARK
 MANY = RowCounts(10_000_000, 10_000_000, {"last_part": 63})
 
 

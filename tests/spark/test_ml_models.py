@@ -20,6 +20,7 @@ from ens_plugin.adapters.base import find_adapter
 from ens_plugin.cli import main
 from ens_plugin.errors import BagError, ClusterError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.report import EnsembleReport
+from tests.extras import INSTALL
 from tests.spark.cases import largest_difference
 
 ROUNDING = 1e-12
@@ -147,6 +148,7 @@ def test_any_model_takes_a_column_of_vectors(session: Any) -> None:
 
 @pytest.mark.parametrize("target", ["two", "values"])
 def test_models_of_xgboost_spark_are_judged_by_their_booster(session: Any, target: str) -> None:
+    pytest.importorskip("xgboost", reason=f"needs xgboost: {INSTALL['xgboost']}")
     from xgboost.spark import SparkXGBClassifier, SparkXGBRegressor
 
     maker = SparkXGBRegressor if target == "values" else SparkXGBClassifier
@@ -168,6 +170,7 @@ def test_models_of_xgboost_spark_are_judged_by_their_booster(session: Any, targe
 
 
 def test_missing_value_that_the_booster_does_not_know_is_refused(session: Any) -> None:
+    pytest.importorskip("xgboost", reason=f"needs xgboost: {INSTALL['xgboost']}")
     from xgboost.spark import SparkXGBRegressor
 
     estimator = SparkXGBRegressor(

@@ -9,8 +9,9 @@ import pytest
 from ens_plugin.errors import BagError, InputError
 from ens_plugin.spark.models import behind_stages
 from tests.adapters.test_spark_wrappers import pipeline, stand_in
+from tests.extras import NEEDS_PYSPARK
 
-pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
+pytestmark = NEEDS_PYSPARK
 
 
 def forest(**columns: Any) -> Any:

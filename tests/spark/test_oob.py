@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from xgboost import Booster
 
 import ens_plugin
 from ens_plugin import spark
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.spark import groupings
+from tests.extras import xgboost
 from tests.spark.cases import COLUMNS, fitted, in_order, largest_difference, trained_on
 
 ROUNDING = 1e-12
@@ -133,7 +133,7 @@ def test_seed_that_was_lost_is_searched_for_on_one_machine_only(session: Any, tm
     type(fitted("xgboost"))(**{**fitted("xgboost").get_params(), "random_state": 9}).fit(X, y).save_model(
         tmp_path / "forest.json"
     )
-    booster = Booster(model_file=tmp_path / "forest.json")
+    booster = xgboost.Booster(model_file=tmp_path / "forest.json")
     with pytest.raises(BagError, match=r"settings are lost.*ens_plugin.analyze; .*booster.set_param"):
         from_spark(session, booster, frame)
     booster.set_param({"seed": 9, "subsample": 0.8, "reg_lambda": 1e-5})
@@ -145,7 +145,7 @@ def test_draw_that_is_not_the_likeliest_is_found_or_the_first_refusal_told(sessi
     frame = trained_on("xgboost_exact")
     X, y, _ = in_order(frame)
     fitted("xgboost_exact").save_model(tmp_path / "forest.json")
-    booster = Booster(model_file=tmp_path / "forest.json")
+    booster = xgboost.Booster(model_file=tmp_path / "forest.json")
     booster.set_param({"seed": 3, "subsample": 0.8, "reg_lambda": 1e-5, "colsample_bynode": 1})
     local = ens_plugin.analyze(booster, X, y, n_jobs=1)
     assert largest_difference(local, from_spark(session, booster, frame)) < ROUNDING

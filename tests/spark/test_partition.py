@@ -1,7 +1,8 @@
-"""What partitions say, merged, is what all rows say at once and what the local road says; no Spark is needed."""
+"""What partitions say, merged, is what all rows say at once and what the local road says; PySpark is not needed."""
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any
@@ -32,7 +33,6 @@ from ens_plugin.spark import jobs, partition
 from ens_plugin.spark.assembly import evidence_of, in_row_order
 from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.groupings import Grouping
-from ens_plugin.spark.jobs import pickled_model
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT, Plan, read_partition
 from ens_plugin.spark.parts import Part, Problems, from_bytes, merge_parts, to_bytes
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference, trained_on
@@ -70,10 +70,14 @@ def plan_of(kind: str, **changes: Any) -> Plan:
     return Plan(**{**options, **changes})
 
 
+def as_sent(model: Any, adapter: EnsembleAdapter) -> bytes:
+    """What executors get, pickled without PySpark's own way with functions of a notebook: these models hold none."""
+    return pickle.dumps((model, type(adapter)))
+
+
 @cache
 def content_of(name: str) -> bytes:
-    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ens-plugin[spark]'")
-    return pickled_model(fitted(name), find_adapter(fitted(name)))
+    return as_sent(fitted(name), find_adapter(fitted(name)))
 
 
 @cache
@@ -258,7 +262,7 @@ def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
     model = ExtraTreesRegressor(5, bootstrap=True, max_depth=5, random_state=0).fit(X, y)
     adapter = find_adapter(model)
     plan = plan_of("values", n_trained=len(frame), sample_limit=50)
-    part = read_partition([batch(frame)], pickled_model(model, adapter), plan)
+    part = read_partition([batch(frame)], as_sent(model, adapter), plan)
     trials = 5 - adapter.bags(X, adapter.prepare(X), y).in_bag().sum(axis=0)
     assert np.count_nonzero(trials == 1) > 50
     assert part.moments is not None
@@ -399,7 +403,7 @@ def test_missing_values_add_up_over_blocks_and_partitions(monkeypatch: pytest.Mo
     frame = rows_of("values").copy()
     frame.iloc[[3, 17, 18, 250], 1] = np.nan
     frame.iloc[[3, 290], 4] = np.inf
-    content = pickled_model(_behind_a_step(), find_adapter(fitted("values")))
+    content = as_sent(_behind_a_step(), find_adapter(fitted("values")))
     parts = [read_partition([batch(frame[start : start + 100])], content, plan_of("values")) for start in (0, 100, 200)]
     assert merge_parts(parts, 5).problems.bad_values == {"x1": 4, "x4": 2}
 

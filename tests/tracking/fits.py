@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-import lightgbm
 import mlflow
 import numpy as np
-import xgboost
 from joblib import parallel_config
 from mlflow.entities import Run
 from sklearn.datasets import load_diabetes
@@ -18,6 +16,8 @@ from sklearn.ensemble import BaggingRegressor, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+
+from tests.extras import lightgbm, xgboost
 
 __all__ = ["FITS", "LIGHTGBM", "XGBOOST", "X", "forest", "new_experiment", "top_runs", "y"]
 

@@ -8,12 +8,10 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import lightgbm
 import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-import xgboost
 from mlflow.utils.autologging_utils import disable_autologging
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import (
@@ -33,6 +31,7 @@ from ens_plugin.learners.right_sized import RightSizedClassifier
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
+from tests.extras import lightgbm, xgboost
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import LIGHTGBM, XGBOOST, new_experiment, top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS

@@ -6,6 +6,7 @@ import inspect
 import logging
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ens_plugin.tracking import fit_patches
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
 from ens_plugin.tracking.delivery import post
+from tests.extras import INSTALL
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -141,7 +143,7 @@ class TestBudget:
 def places() -> dict[tuple[str, str], Any]:
     """Everything that autologging, ours or MLflow's, puts something else in the place of."""
     found: dict[tuple[str, str], Any] = {("events", ""): AutologgingEventLogger._event_logger}
-    for library in ("sklearn", "xgboost", "lightgbm"):
+    for library in ("sklearn", *(name for name in ("xgboost", "lightgbm") if find_spec(name) is not None)):
         for site in fit_patches._SITES[library]():
             for name, value in vars(site.owner).items():
                 if name.endswith(site.name):
@@ -174,8 +176,9 @@ class TestUndoing:
         mlflow.autolog(log_models=False)
         autolog(disable=True)
         mlflow.sklearn.autolog(disable=True)
-        mlflow.xgboost.autolog(disable=True)
-        mlflow.lightgbm.autolog(disable=True)
+        for library in ("xgboost", "lightgbm"):
+            if find_spec(library) is not None:
+                getattr(mlflow, library).autolog(disable=True)
         assert places() == before
 
     def test_keeps_a_logger_of_events_that_was_set_since(self) -> None:
@@ -210,6 +213,8 @@ class TestPatchedFunctions:
 
 
 def test_libraries_imported_later_are_watched(tmp_path: Path) -> None:
+    for library in ("lightgbm", "xgboost"):
+        pytest.importorskip(library, reason=f"needs {library}: {INSTALL[library]}")
     code = """
 import sys
 import ens_plugin

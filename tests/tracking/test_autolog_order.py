@@ -11,6 +11,7 @@ import pytest
 from mlflow.entities import Run
 
 from ens_plugin.tracking.autolog import autolog
+from tests.extras import INSTALL
 from tests.tracking.fits import FITS, new_experiment, repeated, top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
 
@@ -40,10 +41,12 @@ def sklearns_off() -> None:
 
 
 def xgboosts() -> None:
+    pytest.importorskip("xgboost", reason=f"needs xgboost: {INSTALL['xgboost']}")
     mlflow.xgboost.autolog(log_models=False)
 
 
 def lightgbms() -> None:
+    pytest.importorskip("lightgbm", reason=f"needs lightgbm: {INSTALL['lightgbm']}")
     mlflow.lightgbm.autolog(log_models=False)
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import lightgbm
 import mlflow
 import numpy as np
 import pytest
-import xgboost
 from mlflow.utils.autologging_utils.events import AutologgingEventLogger
 from sklearn.model_selection import GridSearchCV
 
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
+from tests.extras import lightgbm, xgboost
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import LIGHTGBM, XGBOOST, top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics

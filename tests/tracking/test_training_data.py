@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import lightgbm
 import numpy as np
-import xgboost
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from ens_plugin.tracking.training_data import TrainingData, from_booster_call, from_dataset_call, from_method_call
+from tests.extras import lightgbm, xgboost
 
 X = np.array([[1.0, 0.0, np.nan], [0.0, 2.0, 3.0]])
 Y = np.array([0.0, 1.0])

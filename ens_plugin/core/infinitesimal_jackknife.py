@@ -1,0 +1,104 @@
+"""The variance of a bagged prediction over training sets, from the members of one ensemble.
+
+S. Wager, T. Hastie, B. Efron (2014), *Confidence intervals for random forests: the jackknife and the infinitesimal
+jackknife*, JMLR 15.  S. Wager, S. Athey (2018), *Estimation and inference of heterogeneous treatment effects using
+random forests*, JASA 113.  See ``docs/methods.md``, section 15.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FEWEST_MEMBERS", "SquaredCovariance", "squared_covariance", "variance_over_seeds"]
+
+FEWEST_MEMBERS = 4
+COLUMNS = 2048
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredCovariance:
+    """Sum over training rows of the squared covariance, over members, of a row's variable with the prediction.
+
+    Attributes
+    ----------
+    raw : ndarray of float64, shape (n_predictions,)
+        With the members' own covariances: too large by their noise, however many rows there are.
+    unbiased : ndarray of float64, shape (n_predictions,)
+        Its expectation over members is that of infinitely many members; may be negative.
+    noise : ndarray of float64, shape (n_predictions,)
+        Standard deviation of `unbiased` over members, as if the variables were independent of each other.
+    """
+
+    raw: FloatArray
+    unbiased: FloatArray
+    noise: FloatArray
+
+
+def squared_covariance(variables: NDArray[np.number], predictions: FloatArray, scale: FloatArray) -> SquaredCovariance:
+    """Sum of squared covariances of row variables with predictions, with and without the members' noise.
+
+    Parameters
+    ----------
+    variables : ndarray, shape (n_members, n_rows)
+        A variable of each training row, drawn anew for each member: how often the member drew it, for example.
+    predictions : ndarray of float64, shape (n_members, n_predictions)
+    scale : ndarray of float64, shape (n_rows,)
+        What each row's variable is multiplied by.
+
+    Notes
+    -----
+    The unbiased sum is the U-statistic of L. Song et al. (2012), *Feature selection via dependence maximization*,
+    JMLR 13, eq. 4, with linear kernels.  For kernels centred over members, row sums without the diagonal are the
+    negative diagonal, so that nothing of size (n_members, n_members) is made.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> counts = rng.multinomial(50, np.full(50, 1 / 50), size=2000)
+    >>> values = np.arange(50.0)
+    >>> means = counts @ values / 50
+    >>> found = squared_covariance(counts, means[:, None], np.ones(50))
+    >>> bool(abs(found.unbiased[0] / (values.var() / 50) - 1) < 0.1), bool(found.raw[0] > found.unbiased[0])
+    (True, True)
+    """
+    n_members, n_rows = variables.shape
+    deviation = predictions - predictions.mean(axis=0)
+    raw, norm = np.zeros(predictions.shape[1]), np.zeros(n_members)
+    for start in range(0, n_rows, COLUMNS):
+        rows = slice(start, start + COLUMNS)
+        centred = variables[:, rows] * scale[rows]
+        centred -= centred.mean(axis=0)
+        raw += np.square(deviation.T @ centred / n_members).sum(axis=1)
+        norm += np.square(centred).sum(axis=1)
+    square = deviation**2
+    pairs = n_members**2 * raw - norm @ square
+    unbiased = (
+        pairs
+        + norm.sum() * square.sum(axis=0) / ((n_members - 1) * (n_members - 2))
+        - 2 / (n_members - 2) * (norm @ square)
+    ) / (n_members * (n_members - 3))
+    return SquaredCovariance(raw, unbiased, _noise(norm, square, unbiased, n_rows))
+
+
+def variance_over_seeds(predictions: FloatArray) -> FloatArray:
+    """Variance of the mean prediction over seeds, given the training set, shape (n_predictions,).
+
+    Parameters
+    ----------
+    predictions : ndarray of float64, shape (n_members, n_predictions)
+    """
+    spread: FloatArray = predictions.var(axis=0, ddof=1) / predictions.shape[0]
+    return spread
+
+
+def _noise(norm: FloatArray, square: FloatArray, unbiased: FloatArray, n_rows: int) -> FloatArray:
+    n_members = norm.size
+    row_variance = norm.sum() / (n_rows * (n_members - 1))
+    spread = row_variance * square.sum(axis=0) / (n_members - 1) / n_members
+    noise: FloatArray = np.sqrt(2 * n_rows * spread**2 + 4 * spread * np.maximum(unbiased, 0))
+    return noise
