@@ -28,6 +28,8 @@ MOST_MISSING_OF_LABEL = 0.25
 MOST_MISSING_BY_LABEL = 0.005
 # Mean change of the weights that a metric, which takes none, may go without.
 MOST_CHANGE = 0.03
+# Between chances to be left out.
+LEAST_DIFFERENCE = 1e-12
 # A handful of rows, which could tell nothing of their label if they were usable.
 HANDFUL = 5
 MOST_LABELS_NAMED = 6
@@ -96,9 +98,11 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
     )  # fmt: skip
     handfuls = _refuse_scarce_labels(found, names, needed) if adapter.classes is not None else ()
     doubts = _missing_weight(found)
+    if adapter.classes is not None:
+        _refuse_partial_labels(found, names)
     factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
     labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
-    if found.is_even:
+    if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
         return RowShares(evidence, True, 0.0, labels, handfuls, doubts)
     if evidence.by_label is not None:
         raise InputError(
@@ -132,6 +136,14 @@ def refuse_unweighable(shares: RowShares, estimator: str, *, has_metric: bool) -
         raise InputError(f"{shares.cautions[0]} A metric(y, mean_output) takes no weights. {REMEDIES}")
 
 
+def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: Evidence, found: Representation) -> bool:
+    """Whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
+    if evidence.by_label is None or found.members.max() >= adapter.n_members:
+        return False
+    chances = adapter.left_out_chances()
+    return chances is not None and bool(np.ptp(chances) > LEAST_DIFFERENCE)
+
+
 def _entries(evidence: Evidence, n_members: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
     """Label, members, weight and rows of each entry; of a cluster's rows by their label and number of members."""
     if evidence.by_label is None:
@@ -161,14 +173,18 @@ def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) 
     is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
     for label in np.flatnonzero(is_scarce & ~is_handful):
         _refuse_label(found, names, int(label))
-    missing = found.missing * found.weight
-    for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
-        _refuse_label(found, names, int(label))
     return tuple(
         f"Label {names[label]!r} has {round(found.n_rows[label])} rows, which have {found.members[label]:.2g} "
         f"out-of-bag members on average: nothing is known of its error ({100 * found.weight[label]:.2g} % of weight)."
         for label in np.flatnonzero(is_scarce & is_handful)
     )
+
+
+def _refuse_partial_labels(found: Representation, names: list[str]) -> None:
+    """Refuse labels of which much of the weight lies on rows that no usable row stands for."""
+    missing = found.missing * found.weight
+    for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
+        _refuse_label(found, names, int(label))
 
 
 def _refuse_label(found: Representation, names: list[str], label: int) -> None:
@@ -179,7 +195,8 @@ def _refuse_label(found: Representation, names: list[str], label: int) -> None:
         f"Of the {round(found.n_rows[label])} rows of label {names[label]!r}, {round(found.n_usable[label])} have "
         f"enough out-of-bag members to be judged by; a row has {found.members[label]:.3g} on average, and a row of the "
         f"other labels {of_others:.3g}. The error without this label, which has {100 * found.weight[label]:.3g} % of "
-        f"the weight, would be another one. {WHY} {REMEDIES}"
+        f"the weight ({100 * found.missing[label]:.3g} % of that on rows for which no usable row stands), would be "
+        f"another one. {WHY} {REMEDIES}"
     )
 
 
