@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -85,7 +86,7 @@ def best_errors(X: FloatArray, y: NDArray[np.int64], share: float) -> FloatArray
 
 def outcome(cell: Cell, seed: int, n_trees: int, fresh_rows: int) -> Outcome:
     """Train one forest, analyse it and measure its error."""
-    rng = np.random.default_rng([seed, cell.n_rows, round(1000 * cell.share)])
+    rng = np.random.default_rng([seed, crc32(cell.words().encode())])
     X, y = draw_rows(cell.n_rows, cell.share, rng)
     weight = None if cell.draw == "balanced" else rng.lognormal(size=cell.n_rows)
     forest = RandomForestClassifier(

@@ -2,7 +2,7 @@ r"""Estimates where rows differ in how often they were left out: one set for eac
 
 A distribution fitted to all rows takes their numbers of members as unrelated to their difficulty.  Where bags are
 drawn by weight they are related, so rows are parted by their number of members, each part is estimated by itself, and
-the parts are added up by their weight (``docs/methods.md``, section 15).
+the parts are added up by their weight (``docs/methods.md``, "Rows that bags leave out unevenly").
 """
 
 from __future__ import annotations

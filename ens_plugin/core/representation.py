@@ -2,7 +2,7 @@ r"""Whether the rows that have enough out-of-bag members represent all rows, and
 
 Where bags are drawn by weight, rows of much weight are in nearly every bag.  The rows that some members left out are
 then another population than all rows: they are weighed by the inverse of their chance to be usable, and by label, so
-that each label keeps its share (``docs/methods.md``, section 15).  Rows of which hardly any is ever left out are
+that each label keeps its share (``docs/methods.md``, "Rows that bags leave out unevenly").  Rows of which hardly any is ever left out are
 represented by none; they are counted.
 """
 
