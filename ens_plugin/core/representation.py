@@ -2,8 +2,8 @@ r"""Whether the rows that have enough out-of-bag members represent all rows, and
 
 Where bags are drawn by weight, rows of much weight are in nearly every bag.  The rows that some members left out are
 then another population than all rows: they are weighed by the inverse of their chance to be usable, and by label, so
-that each label keeps its share (``docs/methods.md``, "Rows that bags leave out unevenly").  Rows of which hardly any is ever left out are
-represented by none; they are counted.
+that each label keeps its share.  Rows that hardly any member leaves out are represented by none; they are counted
+(``docs/methods.md``, "Rows that bags leave out unevenly").
 """
 
 from __future__ import annotations
