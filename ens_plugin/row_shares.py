@@ -110,10 +110,8 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
             "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
             'with data="holdout".'
         )
-    caution = (
-        f"{_unevenness(found, names)} Rows were therefore judged apart by their number of members, "
-        f"and those left weighted to stand for all{_by_label(labels)}."
-    )
+    apart = "judged apart by their number of members, and those left " if labels else ""
+    caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to stand for all{_by_label(labels)}."
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
     return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *handfuls), doubts)
 
