@@ -205,6 +205,7 @@ def test_hard_rows_of_few_members_keep_their_weight_in_the_error(n_members: int)
     assert 0.07 < error < 0.1
 
 
+@pytest.mark.slow
 def test_difficulty_tied_to_weight_within_a_label() -> None:
     """What weights at fit do where hard rows weigh more; the label alone does not tell."""
     biases = []
