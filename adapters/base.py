@@ -259,6 +259,13 @@ class EnsembleAdapter(ABC):
             "one machine with ens_plugin.analyze."
         )
 
+    def left_out_chances(self) -> NDArray[np.float64] | None:
+        """Chance of each training row to be left out of one bag, in training order; None where they are all alike.
+
+        Optional; for libraries that draw rows by weight.  Where it is None, the frequencies of the bags stand for it.
+        """
+        return None
+
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
         """Whether these prepared rows are known to be training rows: all of them in training order, or others.
 

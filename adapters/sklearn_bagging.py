@@ -20,6 +20,7 @@ from ens_plugin.adapters.sklearn_data import (
     check_learner,
     check_row_count,
     drawing_weight,
+    left_out_chances,
     prepare_rows,
     training_target,
 )
@@ -148,6 +149,10 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         check_row_count(self.model, n_rows)
         trees = self.model.estimators_ if self._are_trees else None
         return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows)
+
+    def left_out_chances(self) -> NDArray[np.float64] | None:
+        """Chance of each row to be left out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
+        return left_out_chances(self.model, getattr(self.model, "_max_samples", None))
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
         """Tell whether three trees grew on these very rows, or all members know every row they may know."""

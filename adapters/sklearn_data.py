@@ -20,6 +20,7 @@ __all__ = [
     "check_learner",
     "check_row_count",
     "drawing_weight",
+    "left_out_chances",
     "prepare_rows",
     "training_target",
 ]
@@ -179,3 +180,20 @@ def _ask_model(model: Any, rows: Any, found: NDArray[np.intp], name: str) -> Non
             f"{found.size} of {rows.shape[0]} rows of X hold {name} as {rows.dtype} (row {first} is the first), which "
             f"the model refuses: {error}"
         ) from error
+
+
+def left_out_chances(model: Any, n_draws: int | None) -> NDArray[np.float64] | None:
+    """Chance of each training row to be in none of a member's draws; None where rows are drawn without weights.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        With ``bootstrap`` and, from scikit-learn 1.9 on, ``_sample_weight``.
+    n_draws : int or None
+        Draws of one member.
+    """
+    weight = getattr(model, "_sample_weight", None)
+    if weight is None or n_draws is None or not model.bootstrap:
+        return None
+    share = np.asarray(weight, dtype=np.float64) / np.sum(weight)
+    return np.asarray(np.exp(n_draws * np.log1p(-np.minimum(share, 1.0 - 1e-15))))

@@ -23,6 +23,7 @@ from ens_plugin.adapters.sklearn_data import (
     check_learner,
     check_row_count,
     drawing_weight,
+    left_out_chances,
     prepare_rows,
     training_target,
 )
@@ -134,6 +135,10 @@ class SklearnForestAdapter(EnsembleAdapter):
         self._check_bootstrap()
         check_row_count(self.model, n_rows)
         return RecordedBags(self._draw, self.n_members, n_rows, self.model.estimators_, lambda _, rows: rows)
+
+    def left_out_chances(self) -> NDArray[np.float64] | None:
+        """Chance of each row to be left out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
+        return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
         """Tell whether three trees grew on these very rows, or all trees know every row they may know."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -187,7 +188,7 @@ def _analyzed(
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
     target = encode_target(adapter, y)
-    labels, chosen = np.asarray(y), None
+    labels, chosen, chances = np.asarray(y), None, None
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
     adapter.check_members(features)
@@ -197,11 +198,12 @@ def _analyzed(
         threadpool_limits(limits=1, user_api="blas"),
     ):
         if data == "oob":
-            bags = adapter.bags(rows, features, labels)
+            bags, chances = adapter.bags(rows, features, labels), adapter.left_out_chances()
             chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
             if chosen is not None:
                 features, bags = features[chosen], bags.take(chosen)
                 labels, target, weight = labels[chosen], target[chosen], weight[chosen]
+                chances = None if chances is None else chances[chosen]
         else:
             bags = None
             _refuse_training_rows(adapter, features, labels)
@@ -221,7 +223,7 @@ def _analyzed(
             compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
         report = conclude(
             adapter,
-            evidence,
+            replace(evidence, chance=chances),
             settings,
             own_sizes=options.get("sizes") is not None,
             metric=metric,

@@ -68,6 +68,12 @@ class Evidence:
         Of soft votes whose entries are groups of rows: see :func:`ens_plugin.classification.soft_spreads`.
     crossed : CrossedMargins or None
         Of margins whose entries are groups of rows.
+    label : ndarray of int, shape (n_entries,), or None
+        Label code of each row; None for regression, and where entries are groups of rows.
+    by_label : ndarray, shape (2, n_labels, n_members + 1), or None
+        Where entries are groups of rows: rows with weight by label and number of members, and their weight.
+    chance : ndarray, shape (n_entries,), or None
+        Chance of each row to be left out of one bag, where they differ and the library tells them.
     """
 
     tally: AnyTally | GroupedValues
@@ -76,6 +82,9 @@ class Evidence:
     weight: RowWeight
     spreads: FloatArray | None = field(default=None, kw_only=True)
     crossed: CrossedMargins | None = field(default=None, kw_only=True)
+    label: IntArray | None = field(default=None, kw_only=True)
+    by_label: FloatArray | None = field(default=None, kw_only=True)
+    chance: FloatArray | None = field(default=None, kw_only=True)
 
 
 def collect(
@@ -121,6 +130,7 @@ def collect(
         sample=merge_samples([part.sample for part in parts]),
         path=merge_paths([part.path for part in parts if part.path is not None]) if with_path else None,
         weight=RowWeight(weight),
+        label=target if n_labels else None,
     )
 
 

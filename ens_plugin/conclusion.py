@@ -25,6 +25,8 @@ from ens_plugin.estimates import Estimates, Settings
 from ens_plugin.metric_curve import with_metric_curve
 from ens_plugin.regression import estimate_regression
 from ens_plugin.report import FEWEST_ROWS, EnsembleReport
+from ens_plugin.row_shares import RowShares, refuse_unweighable, row_shares
+from ens_plugin.stratified import estimate_by_members, largest_shared_size
 
 __all__ = ["Metric", "compare_with_stored", "conclude"]
 
@@ -54,12 +56,20 @@ def conclude(
         Target of the sampled rows as the user gave it.
     """
     usable = _usable_rows(evidence, adapter.n_members)
+    given = evidence.weight
+    shares = row_shares(adapter, evidence, usable, _members_needed(evidence))
+    refuse_unweighable(shares, settings.estimator, has_metric=metric is not None)
+    evidence = shares.evidence
+    shared = None if shares.is_even else _shared_size(evidence, usable)
     if not own_sizes:
-        settings = within_reach(settings, evidence.tally.trials[usable], evidence.weight.select(usable).rows)
-    estimates = _estimate(adapter, evidence, usable, settings)
+        trials, rows = evidence.tally.trials[usable], evidence.weight.select(usable).rows
+        settings = (
+            within_reach(settings, trials, rows) if shared is None else within_reach(settings, np.array([shared]))
+        )
+    estimates = _estimate(adapter, evidence, usable, settings, is_even=shares.is_even)
     if metric is not None:
-        estimates = with_metric_curve(estimates, metric, adapter, evidence.sample, sampled_labels, settings)
-    return _report(adapter, evidence, usable, estimates, settings)
+        estimates = with_metric_curve(estimates, metric, adapter, evidence.sample, sampled_labels, settings, shared)
+    return _report(adapter, evidence, usable, estimates, settings, given, shares)
 
 
 def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[np.intp]) -> None:
@@ -96,7 +106,6 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
 def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
     """Rows about which enough members speak: one hard vote, or two outputs for a variance."""
     tally, weight = evidence.tally, evidence.weight
-    hard = isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
     few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))
     if few > weight.n_rows / 2:
         _refuse_one_bag(tally.trials, weight, n_members)
@@ -106,10 +115,15 @@ def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
             "too few to tell one member's luck from the ensemble's error. Train more members, leave more rows out of "
             "each bag (smaller max_samples), or pass held-out rows with data='holdout'."
         )
-    usable = (tally.trials >= (1 if hard else 2)) & (weight.total > 0)
+    usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
     if not usable.any():
         raise InputError("sample_weight is 0 for every row that has out-of-bag members; give some of them weight.")
     return np.asarray(usable)
+
+
+def _members_needed(evidence: Evidence) -> int:
+    tally = evidence.tally
+    return 1 if isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares) else 2
 
 
 def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: int) -> None:
@@ -124,7 +138,13 @@ def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: i
     )
 
 
-def _estimate(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], settings: Settings) -> Estimates:
+def _shared_size(evidence: Evidence, usable: NDArray[np.bool_]) -> int:
+    return largest_shared_size(evidence.tally.trials[usable], evidence.sample.keep(usable).rows)
+
+
+def _estimate(
+    adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], settings: Settings, *, is_even: bool
+) -> Estimates:
     sample = evidence.sample.keep(usable)
     weight = evidence.weight.select(usable)
     tally = evidence.tally
@@ -134,7 +154,8 @@ def _estimate(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.b
         tally = select_rows(tally, usable)
     if isinstance(tally, (GroupedValues, ValueTally)):
         return estimate_regression(tally, sample, evidence.path, weight, adapter.n_members, settings)
-    return estimate_classification(
+    estimate = estimate_classification if is_even else estimate_by_members
+    return estimate(
         tally,
         sample,
         evidence.path,
@@ -157,6 +178,8 @@ def _report(
     usable: NDArray[np.bool_],
     estimates: Estimates,
     settings: Settings,
+    given: RowWeight,
+    shares: RowShares,
 ) -> EnsembleReport:
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
@@ -175,11 +198,13 @@ def _report(
         bias_variance=estimates.bias_variance,
         algorithmic_sd=estimates.algorithmic_sd,
         algorithmic_sd_is_bound=settings.data == "oob",
-        warnings=_cautions(adapter, estimates, used.n_effective, dropped, settings),
+        warnings=(*shares.cautions, *_cautions(adapter, estimates, used.n_effective, dropped, settings)),
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.distributions())},
         basis=EstimateBasis(
-            usable_weight=float(used.total.sum() / weight.total.sum()),
+            labels=shares.labels,
+            doubts=shares.doubts,
+            usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
             n_effective=used.n_effective,
         ),
     )

@@ -36,6 +36,7 @@ def with_metric_curve(
     sample: Sample,
     y: NDArray[Any],
     settings: Settings,
+    limit: int | None = None,
 ) -> Estimates:
     """Replace the error curve by that of `metric`; size, bias and variance stay those of the task.
 
@@ -47,6 +48,8 @@ def with_metric_curve(
         At most 20 000 rows; the metric is averaged over subsets of their members.
     y : ndarray, shape (n_sampled,)
         Target of the sampled rows as the user gave it.
+    limit : int, optional
+        Largest size to average subsets of; by default, the largest that most rows can answer.
 
     Raises
     ------
@@ -56,7 +59,7 @@ def with_metric_curve(
         If the metric fails or does not return a finite number.
     """
     trials = sample.block.seen.sum(axis=0)
-    limit = hypergeometric_limit(trials)
+    limit = hypergeometric_limit(trials) if limit is None else limit
     if limit < MIN_LIMIT:
         raise TooFewMembersError(
             f"The rows have {limit} out-of-bag members or fewer: subsets of at least {MIN_LIMIT} are needed to see how "

@@ -127,13 +127,16 @@ class TestDegenerate:
         target = rng.integers(0, 2, 120)
         votes = np.where(rng.random((15, 120)) < 0.2, 1 - target, target)
         in_bag = rng.random((15, 120)) < 0.5
-        in_bag[:, :20] = True
+        in_bag[:, 0] = True
         ensemble = CustomEnsemble(votes, in_bag, aggregation="vote")
-        part = CustomEnsemble(votes[:, 20:], in_bag[:, 20:], aggregation="vote")
-        report, without = analyze(ensemble, None, target), analyze(part, None, target[20:])
-        assert (report.n_rows, report.rows_without_oob) == (100, 20)
+        part = CustomEnsemble(votes[:, 1:], in_bag[:, 1:], aggregation="vote")
+        report, without = analyze(ensemble, None, target), analyze(part, None, target[1:])
+        assert (report.n_rows, report.rows_without_oob) == (119, 1)
         assert report.metrics() == pytest.approx(without.metrics(), rel=1e-9)
-        assert any("20 rows" in caution for caution in report.warnings)
+        assert any("1 rows" in caution for caution in report.warnings)
+        in_bag[:, :20] = True
+        with pytest.raises(TooFewMembersError, match="20 of 120 rows"):
+            analyze(CustomEnsemble(votes, in_bag, aggregation="vote"), None, target)
 
     @pytest.mark.filterwarnings("error")
     @pytest.mark.parametrize("n_members", [2, 3, 5, 8])

@@ -272,6 +272,8 @@ def _weakness(report: EnsembleReport) -> str:
             f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "
             "needed: set a larger probe_size, or have bags leave more rows out (subsample, max_samples)."
         )
+    if report.basis.doubts:
+        return report.basis.doubts[0]
     return "" if report.recommendation.is_known else report.recommendation.reason
 
 

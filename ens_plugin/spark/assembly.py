@@ -53,6 +53,7 @@ def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Evi
         crossed=None
         if part.crossed is None or not _has_rivals(adapter)
         else crossed_of(part.crossed, kept.crossed_code),
+        by_label=part.by_label,
     )
 
 

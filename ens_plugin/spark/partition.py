@@ -188,10 +188,17 @@ def _read_block(
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
     reader = BlockReader(adapter, features, bags, target, rows.weight, n_labels, sampled, plan.with_path)
-    return replace(_part(reader.read(slice(0, target.size)), adapter, rows, keys[sampled], plan), proof=proof)
+    return replace(_part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled], plan), proof=proof)
 
 
-def _part(block: BlockEvidence, adapter: EnsembleAdapter, rows: Rows, keys: NDArray[np.uint64], plan: Plan) -> Part:
+def _part(
+    block: BlockEvidence,
+    adapter: EnsembleAdapter,
+    rows: Rows,
+    target: NDArray[Any],
+    keys: NDArray[np.uint64],
+    plan: Plan,
+) -> Part:
     tally, weight, n_members = block.tally, rows.weight, adapter.n_members
     code, crossed_code = codes_of(plan.grouping, tally, rows.row, n_members)
     groups, crossed = block_groups(plan.grouping, tally, code, crossed_code, weight)
@@ -201,6 +208,7 @@ def _part(block: BlockEvidence, adapter: EnsembleAdapter, rows: Rows, keys: NDAr
         groups=groups,
         crossed=crossed,
         idle=np.bincount(tally.trials[weight <= 0].astype(np.int64), minlength=n_members + 1).astype(np.float64),
+        by_label=_by_label(target, tally.trials, weight, adapter),
         spreads=_spreads(select_rows(tally, usable)) if isinstance(tally, SupportTally) else None,
         moments=_moments(tally, usable, weight) if isinstance(tally, ValueTally) and usable.any() else None,
         path=None if block.path is None else np.stack([block.path.loss.sum(axis=1), block.path.weight.sum(axis=1)]),
@@ -215,6 +223,16 @@ def _part(block: BlockEvidence, adapter: EnsembleAdapter, rows: Rows, keys: NDAr
             crossed_code[sample.rows],
         ),
     )
+
+
+def _by_label(target: NDArray[Any], trials: FloatArray, weight: FloatArray, adapter: EnsembleAdapter) -> FloatArray:
+    """Rows with weight, and their weight, by label and number of members."""
+    n_labels = 1 if adapter.classes is None else int(adapter.classes.size)
+    label = np.zeros(trials.size, dtype=np.int64) if adapter.classes is None else target.astype(np.int64)
+    shape = (n_labels, adapter.n_members + 1)
+    code = label * shape[1] + trials.astype(np.int64)
+    size = n_labels * shape[1]
+    return np.stack([np.bincount(code, values, size).reshape(shape) for values in (weight > 0, weight)])
 
 
 def _spreads(tally: Any) -> FloatArray:

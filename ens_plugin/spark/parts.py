@@ -100,6 +100,8 @@ class Part:
         Rows with weight, by the codes of their tally.
     idle : ndarray, shape (n_members + 1,)
         Rows without weight, by the number of members that speak about them.
+    by_label : ndarray, shape (2, n_labels, n_members + 1)
+        Rows with weight, and their weight, by label and number of members; a single label for regression.
     spreads : ndarray, shape (2, 2), or None
         :func:`ens_plugin.classification.soft_spreads` of the rows.
     moments : LossMoments or None
@@ -114,6 +116,7 @@ class Part:
     groups: Groups | None = None
     crossed: Groups | None = None
     idle: FloatArray | None = None
+    by_label: FloatArray | None = None
     spreads: FloatArray | None = None
     moments: LossMoments | None = None
     path: FloatArray | None = None
@@ -130,6 +133,7 @@ def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
         groups=merge_groups(groups) if groups else None,
         crossed=merge_groups(crossed) if crossed else None,
         idle=_added([part.idle for part in parts]),
+        by_label=_added([part.by_label for part in parts]),
         spreads=_added([part.spreads for part in parts]),
         path=_added([part.path for part in parts]),
         kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),

@@ -28,8 +28,17 @@ from ens_plugin.tracking.policy import BASELINE_SCALARS, Policy
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["BaselineEvidence", "Evidence", "GateRequest", "compare_with_baseline", "gather_evidence", "scalar_tables"]
+__all__ = [
+    "BaselineEvidence",
+    "Evidence",
+    "GateRequest",
+    "compare_with_baseline",
+    "gather_evidence",
+    "refuse_doubts",
+    "scalar_tables",
+]
 
+DOUBT_LIMIT = 600
 NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
 
 
@@ -98,10 +107,28 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
         return Evidence(None, None, None, "logged metrics; the policy asks nothing of an ensemble report")
     if request.rows is None:
         logged = read_report(client, version, request.prefix)
+        refuse_doubts(logged.report, version)
         return Evidence(logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}")
     measured = measure(client, version, request.rows)
+    refuse_doubts(measured.report, version)
     words = f"{_rows_in_words(measured.report)}, measured by the gate (digest {measured.digest})"
     return Evidence(measured.report, None, measured, words)
+
+
+def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
+    """Act on no report that says not to be relied on.
+
+    Raises
+    ------
+    GateError
+        Stating the first doubt.
+    """
+    if not report.basis.doubts:
+        return
+    raise GateError(
+        f"The report of version {version.version} of {printable(version.name, 80)} says not to rely on its figures: "
+        f"{printable(report.basis.doubts[0], DOUBT_LIMIT)}"
+    )
 
 
 def _rows_in_words(report: EnsembleReport) -> str:
@@ -143,14 +170,22 @@ def _compared(
     if (baseline.name, baseline.version) == (version.name, version.version):
         return Comparison(Difference(0.0, 0.0, 0.0), "identity: it is the candidate itself")
     if evidence.measurement is None:
-        return compare_intervals(evidence.report, read_report(client, baseline, request.prefix).report)
+        return compare_intervals(evidence.report, _relied_on(client, baseline, request))
     assert request.rows is not None
     try:
-        return compare_pairs(evidence.measurement, measure(client, baseline, request.rows))
+        measured = measure(client, baseline, request.rows)
+        refuse_doubts(measured.report, baseline)
+        return compare_pairs(evidence.measurement, measured)
     except NOT_SCORED as error:
         reason = printable(str(error), 200)
-        found = compare_intervals(evidence.report, read_report(client, baseline, request.prefix).report)
+        found = compare_intervals(evidence.report, _relied_on(client, baseline, request))
         return found._replace(method=f"{found.method}, because it cannot be scored on the rows given: {reason}")
+
+
+def _relied_on(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> EnsembleReport:
+    report = read_report(client, version, request.prefix).report
+    refuse_doubts(report, version)
+    return report
 
 
 def scalar_tables(

@@ -21,6 +21,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "autolog",
         "booster_accuracy",
         "hard_training_variance",
+        "hard_labels",
         "intervals",
         "pruning",
         "speed",

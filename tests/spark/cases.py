@@ -126,6 +126,9 @@ def _leaves(tree: dict[str, Any], name: str = "") -> Iterator[tuple[str, Any]]:
             continue
         if isinstance(value, dict):
             yield from _leaves(value, f"{name}{key}.")
+        elif isinstance(value, (list, tuple)) and any(isinstance(item, dict) for item in value):
+            for place, item in enumerate(value):
+                yield from _leaves(item, f"{name}{key}[{place}].")
         elif isinstance(value, (list, tuple)) and any(isinstance(item, (str, type(None))) for item in value):
             yield from ((f"{name}{key}", item) for item in value)
         else:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
 from ens_plugin import spark
-from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.errors import BagError, DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.spark import groupings
 from tests.extras import xgboost
 from tests.spark.cases import COLUMNS, fitted, in_order, largest_difference, trained_on
@@ -151,3 +151,26 @@ def test_draw_that_is_not_the_likeliest_is_found_or_the_first_refusal_told(sessi
     assert largest_difference(local, from_spark(session, booster, frame)) < ROUNDING
     with pytest.raises(DataMismatchError, match="the rows drawn for tree 0 and 24 more of 25"):
         from_spark(session, booster, frame.assign(row=(frame["row"] + 1) % len(frame)))
+
+
+@pytest.mark.parametrize("task", ["votes", "shares", "values"])
+def test_rows_that_bags_leave_out_unevenly_are_refused(session: Any, task: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3)).astype(np.float32)
+    y = (X[:, 0] + 0.5 * rng.normal(size=500) > 1.0).astype(int)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, row=np.arange(500))
+    df = session.createDataFrame(frame)
+    columns: dict[str, Any] = {"label_col": "y", "feature_cols": ["a", "b", "c"], "row_id_col": "row", "data": "oob"}
+    if task == "values":
+        mild = RandomForestRegressor(60, random_state=0).fit(X, y, sample_weight=np.exp(rng.normal(size=500) / 2))
+        with pytest.raises(InputError, match="not leave out all rows equally often"):
+            spark.analyze(mild, df, **columns)
+        return
+    depth = None if task == "votes" else 3
+    rare = RandomForestClassifier(60, max_depth=depth, class_weight={0: 1, 1: 40}, random_state=0).fit(X, y)
+    with pytest.raises(TooFewMembersError, match=f"Of the {y.sum()} rows of label '1'"):
+        spark.analyze(rare, df, **columns)
+    some = RandomForestClassifier(60, max_depth=depth, class_weight={0: 1, 1: 3}, random_state=0).fit(X, y)
+    with pytest.raises(InputError, match=r"one of label '0' .*ens_plugin\.analyze"):
+        spark.analyze(some, df, **columns)
+    assert ens_plugin.analyze(some, X, y).is_actionable

@@ -622,3 +622,33 @@ def test_no_model_is_loaded_for_a_logged_report(embedded: Client, name: str, mon
     monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
     monkeypatch.setattr("ens_plugin.tracking.measurement.load_model", None)
     assert gate(version.uri, {**LOOSE, **NO_WORSE}, baseline=champion.uri).passed
+
+
+def doubted(report: EnsembleReport) -> EnsembleReport:
+    return replace(report, basis=replace(report.basis, doubts=("36 % of the weight lies on rows in every bag.",)))
+
+
+def test_a_doubtful_report_promotes_nothing(embedded: Client, name: str) -> None:
+    version = register(embedded, name, doubted(REPORT))
+    with pytest.raises(GateError, match="not to rely on its figures: 36 % of the weight"):
+        gate(version.uri, LOOSE, promote="champion")
+    assert holder(embedded, name) is None
+    assert "ens.gate" not in tags_of(embedded, version)
+
+
+def test_a_doubtful_baseline_is_no_bar(embedded: Client, name: str) -> None:
+    baseline = register(embedded, name, doubted(REPORT))
+    embedded.set_registered_model_alias(name, "champion", baseline.version)
+    candidate = register(embedded, name, REPORT)
+    with pytest.raises(GateError, match=f"version {baseline.version} .* not to rely"):
+        gate(candidate.uri, NO_WORSE, baseline="champion", promote="champion")
+    assert holder(embedded, name) == baseline.version
+
+
+def test_a_report_from_before_there_was_a_basis_is_judged(
+    embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = REPORT.to_dict()
+    del content["basis"]
+    monkeypatch.setattr(EnsembleReport, "to_json", lambda _: json.dumps(content))
+    assert gate(register(embedded, name, REPORT).uri, LOOSE).passed

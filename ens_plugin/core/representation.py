@@ -1,0 +1,225 @@
+r"""Whether the rows that have enough out-of-bag members represent all rows, and the weights that make them.
+
+Where bags are drawn by weight, rows of much weight are in nearly every bag.  The rows that some members left out are
+then another population than all rows: they are weighed by the inverse of their chance to be usable, and by label, so
+that each label keeps its share.  Rows that hardly any member leaves out are represented by none; they are counted
+(``docs/methods.md``, "Rows that bags leave out unevenly").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+__all__ = ["Representation", "bounds_by_members", "represent"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.integer]
+
+# Beyond chance: of a label's mean number of members, in standard errors; of the spread of the numbers, relative.
+MOST_DEVIATIONS = 5.0
+MOST_DISPERSION = 1.25
+# Rows of a lower chance to be usable are represented by none: their weight would be carried by very few.
+LEAST_CHANCE = 0.05
+# A fit of its own takes that many rows, and that share of them.
+FEWEST_ROWS = 10
+LEAST_SHARE = 0.005
+# Between the means of 2 sqrt(n), whose standard deviation is 1 at most where all rows are left out alike.
+LEAST_GAP = 3.0
+MOST_SPLITS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Representation:
+    """How the usable rows stand for all rows; arrays by label, with a single label for regression.
+
+    Attributes
+    ----------
+    is_even : bool
+        Whether the bags leave all rows out equally often, as far as can be told; every factor is then 1.
+    factor : ndarray, shape (n_entries,)
+        What to multiply the weight of each usable entry by; 1 for the others.
+    n_rows, n_usable : ndarray, shape (n_labels,)
+        Rows with weight, and those among them that have enough members.
+    weight : ndarray, shape (n_labels,)
+        Share of the weight.
+    members, usable_members : ndarray, shape (n_labels,)
+        Mean number of members of a row, and of a usable row; 0 where there is none.
+    missing : ndarray, shape (n_labels,)
+        Share of the label's weight on rows that no usable row stands for.
+    is_scarce : ndarray of bool, shape (n_labels,)
+        Whether bags leave out rows of the label less often than others, beyond chance.
+    """
+
+    is_even: bool
+    factor: FloatArray
+    n_rows: FloatArray
+    n_usable: FloatArray
+    weight: FloatArray
+    members: FloatArray
+    usable_members: FloatArray
+    missing: FloatArray
+    is_scarce: NDArray[np.bool_]
+
+    def mean_factor(self, label: IntArray, usable: NDArray[np.bool_], weight: FloatArray) -> FloatArray:
+        """Mean factor of the usable rows of each label, by their weight, shape (n_labels,); 1 without any."""
+        mass = _by_label(weight * usable, label, self.n_rows.size)
+        return _ratio(_by_label(weight * usable * self.factor, label, self.n_rows.size), mass, 1.0)
+
+
+def represent(
+    label: IntArray,
+    trials: FloatArray,
+    weight: FloatArray,
+    *,
+    n_labels: int,
+    n_members: int,
+    needed: int,
+    rows: FloatArray | None = None,
+    chance: FloatArray | None = None,
+) -> Representation:
+    r"""Compare the rows that have enough members with all rows.
+
+    Parameters
+    ----------
+    label : ndarray of int, shape (n_entries,)
+        Label code of each entry of a tally; zeros for regression.
+    trials : ndarray, shape (n_entries,)
+        Out-of-bag members.
+    weight : ndarray, shape (n_entries,)
+        Weight of the rows in the evaluation; those without any are left alone.
+    n_labels, n_members : int
+    needed : int
+        Fewest members that make a row usable.
+    rows : ndarray, shape (n_entries,), optional
+        Rows behind each entry; one by default.
+    chance : ndarray, shape (n_entries,), optional
+        Chance that one member leaves the row out, where the library tells; else each row's own frequency stands
+        for it.
+
+    Returns
+    -------
+    Representation
+
+    Notes
+    -----
+    A row is usable with probability :math:`P_i = P[\mathrm{Bin}(M, q_i) \geq \mathrm{needed}]`.  Its factor is
+    :math:`1 / \max(P_i, 0.05)`, scaled so that the usable rows of its label carry the whole weight of the label.
+
+    Examples
+    --------
+    >>> label, trials = np.repeat([0, 1], 50), np.repeat([37.0, 0.0], [95, 5])
+    >>> found = represent(label, trials, np.ones(100), n_labels=2, n_members=100, needed=1)
+    >>> found.is_even, found.n_usable.tolist(), found.missing.round(2).tolist()
+    (False, [50.0, 45.0], [0.0, 0.1])
+    """
+    counted = weight > 0
+    rows = np.where(counted, 1.0 if rows is None else rows, 0.0)
+    usable = counted & (trials >= needed)
+    n_rows, n_usable = _by_label(rows, label, n_labels), _by_label(rows * usable, label, n_labels)
+    whole = _by_label(weight, label, n_labels)
+    members = _ratio(_by_label(rows * trials, label, n_labels), n_rows, 0.0)
+    shift = _shift(members, n_rows, n_members)
+    is_even = not (np.abs(shift) > MOST_DEVIATIONS).any() and not _is_dispersed(label, trials, rows, members, n_members)
+    if chance is not None and np.ptp(chance[counted]) > 1e-12:
+        is_even = False
+    factor, missing = np.ones(trials.size), np.zeros(n_labels)
+    if not is_even:
+        q = trials / n_members if chance is None else chance
+        inverse = usable / np.maximum(binom.sf(needed - 1, n_members, q), LEAST_CHANCE)
+        carried = _by_label(weight * inverse, label, n_labels)
+        missing = np.clip(1.0 - _ratio(carried, whole, 1.0), 0.0, 1.0)
+        factor = np.where(usable, inverse * _ratio(whole, carried, 1.0)[label], 1.0)
+    return Representation(
+        is_even=is_even,
+        factor=factor,
+        n_rows=n_rows,
+        n_usable=n_usable,
+        weight=whole / whole.sum(),
+        members=members,
+        usable_members=_ratio(_by_label(rows * usable * trials, label, n_labels), n_usable, 0.0),
+        missing=missing,
+        is_scarce=np.asarray(shift < -MOST_DEVIATIONS),
+    )
+
+
+def _by_label(values: FloatArray, label: IntArray, n_labels: int) -> FloatArray:
+    return np.bincount(label, values, n_labels).astype(np.float64)
+
+
+def _ratio(values: FloatArray, by: FloatArray, otherwise: float) -> FloatArray:
+    return np.where(by > 0, values / np.where(by > 0, by, 1.0), otherwise)
+
+
+def _shift(members: FloatArray, n_rows: FloatArray, n_members: int) -> FloatArray:
+    """Each label's mean number of members beside that of all rows, in binomial standard errors."""
+    mean = float(members @ n_rows / n_rows.sum())
+    variance = mean * (1.0 - mean / n_members)
+    error = np.sqrt(np.maximum(variance, 1e-12) / np.maximum(n_rows, 1.0))
+    return np.where(n_rows > 0, (members - mean) / error, 0.0)
+
+
+def _is_dispersed(label: IntArray, trials: FloatArray, rows: FloatArray, members: FloatArray, n_members: int) -> bool:
+    """Whether numbers of members vary within labels by more than the luck of bags that leave all rows out alike."""
+    n_rows = float(rows.sum())
+    expected = members * (1.0 - members / n_members)
+    chance = float(rows @ expected[label])
+    found = float(rows @ (trials - members[label]) ** 2)
+    most = MOST_DISPERSION + MOST_DEVIATIONS * math.sqrt(2.0 / n_rows)
+    return found > chance * most + 1e-9 * n_rows
+
+
+def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> FloatArray:
+    r"""Numbers of members at which to part rows, so that within a part they are left out about equally often.
+
+    One distribution fitted to all rows takes their numbers of members as unrelated to their difficulty.  Where a
+    hard label is in most bags, they are not, and its few votes would be read by the light of the easy rows.
+
+    Parameters
+    ----------
+    trials : ndarray, shape (n_entries,)
+    rows : ndarray, shape (n_entries,), optional
+        Rows behind each entry; one by default.
+
+    Returns
+    -------
+    ndarray, ascending
+        At most three bounds, none of them a number of members; empty where the rows need not be parted.
+
+    Notes
+    -----
+    Of :math:`2 \sqrt n`, whose spread by chance is at most 1 whatever the mean, the parts' means lie at least 3
+    apart; chance alone would part one population by about 1.6.
+
+    Examples
+    --------
+    >>> bounds_by_members(np.repeat([5.0, 6.0, 50.0, 55.0], 20)).round(1).tolist()
+    [21.9]
+    """
+    distinct, index = np.unique(trials, return_inverse=True)
+    count = np.bincount(index, rows).astype(np.float64)
+    least = max(FEWEST_ROWS, LEAST_SHARE * float(count.sum()))
+    bounds = _parted(2.0 * np.sqrt(distinct), count, least, MOST_SPLITS)
+    return np.sort(np.array(bounds, dtype=np.float64)) ** 2 / 4.0
+
+
+def _parted(place: FloatArray, count: FloatArray, least: float, depth: int) -> list[float]:
+    """Split where the sum of squares within the parts gets least, and the parts again."""
+    if place.size < 2 or depth == 0:
+        return []
+    first = np.cumsum(count)[:-1]
+    second = count.sum() - first
+    total = np.cumsum(count * place)
+    gap = (total[-1] - total[:-1]) / np.maximum(second, 1e-12) - total[:-1] / np.maximum(first, 1e-12)
+    between = np.where((first >= least) & (second >= least), first * second * gap**2, -1.0)
+    at = int(np.argmax(between))
+    if between[at] < 0 or gap[at] < LEAST_GAP:
+        return []
+    bound = float(place[at] + place[at + 1]) / 2.0
+    lower = _parted(place[: at + 1], count[: at + 1], least, depth - 1)
+    upper = _parted(place[at + 1 :], count[at + 1 :], least, depth - 1)
+    return [*lower, bound, *upper]
