@@ -181,6 +181,7 @@ def _report(
         basis=EstimateBasis(
             usable_weight=float(used.total.sum() / weight.total.sum()),
             n_effective=used.n_effective,
+            doubts=estimates.doubts,
         ),
     )
 
@@ -198,7 +199,8 @@ def _cautions(
         cautions.append(f"Only {n_effective:.3g} rows: every figure is rough.")
     if dropped:
         cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")
-    raw = estimates.error_curve.asymptote_raw
-    if raw < 0:
+    cautions.extend(estimates.cautions)
+    raw, reported = estimates.error_curve.asymptote_raw, estimates.error_curve.asymptote
+    if raw < 0 and reported == 0:
         cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
     return tuple(cautions)
