@@ -200,7 +200,7 @@ def _cautions(
     if dropped:
         cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")
     cautions.extend(estimates.cautions)
-    raw, reported = estimates.error_curve.asymptote_raw, estimates.error_curve.asymptote
-    if raw < 0 and reported == 0:
+    raw = estimates.error_curve.asymptote_raw
+    if raw < 0 and estimates.error_curve.estimator != "subset_average":
         cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
     return tuple(cautions)
