@@ -19,7 +19,7 @@ Array = NDArray[Any]
 Noise = Callable[[np.random.Generator, int], Array]
 
 ROWS = (200, 500)
-FRESH_ROWS = 5000
+FRESH_ROWS = 3000
 REAL_ROWS = 150
 TREES = 100
 TOLERANCE = 0.01

@@ -217,11 +217,8 @@ def _floor(metric: Metric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[
 def _refuse_unknown_limit(metric: Metric, law: Extrapolation, floor: float, resampled: Resampled) -> None:
     """Refuse where the extrapolation's own error leaves nothing of the metric that can be told."""
     model, asymptote = float(law.model_error([np.inf])[0]), float(law.at([np.inf])[0])
-    spread = float(np.ptp(law.averages))
-    if model <= 2.0 * resampled.sd:
-        return
-    reaches_floor = np.isfinite(floor) and asymptote - model <= floor
-    if not reaches_floor and model <= spread:
+    known = asymptote - floor if np.isfinite(floor) else float(np.ptp(law.averages))
+    if model <= 2.0 * resampled.sd or model < known:
         return
     raise TooFewMembersError(
         f"metric {_name(metric)!r} is known for subsets of up to {law.sizes[-1]} members ({law.averages[-1]:.4g}); "
