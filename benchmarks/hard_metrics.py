@@ -89,13 +89,15 @@ def draw(kind: str, rng: np.random.Generator, n_rows: int) -> tuple[Array, Array
     return features, (rng.random(n_rows) < 1.0 / (1.0 + np.exp(-score))).astype(np.int64)
 
 
-def outcomes(problem: Problem, seed: list[int], n_further: int) -> dict[tuple[str, int], Outcome]:
+def outcomes(
+    problem: Problem, seed: list[int], counts: tuple[int, ...], n_further: int, fresh_rows: int
+) -> dict[tuple[str, int], Outcome]:
     """Train one forest, analyse its first members and compare with further members on fresh rows."""
     rng = np.random.default_rng(seed)
     features, target = draw(problem.kind, rng, ROWS)
-    fresh, fresh_target = draw(problem.kind, rng, FRESH_ROWS)
+    fresh, fresh_target = draw(problem.kind, rng, fresh_rows)
     kind = RandomForestRegressor if problem.kind == "friedman" else RandomForestClassifier
-    n_members = max(MEMBERS) + n_further
+    n_members = max(counts) + n_further
     forest = kind(n_members, max_depth=problem.depth, random_state=int(rng.integers(2**31)), n_jobs=1)
     forest.fit(features, target)
     outputs, others = _outputs(forest, features), _outputs(forest, fresh)
@@ -103,7 +105,7 @@ def outcomes(problem: Problem, seed: list[int], n_further: int) -> dict[tuple[st
     for member, rows in enumerate(forest.estimators_samples_):
         in_bag[member, rows] = True
     found = {}
-    for members in MEMBERS:
+    for members in counts:
         ensemble = ens_plugin.CustomEnsemble(
             outputs[:members],
             in_bag[:members],
@@ -111,7 +113,7 @@ def outcomes(problem: Problem, seed: list[int], n_further: int) -> dict[tuple[st
             classes=None if problem.kind == "friedman" else forest.classes_,
         )
         drawn = [others[rng.choice(n_members, members, replace=False)].mean(axis=0) for _ in range(20)]
-        limit = others[max(MEMBERS) :].mean(axis=0)
+        limit = others[max(counts) :].mean(axis=0)
         for metric in problem.metrics:
             truth = float(np.mean([metric(fresh_target, mean) for mean in drawn]))
             found[metric.__name__, members] = _outcome(ensemble, target, metric, truth, metric(fresh_target, limit))
@@ -136,9 +138,10 @@ def _outcome(ensemble: Any, target: Array, metric: Any, truth: float, limit: flo
 def run(options: Options) -> dict[str, list[Outcome]]:
     """Repeat every problem."""
     cells: dict[str, list[Outcome]] = {}
+    plan = ((16,), 20, 200) if options.smoke else (MEMBERS, FURTHER, FRESH_ROWS)
     for place, (name, problem) in enumerate(list(PROBLEMS.items())[: 1 if options.smoke else None]):
         for repetition in range(options.repetitions):
-            found = outcomes(problem, [options.seed, place, repetition], 20 if options.smoke else FURTHER)
+            found = outcomes(problem, [options.seed, place, repetition], *plan)
             for (metric, members), outcome in found.items():
                 cells.setdefault(f"{name}: {metric}, {members} members", []).append(outcome)
     return cells
