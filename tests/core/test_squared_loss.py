@@ -186,6 +186,9 @@ def test_moments_of_parts_merge_to_those_of_all_rows(n_parts: int) -> None:
     assert found.raw_asymptote == pytest.approx(exact.raw_asymptote, rel=1e-12)
     assert found.member_variance == pytest.approx(exact.member_variance, rel=1e-12)
     np.testing.assert_allclose(found.covariance, exact.covariance, rtol=1e-12)
+    np.testing.assert_allclose(found.skewness, exact.skewness, rtol=1e-9)
+    np.testing.assert_allclose(found.interval([1, np.inf], 0.95), exact.interval([1, np.inf], 0.95), rtol=1e-9)
+    assert merged.carriers() == loss_moments(*rows, weight).carriers()
 
 
 @pytest.mark.parametrize(
