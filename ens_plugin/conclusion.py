@@ -203,9 +203,9 @@ def _report(
         versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.distributions())},
         basis=EstimateBasis(
             labels=shares.labels,
-            doubts=shares.doubts,
             usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
             n_effective=used.n_effective,
+            doubts=(*shares.doubts, *estimates.doubts),
         ),
     )
 
@@ -223,7 +223,8 @@ def _cautions(
         cautions.append(f"Only {n_effective:.3g} rows: every figure is rough.")
     if dropped:
         cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")
+    cautions.extend(estimates.cautions)
     raw = estimates.error_curve.asymptote_raw
-    if raw < 0:
+    if raw < 0 and estimates.error_curve.estimator != "subset_average":
         cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
     return tuple(cautions)

@@ -50,12 +50,14 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """The statistical parts of a report."""
+    """The statistical parts of a report, and what must be said beside them."""
 
     error_curve: ErrorCurve
     recommendation: SizeRecommendation
     bias_variance: BiasVariance
     algorithmic_sd: float
+    cautions: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 # ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.grouped_tally import GroupedValues
 from ens_plugin.core.growth_path import PathTally
 from ens_plugin.core.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.skewed_mean import FittedTail
 from ens_plugin.core.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import ValueTally, tally_values
@@ -18,6 +19,13 @@ __all__ = ["estimate_regression"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+# Fewer rows with half of the squared error are a count too small to estimate from.
+FEWEST_CARRIERS = 5
+FEWEST_SHARE = 0.05
+CONCENTRATED = 0.01
+# Values whose tail has a shape of 1/2 have no variance; with 1 they have no mean.
+LONGEST_TAIL = 0.75
 
 
 def estimate_regression(
@@ -41,7 +49,8 @@ def estimate_regression(
     settings : Settings
     """
     weight = as_row_weight(weight, tally.trials.size)
-    loss = fit_moments(_moments(tally, weight))
+    moments = _moments(tally, weight)
+    loss = fit_moments(moments)
     rows = tally_values(sample.block)
     slopes = 2.0 * (rows.mean - rows.target)
     own_variance = slopes**2 * rows.variance / n_members
@@ -59,7 +68,38 @@ def estimate_regression(
         recommendation=_regression_size(loss, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members),
+        cautions=_concentration(moments),
+        doubts=_tail_doubts(moments, loss.tails[0]),
     )
+
+
+def _concentration(moments: LossMoments) -> tuple[str, ...]:
+    """Say so where one row in a hundred, or a single row, carries half of the squared error."""
+    carriers = moments.carriers()
+    if carriers is None or carriers > max(1.0, CONCENTRATED * moments.n_rows):
+        return ()
+    rows = "1 row carries" if carriers == 1 else f"{carriers} rows carry"
+    return (
+        f"{rows} more than half of the squared error of all {moments.n_rows} rows: the mean squared error depends on "
+        "them more than on all others. Look at them, or model a transformed target such as its logarithm.",
+    )
+
+
+def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[str, ...]:
+    """Say why no interval can be right where the largest losses are too few, or grow without a variance."""
+    carriers = moments.carriers()
+    if carriers is not None and carriers <= min(FEWEST_CARRIERS, FEWEST_SHARE * moments.n_rows):
+        return (
+            f"Half of the squared error lies on {carriers} of {moments.n_rows} rows, and how often such rows come "
+            "cannot be told from so few: use more rows, or another target or loss that these rows do not dominate.",
+        )
+    if tail is not None and tail.shape > LONGEST_TAIL:
+        return (
+            "The largest squared errors grow so fast that their mean hardly settles (the fitted tail has shape "
+            f"{tail.shape:.2f}; from 0.5 on there is no variance, from 1 on no mean): model a transformed target such "
+            "as its logarithm, or judge by another loss.",
+        )
+    return ()
 
 
 def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoments:

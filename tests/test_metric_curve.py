@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.metrics import log_loss, mean_squared_error, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.errors import InputError
+from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError
 from tests.forests import Array, diabetes, digits, outputs_of, seen_by, shallow
 
 
@@ -89,3 +89,103 @@ class TestMetric:
         with_it = analyze(forest, X, y, metric=spoiling).error_curve
         np.testing.assert_array_equal(y, before)
         np.testing.assert_array_equal(with_it.error, analyze(forest, X, y, metric=mean_squared_error).error_curve.error)
+
+
+def noisy(n_rows: int, seed: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 6))
+    return X, (rng.random(n_rows) < 1 / (1 + np.exp(-2.0 * X[:, 0]))).astype(int)
+
+
+def clipped(y: Array, p: Array) -> float:
+    return float(-np.log(np.clip(p[np.arange(y.size), y], 0.01, 1.0)).mean())
+
+
+def unclipped(y: Array, p: Array) -> float:
+    return float(-np.log(np.clip(p[np.arange(y.size), y], 1e-16, 1.0)).mean())
+
+
+def negative_area(y: Array, p: Array) -> float:
+    return -float(roc_auc_score(y, p[:, 1]))
+
+
+class TestWhatCannotBeTold:
+    def test_log_loss_where_probabilities_are_zero_is_refused(self) -> None:
+        X, y = noisy(300, 0)
+        forest = RandomForestClassifier(16, random_state=0).fit(X, y)
+        with pytest.raises(InputError, match=r"'log_loss' has no value of its own .* Clip the probabilities"):
+            analyze(forest, X, y, metric=log_loss)
+
+    @pytest.mark.parametrize("n_members", [16, 30])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_log_loss_is_never_negative(self, n_members: int, seed: int) -> None:
+        X, y = noisy(200, seed)
+        forest = RandomForestClassifier(n_members, max_depth=5, random_state=seed).fit(X, y)
+        try:
+            curve = analyze(forest, X, y, metric=unclipped).error_curve
+        except EnsPluginError:
+            return
+        assert 0 <= curve.asymptote_interval[0] <= curve.asymptote <= curve.asymptote_interval[1]
+        assert (curve.lower >= 0).all()
+        assert (curve.lower <= curve.error).all()
+        assert (curve.error <= curve.upper).all()
+
+    def test_members_that_are_too_few_to_extrapolate_are_refused(self) -> None:
+        X, y = noisy(300, 0)
+        forest = RandomForestClassifier(6, random_state=0).fit(X, y)
+        with pytest.raises(TooFewMembersError, match="Half of the rows have 2 out-of-bag members"):
+            analyze(forest, X, y, metric=clipped)
+
+    def test_line_and_parabola_that_differ_are_refused(self) -> None:
+        """Subsets of at most eight members, and a metric of which those show only a steep fall."""
+        rng = np.random.default_rng(0)
+        outputs = rng.normal(size=(8, 400))
+        ensemble = CustomEnsemble(outputs, None, aggregation="mean")
+
+        def steep(y: Array, mean: Array) -> float:
+            return float(np.mean(np.exp(2.0 * np.abs(y - mean)) - 1.0))
+
+        with pytest.raises(TooFewMembersError, match="a line and a parabola"):
+            analyze(ensemble, None, np.zeros(400), metric=steep, data="holdout")
+
+    @pytest.mark.parametrize("metric", [clipped, negative_area], ids=["clipped", "area"])
+    def test_metrics_with_a_value_at_zero_are_taken(self, metric: Any) -> None:
+        X, y = noisy(300, 1)
+        forest = RandomForestClassifier(30, random_state=0).fit(X, y)
+        report = analyze(forest, X, y, metric=metric)
+        low, high = report.error_curve.asymptote_interval
+        assert low < report.error_curve.asymptote < high
+
+    def test_negative_score_is_not_said_to_be_cut(self) -> None:
+        X, y = noisy(300, 2)
+
+        def negative(y: Array, p: Array) -> float:
+            return -float(np.mean(p[np.arange(y.size), y]))
+
+        report = analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y, metric=negative)
+        assert report.error_curve.asymptote < -0.5
+        assert not any("reported as" in text for text in report.warnings)
+        assert (
+            "Only the curve is of negative: the recommended size, bias and variance are those of the 0-1 loss."
+            in report.warnings
+        )
+
+    def test_interval_widens_beyond_the_subsets(self) -> None:
+        """The error of the extrapolation is in it: at infinity with few members, and not with many."""
+        X, y = noisy(300, 3)
+        widths = []
+        for n_members in (20, 300):
+            forest = RandomForestClassifier(n_members, random_state=0).fit(X, y)
+            curve = analyze(forest, X, y, metric=clipped).error_curve
+            low, high = curve.interval_at(3)
+            widths.append((curve.asymptote_interval[1] - curve.asymptote_interval[0]) / (high - low))
+        assert widths[0] > 1.3
+        assert widths[1] < 1.1
+
+    def test_curve_has_no_jump_where_subsets_end(self) -> None:
+        X, y = noisy(300, 4)
+        forest = RandomForestClassifier(60, random_state=0).fit(X, y)
+        curve = analyze(forest, X, y, metric=clipped, sizes=list(range(1, 120))).error_curve
+        steps = -np.diff(curve.error)
+        assert (steps[:-1] > -1e-3).all()
+        assert steps[15:].max() < 5e-3

@@ -1,4 +1,4 @@
-r"""Any smooth metric as a function of ensemble size: subset averages, extrapolated in 1/B."""
+r"""Any smooth metric as a function of ensemble size: subset averages, extrapolated in 1/B with a bound on the error."""
 
 from __future__ import annotations
 
@@ -14,34 +14,77 @@ __all__ = ["Extrapolation", "extrapolate", "subset_sizes"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-FITTED_RANGE = 6
+STRAIGHT_RANGE = 2
+CURVED_RANGE = 3
 MAX_SUBSET_SIZES = 16
+ERROR_FACTOR = 3.0
 
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    r"""Subset averages where they exist, :math:`a + b/B + c/B^2` fitted to the larger of them beyond.
+    r"""Subset averages where they exist, and beyond a straight line in 1/B fitted to the larger of them.
 
     Attributes
     ----------
     sizes : ndarray of int, shape (n_sizes,)
     averages : ndarray, shape (n_sizes,)
         Mean of the metric over subsets of each size.
-    coefficients : ndarray, shape (3,)
-        a, b and c.
+    straight, curved : ndarray, shape (3,)
+        Coefficients of 1, 1/B and 1/B² of a line and of a parabola.
+    line_by_average : ndarray, shape (2, n_sizes)
+        What each average adds to the first two coefficients of the line.
     """
 
     sizes: IntArray
     averages: FloatArray
-    coefficients: FloatArray
+    straight: FloatArray
+    curved: FloatArray
+    line_by_average: FloatArray
 
     def at(self, sizes: ArrayLike) -> FloatArray:
-        """Metric at each size, infinity allowed."""
-        b = as_sizes(sizes)
-        inverse = 1.0 / b
-        fitted = self.coefficients @ np.stack([np.ones_like(inverse), inverse, inverse**2])
-        inside = np.interp(inverse, 1.0 / self.sizes[::-1], self.averages[::-1])
-        return np.where(b < self.sizes[-1] / FITTED_RANGE, inside, fitted)
+        """Metric at each size, infinity allowed; the averages themselves at their sizes."""
+        return self._through_averages(self.straight, 1.0 / as_sizes(sizes))
+
+    def model_error(self, sizes: ArrayLike) -> FloatArray:
+        """Bound on the error of the line: three times its distance from the parabola; 0 up to the largest subset.
+
+        Notes
+        -----
+        The metric is an average of smooth functions of means, so its expansion in 1/B starts with 1/B, and the line
+        leaves out the rest.  Where the rest matters, the parabola sees the first term of it.
+        """
+        inverse = 1.0 / as_sizes(sizes)
+        apart = self._through_averages(self.curved, inverse) - self._through_averages(self.straight, inverse)
+        return np.asarray(np.where(inverse < 1.0 / self.sizes[-1], ERROR_FACTOR * np.abs(apart), 0.0))
+
+    def order_variance(self, sizes: ArrayLike, covariance: FloatArray) -> FloatArray:
+        """Variance of the metric at each size, from the covariance of the averages over orders of the members."""
+        inverse = np.asarray(1.0 / as_sizes(sizes))
+        by_average = self._weights(inverse)
+        return np.asarray(np.maximum(np.einsum("si,ij,sj->s", by_average, covariance, by_average), 0.0))
+
+    def _weights(self, inverse: FloatArray) -> FloatArray:
+        """What each average adds to the metric at each size, shape (n_sizes, n_averages)."""
+        n_known = self.sizes.size
+        line: FloatArray = self.line_by_average[0] + inverse[:, None] * self.line_by_average[1]
+        residual = np.eye(n_known) - self.line_by_average[0] - self.line_by_average[1] / self.sizes[:, None]
+        known, values = _with_infinity(self.sizes, residual)
+        return np.asarray(line + np.stack([np.interp(inverse, known, column) for column in values.T], axis=1))
+
+    def _through_averages(self, coefficients: FloatArray, inverse: FloatArray) -> FloatArray:
+        residual = self.averages - _polynomial(coefficients, 1.0 / self.sizes)
+        known, values = _with_infinity(self.sizes, residual)
+        return np.asarray(_polynomial(coefficients, inverse) + np.interp(inverse, known, values))
+
+
+def _with_infinity(sizes: IntArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Residuals by ascending 1/B, which fade to 0 at infinity."""
+    inverse = np.asarray(1.0 / sizes[::-1])
+    return np.append(0.0, inverse), np.concatenate([np.zeros_like(residual[:1]), residual[::-1]])
+
+
+def _polynomial(coefficients: FloatArray, inverse: FloatArray) -> FloatArray:
+    return np.asarray(coefficients[0] + inverse * (coefficients[1] + inverse * coefficients[2]))
 
 
 def subset_sizes(limit: int) -> IntArray:
@@ -50,11 +93,29 @@ def subset_sizes(limit: int) -> IntArray:
 
 
 def extrapolate(sizes: IntArray, averages: FloatArray) -> Extrapolation:
-    """Fit the law in 1/B to the subset averages at sizes of at least a sixth of the largest."""
-    fitted = sizes >= sizes[-1] / FITTED_RANGE
-    inverse = 1.0 / sizes[fitted]
-    degree = min(2, inverse.size - 1)
-    columns = np.stack([inverse**power for power in range(degree + 1)], axis=1)
-    coefficients = np.zeros(3)
-    coefficients[: degree + 1] = np.linalg.lstsq(columns, averages[fitted], rcond=None)[0]
-    return Extrapolation(sizes, averages, coefficients)
+    """Fit a line in 1/B to the averages from half the largest size on, and a parabola from a third on.
+
+    Parameters
+    ----------
+    sizes : ndarray of int, shape (n_sizes,)
+        Ascending.
+    averages : ndarray, shape (n_sizes,)
+
+    Examples
+    --------
+    >>> fit = extrapolate(np.array([1, 2, 4]), np.array([3.0, 2.0, 1.5]))
+    >>> fit.at([4, 8, float("inf")]).round(3), fit.model_error([float("inf")]).round(3)
+    (array([1.5 , 1.25, 1.  ]), array([0.]))
+    """
+    line, parabola = (_projection(sizes, span, degree) for span, degree in ((STRAIGHT_RANGE, 1), (CURVED_RANGE, 2)))
+    return Extrapolation(sizes, averages, line @ averages, parabola @ averages, line[:2])
+
+
+def _projection(sizes: IntArray, span: int, degree: int) -> FloatArray:
+    """Coefficients of a polynomial of least squares in 1/B by average, shape (3, n_sizes)."""
+    degree = min(degree, sizes.size - 1)
+    first = min(int(np.searchsorted(sizes, sizes[-1] / span)), sizes.size - degree - 1)
+    columns = (1.0 / sizes[first:, None]) ** np.arange(degree + 1)
+    found = np.zeros((3, sizes.size))
+    found[: degree + 1, first:] = np.linalg.pinv(columns)
+    return found

@@ -2,12 +2,14 @@ r"""Squared loss: the closed form of the error curve, its uncertainty and the si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
+from ens_plugin.core.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 from ens_plugin.core.validation import as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 
@@ -16,6 +18,7 @@ __all__ = ["LossMoments", "SquaredLoss", "fit_moments", "fit_squared_loss", "los
 FloatArray = NDArray[np.float64]
 
 LARGEST_LOG = 700.0
+TINY = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +33,17 @@ class SquaredLoss:
         v, the mean variance of one member.
     covariance : ndarray, shape (2, 2)
         Sampling covariance of (raw_asymptote, member_variance) over rows.
+    skewness : ndarray, shape (2,)
+        Of the sampling distributions of both; 0 makes their intervals normal.
+    moments : LossMoments or None
+        Of the rows behind both; None where only the figures above are known.
     """
 
     raw_asymptote: float
     member_variance: float
     covariance: FloatArray
+    skewness: FloatArray = field(default_factory=lambda: np.zeros(2))
+    moments: LossMoments | None = None
 
     @property
     def asymptote(self) -> float:
@@ -46,13 +55,37 @@ class SquaredLoss:
         return np.maximum(self.raw_asymptote + self.member_variance / as_sizes(sizes), 0.0)
 
     def interval(self, sizes: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
-        """Normal interval of the error on fresh rows at each size, cut at 0."""
+        """Interval of the error on fresh rows at each size, cut at 0.
+
+        The distances of the limits of both terms from their estimates add up like standard deviations.
+        """
         inverse = 1.0 / as_sizes(sizes)
-        c = self.covariance
-        sd = np.sqrt(np.maximum(c[0, 0] + 2 * inverse * c[0, 1] + inverse**2 * c[1, 1], 0.0))
-        half = float(ndtri(0.5 + level / 2.0)) * sd
+        (below, v_below), (above, v_above) = np.transpose(self._distances(level))
         error = self.error(sizes)
-        return np.maximum(error - half, 0.0), error + half
+        lower = error - _combined(below, inverse * v_below, self._correlation)
+        return np.maximum(lower, 0.0), error + _combined(above, inverse * v_above, self._correlation)
+
+    @cached_property
+    def tails(self) -> tuple[FittedTail | None, ...]:
+        """Tails of the rows' terms behind the asymptote and the variance."""
+        if self.moments is None:
+            return None, None
+        return self.moments.fit_tails()
+
+    @property
+    def _correlation(self) -> float:
+        scale = float(np.sqrt(self.covariance[0, 0] * self.covariance[1, 1]))
+        return float(np.clip(self.covariance[0, 1] / scale, -1.0, 1.0)) if scale > 0 else 0.0
+
+    def _distances(self, level: float) -> list[tuple[float, float]]:
+        """Distances of the lower and the upper limit of both terms from their estimates."""
+        distances = []
+        for term, value in enumerate((self.raw_asymptote, self.member_variance)):
+            sd = float(np.sqrt(max(self.covariance[term, term], 0.0)))
+            below, above = (sd * distance for distance in hall_limits(float(self.skewness[term]), level))
+            tail = self.tails[term]
+            distances.append((below, above if tail is None else max(above, tail.upper_limit(level) - value)))
+        return distances
 
     def recommended_size(self, tolerance: float, max_size: int) -> int | None:
         """Smallest size with an excess error of at most `tolerance` times the asymptote."""
@@ -66,17 +99,32 @@ class SquaredLoss:
         return max(size, 1) if size <= max_size else None
 
     def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
-        """Interval of the recommended size, log-normal by the delta method."""
+        """Interval of the recommended size, from the limits of both terms on the scale of logarithms."""
         if self.member_variance <= 0:
             return 1, 1
         if self.asymptote <= 0:
             return 1, None
-        gradient = np.array([-1.0 / self.asymptote, 1.0 / self.member_variance])
-        sd = float(np.sqrt(gradient @ self.covariance @ gradient))
-        centre = np.log(self.member_variance / (tolerance * self.asymptote))
-        z = float(ndtri(0.5 + level / 2.0))
-        low, high = np.exp(np.clip(centre + np.array([-z, z]) * sd, -LARGEST_LOG, LARGEST_LOG))
-        return int(np.clip(np.floor(low), 1, max_size)), int(np.ceil(high)) if high <= max_size else None
+        distances = np.array(self._distances(level))
+        estimates = np.array([self.asymptote, self.member_variance])
+        with np.errstate(divide="ignore"):
+            down = np.log(estimates) - np.log(np.maximum(estimates - distances[:, 0], 0.0))
+        up = np.log1p(distances[:, 1] / estimates)
+        centre = float(np.log(self.member_variance / (tolerance * self.asymptote)))
+        low = centre - float(_combined(up[0], down[1], -self._correlation))
+        high = centre + float(_combined(down[0], up[1], -self._correlation))
+        smallest, largest = np.exp(np.clip([low, high], -LARGEST_LOG, LARGEST_LOG))
+        return (
+            int(np.clip(np.floor(smallest), 1, max_size)),
+            max(int(np.ceil(largest)), 1) if largest <= max_size else None,
+        )
+
+
+def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatArray:
+    """Distance of a limit of a sum, from those of its two correlated terms."""
+    one, other = np.asarray(first), np.asarray(second)
+    if np.isinf(one).any() or np.isinf(other).any():
+        return np.asarray(np.maximum(one, other))
+    return np.asarray(np.sqrt(np.maximum(one**2 + other**2 + 2.0 * correlation * one * other, 0.0)))
 
 
 def fit_squared_loss(
@@ -119,7 +167,7 @@ def fit_squared_loss(
 class LossMoments:
     """What the closed form needs of many rows, in a few numbers; those of disjoint rows merge.
 
-    Each row has two terms: its unbiased squared error and the variance of its members.
+    Each row has two terms, its unbiased squared error and the variance of its members; their sum is the third column.
 
     Attributes
     ----------
@@ -127,19 +175,26 @@ class LossMoments:
         Rows with weight.
     weight : float
         Their summed weight.
-    squares : float
-        Sum of the squared weights, relative to the square of `weight`.
-    centre : ndarray, shape (2,)
-        Weighted mean of the terms.
-    scatter : ndarray, shape (2, 2)
-        Weighted mean of the products of their deviations.
+    squared_error : float
+        Weighted mean of the squared errors of the rows' own means.
+    centre, variance : ndarray, shape (3,)
+        Weighted mean and variance of the columns.
+    second : ndarray, shape (3, 3)
+        Sums over rows of the squared share of the weight times the deviation to the powers 0, 1, 2, by column.
+    third : ndarray, shape (4, 3)
+        Sums of the cubed share times the deviation to the powers 0 to 3.
+    largest : tuple of two LargestValues
+        Of both terms.
     """
 
     n_rows: int
     weight: float
-    squares: float
+    squared_error: float
     centre: FloatArray
-    scatter: FloatArray
+    variance: FloatArray
+    second: FloatArray
+    third: FloatArray
+    largest: tuple[LargestValues, LargestValues]
 
     def merge(self, other: LossMoments) -> LossMoments:
         """Moments of the rows of both.
@@ -149,18 +204,47 @@ class LossMoments:
         >>> first = loss_moments([1.0], [0.5], [10], [1.0])
         >>> both = first.merge(loss_moments([2.0], [0.5], [10], [1.0]))
         >>> both.centre.round(3), both.n_rows
-        (array([0.45, 0.5 ]), 2)
+        (array([0.45, 0.5 , 0.95]), 2)
         """
         weight = self.weight + other.weight
-        own, others = self.weight / weight, other.weight / weight
-        apart = other.centre - self.centre
+        parts = ((self, self.weight / weight), (other, other.weight / weight))
+        centre = self.centre + parts[1][1] * (other.centre - self.centre)
         return LossMoments(
-            self.n_rows + other.n_rows,
-            weight,
-            own**2 * self.squares + others**2 * other.squares,
-            self.centre + others * apart,
-            own * self.scatter + others * other.scatter + own * others * np.outer(apart, apart),
+            n_rows=self.n_rows + other.n_rows,
+            weight=weight,
+            squared_error=sum(share * part.squared_error for part, share in parts),
+            centre=centre,
+            variance=np.sum([share * (part.variance + (part.centre - centre) ** 2) for part, share in parts], axis=0),
+            second=np.sum([share**2 * _moved(part.second, part.centre - centre) for part, share in parts], axis=0),
+            third=np.sum([share**3 * _moved(part.third, part.centre - centre) for part, share in parts], axis=0),
+            largest=(self.largest[0].merge(other.largest[0]), self.largest[1].merge(other.largest[1])),
         )
+
+    def fit_tails(self) -> tuple[FittedTail | None, FittedTail | None]:
+        """Tails of both terms; None where too few values differ."""
+        n_effective = 1.0 / float(self.second[0, 0])
+        first, second = (
+            fit_tail(largest, float(centre), float(variance), self.weight, n_effective)
+            for largest, centre, variance in zip(self.largest, self.centre, self.variance, strict=False)
+        )
+        return first, second
+
+    def carriers(self) -> int | None:
+        """Fewest rows that carry half of the squared error; None where they are more than 256."""
+        largest = self.largest[0]
+        carried = np.cumsum(largest.values * largest.weights) / self.weight
+        enough = np.flatnonzero(carried > self.squared_error / 2.0)
+        return int(enough[0]) + 1 if enough.size else None
+
+
+def _moved(moments: FloatArray, step: FloatArray) -> FloatArray:
+    """Moments about another centre, from those to all lower powers; `step` is the old centre minus the new one."""
+    return np.array(
+        [
+            sum(comb(power, lower) * step ** (power - lower) * moments[lower] for lower in range(power + 1))
+            for power in range(len(moments))
+        ]
+    )
 
 
 def loss_moments(
@@ -174,13 +258,23 @@ def loss_moments(
     w = as_weight(weight, h.size)
     if n.min() < 2:
         raise InputError("trials must be at least 2 for every row: a variance needs two members.")
-    terms = np.stack([(h - y) ** 2 - s2 / n, s2])
+    squared = (h - y) ** 2
+    unbiased = squared - s2 / n
+    columns = np.stack([unbiased, s2, unbiased + s2])
     total = float(w.sum())
     share = w / total
-    centre = terms @ share
-    deviations = terms - centre[:, None]
-    scatter = (deviations * share) @ deviations.T
-    return LossMoments(int(np.count_nonzero(w)), total, float(share @ share), centre, scatter)
+    centre = columns @ share
+    deviations = columns - centre[:, None]
+    return LossMoments(
+        n_rows=int(np.count_nonzero(w)),
+        weight=total,
+        squared_error=float(squared @ share),
+        centre=centre,
+        variance=deviations**2 @ share,
+        second=np.stack([deviations**power @ share**2 for power in range(3)]),
+        third=np.stack([deviations**power @ share**3 for power in range(4)]),
+        largest=(largest_values(unbiased, w), largest_values(s2, w)),
+    )
 
 
 def fit_moments(moments: LossMoments) -> SquaredLoss:
@@ -190,8 +284,21 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
     ------
     InputError
         If fewer than two rows have weight.
+
+    Notes
+    -----
+    A row's weight enters the covariance beside its own deviation, so weights may go with the losses.
     """
     if moments.n_rows < 2:
         raise InputError(f"target has {moments.n_rows} rows with weight; a mean squared error needs at least 2.")
-    covariance = moments.scatter / max(1.0 / moments.squares - 1.0, 1.0)
-    return SquaredLoss(float(moments.centre[0]), float(moments.centre[1]), covariance)
+    squares = float(moments.second[0, 0])
+    first, second, both = moments.second[2] / max(1.0 - squares, 0.5)
+    shared = (both - first - second) / 2.0
+    scale = np.maximum(moments.second[2, :2], TINY) ** 1.5
+    return SquaredLoss(
+        raw_asymptote=float(moments.centre[0]),
+        member_variance=float(moments.centre[1]),
+        covariance=np.array([[first, shared], [shared, second]]),
+        skewness=np.clip(moments.third[3, :2] / scale, -1.0, 1.0),
+        moments=moments,
+    )

@@ -30,6 +30,8 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "growth",
         "hard_curves",
         "hard_sizes",
+        "hard_losses",
+        "hard_metrics",
         pytest.param("memory", marks=needs_proc),
         pytest.param("spark", marks=needs_proc),
     ],

@@ -1,0 +1,54 @@
+"""Squared loss on targets with a long tail, and rows that carry most of the loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze
+
+FloatArray = NDArray[np.float64]
+
+
+def report_of(noise: FloatArray) -> EnsembleReport:
+    """Report on 40 held-out members that are right but for a little noise of their own."""
+    rng = np.random.default_rng(0)
+    outputs = 0.3 * rng.normal(size=(40, noise.size))
+    ensemble = CustomEnsemble(outputs, None, aggregation="mean")
+    return analyze(ensemble, None, noise, data="holdout")
+
+
+def test_interval_reaches_further_up_than_down_where_losses_are_skewed() -> None:
+    curve = report_of(np.random.default_rng(1).standard_t(3, size=400)).error_curve
+    low, high = curve.asymptote_interval
+    assert high - curve.asymptote > 1.5 * (curve.asymptote - low)
+
+
+def test_rows_that_carry_most_of_the_loss_are_counted_in_a_warning() -> None:
+    noise = np.random.default_rng(2).normal(size=1000)
+    noise[:8] = 20.0
+    report = report_of(noise)
+    assert any("rows carry more than half of the squared error of all 1000" in text for text in report.warnings)
+
+
+def test_too_few_rows_with_most_of_the_loss_are_a_doubt() -> None:
+    noise = np.random.default_rng(3).normal(size=300)
+    noise[:2] = 40.0
+    report = report_of(noise)
+    assert "Half of the squared error lies on 2 of 300 rows" in report.basis.doubts[0]
+    assert not report.is_actionable
+    assert "do not rely on these figures" in report.summary()
+
+
+def test_a_tail_without_a_mean_is_a_doubt() -> None:
+    report = report_of(np.random.default_rng(4).standard_cauchy(size=3000))
+    assert report.basis.doubts
+
+
+@pytest.mark.parametrize("n_rows", [30, 100, 1000])
+def test_normal_noise_is_neither_warned_of_nor_doubted(n_rows: int) -> None:
+    for seed in range(10):
+        report = report_of(np.random.default_rng(seed).normal(size=n_rows))
+        assert not report.basis.doubts
+        assert not any("carr" in text for text in report.warnings)
