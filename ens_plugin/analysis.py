@@ -163,10 +163,10 @@ def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[Ensemb
     EnsPluginError
         As :func:`analyze`.
     """
-    report, tally = _analyzed(
+    report, tally, target = _analyzed(
         model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None, choose_rows=None
     )
-    return report, row_losses(tally)
+    return report, row_losses(tally, target if report.task == "classification" else None)
 
 
 def _analyzed(
@@ -182,7 +182,7 @@ def _analyzed(
     progress: Progress | None,
     choose_rows: RowChoice | None,
     **options: Any,
-) -> tuple[EnsembleReport, AnyTally]:
+) -> tuple[EnsembleReport, AnyTally, NDArray[Any]]:
     ensemble, rows = unwrap(model, X)
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
@@ -228,7 +228,7 @@ def _analyzed(
             sampled_labels=labels.reshape(-1)[sampled],
         )
     assert not isinstance(evidence.tally, GroupedValues)
-    return report, evidence.tally
+    return report, evidence.tally, target
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:

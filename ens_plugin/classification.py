@@ -28,7 +28,8 @@ from ens_plugin.core.tally import (
     strongest_rival,
     wrong_support,
 )
-from ens_plugin.core.tied_sizes import untied
+from ens_plugin.core.tied_sizes import is_tied, untied
+from ens_plugin.core.tied_votes import even_size_shift
 from ens_plugin.core.uncertainty import (
     density_error_sd,
     posterior_error_sd,
@@ -93,6 +94,10 @@ def estimate_classification(
     ties_to = _ties_to(tally, sample)
     curve = _classification_curve(models, anchor, tally, path, weight, settings, ties_to)
     now, limit = _deconvolved(models, anchor, untied(np.array([n_members, np.inf]), ties_to))
+    if np.isinf(ties_to):
+        shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
+        curve = _with_even_sizes(curve, shift[:-1])
+        now = np.clip(now + shift[-1] * is_tied(n_members, ties_to), 0.0, 1.0)
     bias_variance = BiasVariance(
         member_error=member_error,
         member_variance=_member_variance(models[0], tally, weight),
@@ -254,6 +259,21 @@ def _classification_curve(
         check=check,
         ties_to=ties_to,
     )
+
+
+def _even_shift(model: RowModel, sample: Sample, sizes: FloatArray) -> FloatArray:
+    """What the first label's right to ties adds at even sizes to hard votes on two labels."""
+    assert isinstance(model, Mixture)
+    return even_size_shift(model, sample, sizes)
+
+
+def _with_even_sizes(curve: ErrorCurve, shift: FloatArray) -> ErrorCurve:
+    """The curve with the model's own rule for ties; the same where they count half by the estimator's definition."""
+    if curve.estimator != "deconvolved":
+        return curve
+    here = shift * is_tied(curve.sizes, curve.ties_to)
+    values = {name: np.clip(getattr(curve, name) + here, 0.0, 1.0) for name in ("error", "lower", "upper")}
+    return replace(curve, **values, even_shift=shift)
 
 
 def _compared_values(

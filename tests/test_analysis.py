@@ -251,11 +251,14 @@ class TestReport:
 
 
 class TestEvenSize:
-    def test_tie_counts_half_so_the_last_member_adds_nothing(self) -> None:
+    def test_the_last_member_adds_nothing_but_what_the_rule_for_ties_does(self) -> None:
         X, y = CANCER
         report = analyze(RandomForestClassifier(30, random_state=0).fit(X, y), X, y, sizes=[29, 30, 31])
         curve, advice = report.error_curve, report.recommendation
-        assert curve.error[0] == curve.error[1] > curve.error[2]
+        assert curve.even_shift is not None
+        assert curve.error[1] - curve.even_shift[1] == pytest.approx(curve.error[0], abs=1e-15)
+        assert curve.error[0] > curve.error[2]
+        assert 0 < abs(curve.even_shift[1]) < 0.002
         assert advice.values[0] == pytest.approx(advice.values[1], abs=1e-14)
         assert advice.agreement == pytest.approx(advice.values[0], abs=1e-14)
 
