@@ -272,10 +272,10 @@ class EnsembleReport:
     recommendation : SizeRecommendation
     bias_variance : BiasVariance
     algorithmic_sd : float
-        Standard deviation, over seeds, of the 0-1 error or mean squared error at the current size on
-        these rows; NaN where the curve is of a user's own metric.
+        Standard deviation, over seeds, of the 0-1 error or mean squared error at the current size: on these rows if
+        they are held out, on fresh rows without end otherwise.  NaN where the curve is of a user's own metric.
     algorithmic_sd_is_bound : bool
-        True on out-of-bag rows, where `algorithmic_sd` is an upper bound ("at most").
+        True in reports of earlier versions on out-of-bag rows, where `algorithmic_sd` was an upper bound.
     warnings : tuple of str
         What a reader should know before relying on the numbers.
     created : str

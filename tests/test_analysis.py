@@ -169,7 +169,7 @@ class TestReport:
         assert bias.bias == bias.asymptotic_error == pytest.approx(curve.asymptote, rel=1e-12)
         assert curve.error[0] == pytest.approx(bias.member_error, rel=0.08)
         assert report.algorithmic_sd > 0
-        assert report.algorithmic_sd_is_bound
+        assert not report.algorithmic_sd_is_bound
 
     @every_problem
     def test_recommendation_meets_its_own_criterion(self, problem: Any) -> None:
