@@ -16,10 +16,8 @@ from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row
 from ens_plugin.collection import Progress, collect
 from ens_plugin.conclusion import Metric, compare_with_stored, conclude
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.grouped_tally import GroupedValues
-from ens_plugin.core.paired_losses import row_losses
-from ens_plugin.core.tally import AnyTally
 from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.judged_rows import JudgedRows, judge_rows
 from ens_plugin.report import EnsembleReport
 
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
@@ -149,24 +147,24 @@ def run_analysis(
     )[0]  # fmt: skip
 
 
-def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, NDArray[np.float64]]:
+def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, JudgedRows]:
     """Do what :func:`analyze` does by default, and tell the loss of each row too.
 
     Returns
     -------
     report : EnsembleReport
-    losses : ndarray, shape (n_rows,)
-        0-1 loss or squared error of the members that never saw the row, put together; NaN without such members.
+    rows : JudgedRows
 
     Raises
     ------
     EnsPluginError
         As :func:`analyze`.
     """
-    report, tally, target = _analyzed(
-        model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None, choose_rows=None
+    report, rows = _analyzed(
+        model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None, choose_rows=None, judges=True
     )
-    return report, row_losses(tally, target if report.task == "classification" else None)
+    assert rows is not None
+    return report, rows
 
 
 def _analyzed(
@@ -181,8 +179,9 @@ def _analyzed(
     n_jobs: int | None,
     progress: Progress | None,
     choose_rows: RowChoice | None,
+    judges: bool = False,
     **options: Any,
-) -> tuple[EnsembleReport, AnyTally, NDArray[Any]]:
+) -> tuple[EnsembleReport, JudgedRows | None]:
     ensemble, rows = unwrap(model, X)
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
@@ -227,8 +226,8 @@ def _analyzed(
             metric=metric,
             sampled_labels=labels.reshape(-1)[sampled],
         )
-    assert not isinstance(evidence.tally, GroupedValues)
-    return report, evidence.tally, target
+        rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
+    return report, rows_judged
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error
+from ens_plugin.core.comparison_noise import deconvolution_variance, shared_luck_variance
 from ens_plugin.core.effective_votes import effective_votes, is_close
 from ens_plugin.core.ensemble_size import smallest_odd_size
 from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
@@ -41,7 +42,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.estimates import Estimates, Settings, algorithmic_sd, path_values
 from ens_plugin.report import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["estimate_classification", "soft_spreads"]
+__all__ = ["estimate_classification", "seed_noise", "soft_spreads"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -359,12 +360,43 @@ def _classification_sd(
     weight: RowWeight,
     n_members: int,
 ) -> float:
+    outputs, slopes, own_variance = _row_luck(model, tally, sample, n_members)
+    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
+
+
+def _row_luck(
+    model: RowModel, tally: SupportTally | MarginTally, sample: Sample, n_members: int
+) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+    """Members' outputs for the sampled rows, their slopes and own variances."""
     odd_size = n_members - (n_members + 1) % 2
-    slopes = row_slopes(model, odd_size, sample.rows)
-    own_variance = row_variances(model, odd_size, sample.rows)
+    slopes, own_variance = row_slopes(model, odd_size), row_variances(model, odd_size)
     block = sample.block
     if isinstance(tally, SupportTally):
-        outputs = wrong_support(block)
-    else:
-        outputs = member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
-    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
+        return wrong_support(block), slopes, own_variance
+    rival = strongest_rival(label_support(block, block.seen), block.target)
+    return member_margins(block, rival), slopes, own_variance
+
+
+def seed_noise(
+    tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, bounded: bool, extrapolates: bool
+) -> float:
+    """Variance over seeds of the error at the current size, without what the losses of single rows show.
+
+    Parameters
+    ----------
+    tally : SupportTally or MarginTally
+        One entry for each row that can be used, all of equal weight.
+    sample : Sample
+    n_members : int
+    bounded : bool
+        False for raw scores.
+    extrapolates : bool
+        Whether the rows have fewer members than the ensemble.
+    """
+    weight = as_row_weight(None, tally.trials.size)
+    model = _row_models(tally, weight, bounded, None, sample.rows)[0]
+    outputs, slopes, _ = _row_luck(model, tally, sample, n_members)
+    shared = shared_luck_variance(outputs, sample.block.seen, slopes, tally.trials.size)
+    if not extrapolates:
+        return shared
+    return shared + deconvolution_variance(model, n_members, counts_votes=isinstance(tally, SupportTally))

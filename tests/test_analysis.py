@@ -382,8 +382,13 @@ def test_the_losses_of_rows_come_with_the_default_report() -> None:
         ("oob", slice(None, 300), forest.oob_prediction_),
         ("holdout", slice(300, None), forest.predict(X[300:])),
     ):
-        report, losses = analyze_rows(forest, X[rows], y[rows], data=data)
-        np.testing.assert_allclose(losses, (output - y[rows]) ** 2, rtol=1e-9)
+        report, judged = analyze_rows(forest, X[rows], y[rows], data=data)
+        if data == "holdout":
+            np.testing.assert_allclose(judged.losses, (output - y[rows]) ** 2, rtol=1e-9)
+        else:
+            assert np.mean(judged.losses) == pytest.approx(report.error, rel=1e-12)
+            assert np.corrcoef(judged.losses, (output - y[rows]) ** 2)[0, 1] > 0.95
+        assert 0 <= judged.seed_variance < report.error**2 / 100
         expected = analyze(forest, X[rows], y[rows], data=data)  # type: ignore[arg-type]
         assert {**report.to_dict(), "created": ""} == {**expected.to_dict(), "created": ""}
 
