@@ -16,6 +16,7 @@ from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row
 from ens_plugin.collection import Progress, collect
 from ens_plugin.conclusion import Metric, compare_with_stored, conclude
 from ens_plugin.core.bags import Bags
+from ens_plugin.distinct_rows import row_cells, with_distinct_rows
 from ens_plugin.errors import DataMismatchError, InputError
 from ens_plugin.judged_rows import JudgedRows, judge_rows
 from ens_plugin.report import EnsembleReport
@@ -186,7 +187,7 @@ def _analyzed(
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
     target = encode_target(adapter, y)
-    labels, chosen = np.asarray(y), None
+    labels, chosen, cell = np.asarray(y), None, row_cells(rows)
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
     adapter.check_members(features)
@@ -201,6 +202,7 @@ def _analyzed(
             if chosen is not None:
                 features, bags = features[chosen], bags.take(chosen)
                 labels, target, weight = labels[chosen], target[chosen], weight[chosen]
+                cell = None if cell is None else cell[chosen]
         else:
             bags = None
             _refuse_training_rows(adapter, features, labels)
@@ -226,6 +228,7 @@ def _analyzed(
             metric=metric,
             sampled_labels=labels.reshape(-1)[sampled],
         )
+        report = with_distinct_rows(report, evidence, cell, settings)
         rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
     return report, rows_judged
 

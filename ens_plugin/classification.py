@@ -42,7 +42,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.estimates import Estimates, Settings, algorithmic_sd, path_values
 from ens_plugin.report import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["estimate_classification", "seed_noise", "soft_spreads"]
+__all__ = ["agreement_reason", "estimate_classification", "seed_noise", "soft_spreads"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -330,14 +330,15 @@ def _classification_size(model: RowModel, n_members: int, settings: Settings) ->
         tolerance=None,
         agreement=agreement,
         interval=size_interval(draws, settings.interval_level, settings.max_size),
-        reason=_agreement_reason(size, agreement, n_members, settings),
+        reason=agreement_reason(size, agreement, n_members, settings),
         max_size=settings.max_size,
         sizes=sizes.copy(),
         values=model_agreement(model, sizes),
     )
 
 
-def _agreement_reason(size: int | None, agreement: float, n_members: int, settings: Settings) -> str:
+def agreement_reason(size: int | None, agreement: float, n_members: int, settings: Settings) -> str:
+    """Say why a size is recommended."""
     now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
     wanted = f"{100 * settings.confidence:.6g} %"
     if size is None:

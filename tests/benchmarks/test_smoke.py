@@ -20,6 +20,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy",
         "autolog",
         "booster_accuracy",
+        "hard_cells",
         "hard_seeds",
         "intervals",
         "pruning",
