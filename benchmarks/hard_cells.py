@@ -49,7 +49,7 @@ CELLS = {
 
 
 def reference_size(features: Array, y: Array, fresh: Array, n_trees: int, seed: int) -> float:
-    """Return the size by the mean and spread of many other trees on the fresh rows' cells; infinite above the largest."""
+    """Return the size by the mean and spread of many other trees in the fresh rows' cells; may be infinite."""
     forest = RandomForestClassifier(n_trees, random_state=seed).fit(features, y)
     rows, counts = np.unique(fresh, axis=0, return_counts=True)
     leads = np.stack([np.diff(tree.predict_proba(rows), axis=1)[:, 0] for tree in forest.estimators_])
