@@ -119,7 +119,8 @@ class TestReproducible:
         monkeypatch.undo()
         full = analyze(model, X, y)
         assert full.algorithmic_sd != reference.algorithmic_sd
-        assert reference.algorithmic_sd == pytest.approx(full.algorithmic_sd, rel=0.3)
+        # The mean over pairs of a quarter as many pairs is known half as well.
+        assert 0.5 < reference.algorithmic_sd / full.algorithmic_sd < 2.0
 
     @every_problem
     def test_same_seed_same_report(self, problem: Any) -> None:
