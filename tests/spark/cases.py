@@ -17,7 +17,7 @@ from ens_plugin.report import EnsembleReport
 COLUMNS = [f"x{index}" for index in range(6)]
 N_TRAINED = 600
 N_ROWS = 2000
-NOT_COMPARED = ("created", "versions")
+NOT_COMPARED = ("n_distinct", "created", "versions")
 
 
 @lru_cache(maxsize=1)
