@@ -19,7 +19,7 @@ __all__ = ["report_from_dict", "report_to_dict"]
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 # Reports written before there were these fields are read with their defaults.
-_ADDED_LATER = {"ties_to", "basis"}
+_ADDED_LATER = {"ties_to", "even_shift", "basis"}
 
 
 def report_to_dict(report: EnsembleReport) -> dict[str, Any]:

@@ -303,10 +303,12 @@ def _sentences(report: EnsembleReport) -> list[str]:
             f"the same label on {100 * agreement:.2f} % of rows on average."
         )
     if not math.isnan(report.algorithmic_sd):
-        bound = "at most " if report.algorithmic_sd_is_bound else ""
+        on_fresh = report.data == "oob" and not report.algorithmic_sd_is_bound
+        bound = "at most " if report.algorithmic_sd_is_bound else "about " if on_fresh else ""
         sentences.append(
             f"Over random seeds, given this training set, the error of {members} has a standard deviation of "
-            f"{bound}{spread_text(report.algorithmic_sd, report.error_curve.metric)} on these rows."
+            f"{bound}{spread_text(report.algorithmic_sd, report.error_curve.metric)} "
+            f"on {'fresh' if on_fresh else 'these'} rows."
         )
     if not math.isnan(report.bias_variance.bias):
         parts = report.bias_variance

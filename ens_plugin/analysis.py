@@ -17,10 +17,9 @@ from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row
 from ens_plugin.collection import Progress, collect
 from ens_plugin.conclusion import Metric, compare_with_stored, conclude
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.grouped_tally import GroupedValues
-from ens_plugin.core.paired_losses import row_losses
-from ens_plugin.core.tally import AnyTally
+from ens_plugin.distinct_rows import row_cells, with_distinct_rows
 from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.judged_rows import JudgedRows, judge_rows
 from ens_plugin.report import EnsembleReport
 
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
@@ -150,24 +149,24 @@ def run_analysis(
     )[0]  # fmt: skip
 
 
-def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, NDArray[np.float64]]:
+def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, JudgedRows]:
     """Do what :func:`analyze` does by default, and tell the loss of each row too.
 
     Returns
     -------
     report : EnsembleReport
-    losses : ndarray, shape (n_rows,)
-        0-1 loss or squared error of the members that never saw the row, put together; NaN without such members.
+    rows : JudgedRows
 
     Raises
     ------
     EnsPluginError
         As :func:`analyze`.
     """
-    report, tally = _analyzed(
-        model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None, choose_rows=None
+    report, rows = _analyzed(
+        model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None, choose_rows=None, judges=True
     )
-    return report, row_losses(tally)
+    assert rows is not None
+    return report, rows
 
 
 def _analyzed(
@@ -182,13 +181,14 @@ def _analyzed(
     n_jobs: int | None,
     progress: Progress | None,
     choose_rows: RowChoice | None,
+    judges: bool = False,
     **options: Any,
-) -> tuple[EnsembleReport, AnyTally]:
+) -> tuple[EnsembleReport, JudgedRows | None]:
     ensemble, rows = unwrap(model, X)
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
     target = encode_target(adapter, y)
-    labels, chosen, chances = np.asarray(y), None, None
+    labels, chosen, chances, cell = np.asarray(y), None, None, row_cells(rows)
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
     adapter.check_members(features)
@@ -204,6 +204,7 @@ def _analyzed(
                 features, bags = features[chosen], bags.take(chosen)
                 labels, target, weight = labels[chosen], target[chosen], weight[chosen]
                 chances = None if chances is None else chances[chosen]
+                cell = None if cell is None else cell[chosen]
         else:
             bags = None
             _refuse_training_rows(adapter, features, labels)
@@ -229,8 +230,9 @@ def _analyzed(
             metric=metric,
             sampled_labels=labels.reshape(-1)[sampled],
         )
-    assert not isinstance(evidence.tally, GroupedValues)
-    return report, evidence.tally
+        report = with_distinct_rows(report, evidence, cell, settings)
+        rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
+    return report, rows_judged
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
 from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error, subset_limit
+from ens_plugin.core.comparison_noise import deconvolution_variance, shared_luck_variance
 from ens_plugin.core.effective_votes import effective_votes, is_close
 from ens_plugin.core.ensemble_size import smallest_odd_size
 from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
@@ -34,7 +35,8 @@ from ens_plugin.core.tally import (
     sum_over_members,
     wrong_support,
 )
-from ens_plugin.core.tied_sizes import untied
+from ens_plugin.core.tied_sizes import is_tied, untied
+from ens_plugin.core.tied_votes import even_size_shift
 from ens_plugin.core.uncertainty import (
     density_error_sd,
     posterior_error_sd,
@@ -46,7 +48,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.estimates import Estimates, Settings, algorithmic_sd, path_values
 from ens_plugin.report import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["agreement_reason", "estimate_classification", "soft_spreads"]
+__all__ = ["agreement_reason", "estimate_classification", "seed_noise", "soft_spreads"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -102,6 +104,10 @@ def estimate_classification(
     ties_to = _ties_to(tally, sample)
     curve = _classification_curve(models, anchor, tally, path, weight, settings, ties_to)
     now, limit = _deconvolved(models, anchor, untied(np.array([n_members, np.inf]), ties_to))
+    if np.isinf(ties_to):
+        shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
+        curve = _with_even_sizes(curve, shift[:-1])
+        now = np.clip(now + shift[-1] * is_tied(n_members, ties_to), 0.0, 1.0)
     bias_variance = BiasVariance(
         member_error=member_error,
         member_variance=_member_variance(models[0], tally, weight),
@@ -301,6 +307,21 @@ def _classification_curve(
     )
 
 
+def _even_shift(model: RowModel, sample: Sample, sizes: FloatArray) -> FloatArray:
+    """What the first label's right to ties adds at even sizes to hard votes on two labels."""
+    assert isinstance(model, Mixture)
+    return even_size_shift(model, sample, sizes)
+
+
+def _with_even_sizes(curve: ErrorCurve, shift: FloatArray) -> ErrorCurve:
+    """The curve with the model's own rule for ties; the same where they count half by the estimator's definition."""
+    if curve.estimator != "deconvolved":
+        return curve
+    here = shift * is_tied(curve.sizes, curve.ties_to)
+    values = {name: np.clip(getattr(curve, name) + here, 0.0, 1.0) for name in ("error", "lower", "upper")}
+    return replace(curve, **values, even_shift=shift)
+
+
 def _compared_values(
     tally: SupportTally | MarginTally,
     path: PathTally | None,
@@ -387,12 +408,43 @@ def _classification_sd(
     weight: RowWeight,
     n_members: int,
 ) -> float:
+    outputs, slopes, own_variance = _row_luck(model, tally, sample, n_members)
+    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
+
+
+def _row_luck(
+    model: RowModel, tally: SupportTally | MarginTally, sample: Sample, n_members: int
+) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+    """Members' outputs for the sampled rows, their slopes and own variances."""
     odd_size = n_members - (n_members + 1) % 2
-    slopes = row_slopes(model, odd_size, sample.rows)
-    own_variance = row_variances(model, odd_size, sample.rows)
+    slopes, own_variance = row_slopes(model, odd_size), row_variances(model, odd_size)
     block = sample.block
     if isinstance(tally, SupportTally):
-        outputs = wrong_support(block)
-    else:
-        outputs = member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
-    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
+        return wrong_support(block), slopes, own_variance
+    rival = strongest_rival(label_support(block, block.seen), block.target)
+    return member_margins(block, rival), slopes, own_variance
+
+
+def seed_noise(
+    tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
+) -> float:
+    """Variance over seeds of the error at the current size, without what the losses of single rows show.
+
+    Parameters
+    ----------
+    tally : SupportTally or MarginTally
+        One entry for each row that can be used, all of equal weight.
+    sample : Sample
+    n_members : int
+    has_scores : bool
+        True for raw scores.
+    extrapolates : bool
+        Whether the rows have fewer members than the ensemble.
+    """
+    weight = as_row_weight(None, tally.trials.size)
+    model = _row_models(tally, weight, None, None, sample, has_scores)[0]
+    outputs, slopes, _ = _row_luck(model, tally, sample, n_members)
+    shared = shared_luck_variance(outputs, sample.block.seen, slopes, tally.trials.size)
+    if not extrapolates:
+        return shared
+    return shared + deconvolution_variance(model, n_members, counts_votes=isinstance(tally, SupportTally))

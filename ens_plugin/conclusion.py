@@ -197,7 +197,7 @@ def _report(
         recommendation=estimates.recommendation,
         bias_variance=estimates.bias_variance,
         algorithmic_sd=estimates.algorithmic_sd,
-        algorithmic_sd_is_bound=settings.data == "oob",
+        algorithmic_sd_is_bound=False,
         warnings=(*shares.cautions, *_cautions(adapter, estimates, used.n_effective, dropped, settings)),
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.distributions())},

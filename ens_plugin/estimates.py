@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.growth_path import PathTally
+from ens_plugin.core.pair_covariance import shared_variance
 from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.uncertainty import algorithmic_variance
@@ -89,10 +90,15 @@ def algorithmic_sd(
     weight: RowWeight,
     n_members: int,
 ) -> float:
-    """Standard deviation of the error over seeds, from the sampled rows, each with its slope and own variance."""
-    n_rows = weight.n_rows
+    """Standard deviation of the error over seeds, from the sampled rows, each with its slope and own variance.
+
+    On held-out rows it is that of the error on these rows; on out-of-bag rows that on fresh rows without end.
+    """
+    n_rows, seen = weight.n_rows, sample.block.seen
     relative = sample.weight / (weight.total.sum() / n_rows)
-    variance = algorithmic_variance(
-        outputs, sample.block.seen, slopes * relative, own_variance * relative**2, n_members, n_rows
-    )
+    if seen.all():
+        own = own_variance * relative**2
+        variance = algorithmic_variance(outputs, seen, slopes * relative, own, n_members, n_rows)
+    else:
+        variance = shared_variance(outputs, seen, slopes * relative, n_members, weight.n_effective)
     return float(np.sqrt(variance))

@@ -148,6 +148,7 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "seed_sd": seed_sd,
         "seed_unit": f"percentage{seed_unit}, " if seed_unit else "",
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),
+        "seed_rows": "fresh" if report.data == "oob" and not report.algorithmic_sd_is_bound else "these",
         "loss": _shown(parts.loss, 40),
         "member_error": _quantities.error_text(parts.member_error, parts.loss),
         "member_variance": _quantities.error_text(parts.member_variance, parts.loss),

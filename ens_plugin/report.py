@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.basis import EstimateBasis
-from ens_plugin.core.tied_sizes import untied
+from ens_plugin.core.tied_sizes import is_tied, untied
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,8 +66,11 @@ class ErrorCurve:
         over subsets of the members.  Where the curve is put right by such averages (soft votes, more
         than two labels), the difference at the largest subset.  None where no such average exists.
     ties_to : float
-        Even sizes up to this one are exactly as good as the odd one below, because votes that tie count
+        Even sizes up to this one are exactly as good as the odd one below, where votes that tie count
         half: infinity for votes on two labels, 2 for votes on more, 0 where every size is its own.
+    even_shift : ndarray of float64, shape (n_sizes,), or None
+        What the model's own rule for ties (the first label gets them) adds to that at each even size; beside an
+        odd size, at the even one above it.  None where ties count half, or there are none.
     """
 
     sizes: IntArray
@@ -82,11 +85,13 @@ class ErrorCurve:
     interval_level: float
     check: float | None = None
     ties_to: float = 0.0
+    even_shift: FloatArray | None = None
 
     def at(self, size: float) -> float:
         """Error at one size, interpolated linearly in 1/size between the tabulated sizes.
 
-        Where votes tie (see `ties_to`), an even size has the error of the odd one below it.
+        Where votes tie (see `ties_to`), an even size has the error of the odd one below it, and what the
+        model's rule for ties adds (see `even_shift`).
 
         Parameters
         ----------
@@ -136,11 +141,16 @@ class ErrorCurve:
                 f"size={size} is above {last}, the largest size that estimator={self.estimator!r} can answer; "
                 "use estimator='auto', which reaches every size and infinity."
             )
-        inverse, known = 1.0 / untied(self.sizes, self.ties_to), values
+        shift = np.zeros(values.size) if self.even_shift is None else self.even_shift
+        inverse, known = 1.0 / untied(self.sizes, self.ties_to), values - shift * is_tied(self.sizes, self.ties_to)
         if not math.isnan(limit):
-            inverse, known = np.append(inverse, 0.0), np.append(values, limit)
+            inverse, known = np.append(inverse, 0.0), np.append(known, limit)
         wanted = untied([float(size)], self.ties_to)[0]
-        return float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
+        found = float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
+        if self.even_shift is None or not is_tied(size, self.ties_to):
+            return found
+        evens = np.append(1.0 / (self.sizes + self.sizes % 2.0), 0.0)
+        return found + float(np.interp(1.0 / size, evens[::-1], np.append(shift, 0.0)[::-1]))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the curve as a pandas DataFrame with columns size, error, lower, upper."""
@@ -265,10 +275,10 @@ class EnsembleReport:
     recommendation : SizeRecommendation
     bias_variance : BiasVariance
     algorithmic_sd : float
-        Standard deviation, over seeds, of the 0-1 error or mean squared error at the current size on
-        these rows; NaN where the curve is of a user's own metric.
+        Standard deviation, over seeds, of the 0-1 error or mean squared error at the current size: on these rows if
+        they are held out, on fresh rows without end otherwise.  NaN where the curve is of a user's own metric.
     algorithmic_sd_is_bound : bool
-        True on out-of-bag rows, where `algorithmic_sd` is an upper bound ("at most").
+        True in reports of earlier versions on out-of-bag rows, where `algorithmic_sd` was an upper bound.
     warnings : tuple of str
         What a reader should know before relying on the numbers.
     created : str

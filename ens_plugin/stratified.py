@@ -164,6 +164,8 @@ def combine_estimates(
         recommendation=_recommendation([part.recommendation for part in estimates], share, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=float(share @ [part.algorithmic_sd for part in estimates]),
+        cautions=tuple(dict.fromkeys(caution for part in estimates for caution in part.cautions)),
+        doubts=tuple(dict.fromkeys(doubt for part in estimates for doubt in part.doubts)),
     )
 
 
@@ -193,7 +195,13 @@ def _curve(curves: list[ErrorCurve], share: FloatArray, n_effective: float, sett
         asymptote_raw=float(whole[-1]),
         check=None if any(check is None for check in checks) else float(share @ np.array(checks, dtype=np.float64)),
         ties_to=min(curve.ties_to for curve in curves),
+        even_shift=_mean_even_shift(curves, share),
     )
+
+
+def _mean_even_shift(curves: list[ErrorCurve], share: FloatArray) -> FloatArray | None:
+    shifts = [np.zeros(curve.sizes.size) if curve.even_shift is None else curve.even_shift for curve in curves]
+    return None if all(curve.even_shift is None for curve in curves) else np.asarray(share @ np.array(shifts))
 
 
 def _bias_variance(parts: list[BiasVariance], share: FloatArray) -> BiasVariance:

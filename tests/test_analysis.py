@@ -119,7 +119,8 @@ class TestReproducible:
         monkeypatch.undo()
         full = analyze(model, X, y)
         assert full.algorithmic_sd != reference.algorithmic_sd
-        assert reference.algorithmic_sd == pytest.approx(full.algorithmic_sd, rel=0.3)
+        # The mean over pairs of a quarter as many pairs is known half as well.
+        assert 0.5 < reference.algorithmic_sd / full.algorithmic_sd < 2.0
 
     @every_problem
     def test_same_seed_same_report(self, problem: Any) -> None:
@@ -169,7 +170,7 @@ class TestReport:
         assert bias.bias == bias.asymptotic_error == pytest.approx(curve.asymptote, rel=1e-12)
         assert curve.error[0] == pytest.approx(bias.member_error, rel=0.08)
         assert report.algorithmic_sd > 0
-        assert report.algorithmic_sd_is_bound
+        assert not report.algorithmic_sd_is_bound
 
     @every_problem
     def test_recommendation_meets_its_own_criterion(self, problem: Any) -> None:
@@ -251,11 +252,14 @@ class TestReport:
 
 
 class TestEvenSize:
-    def test_tie_counts_half_so_the_last_member_adds_nothing(self) -> None:
+    def test_the_last_member_adds_nothing_but_what_the_rule_for_ties_does(self) -> None:
         X, y = CANCER
         report = analyze(RandomForestClassifier(30, random_state=0).fit(X, y), X, y, sizes=[29, 30, 31])
         curve, advice = report.error_curve, report.recommendation
-        assert curve.error[0] == curve.error[1] > curve.error[2]
+        assert curve.even_shift is not None
+        assert curve.error[1] - curve.even_shift[1] == pytest.approx(curve.error[0], abs=1e-15)
+        assert curve.error[0] > curve.error[2]
+        assert 0 < abs(curve.even_shift[1]) < 0.002
         assert advice.values[0] == pytest.approx(advice.values[1], abs=1e-14)
         assert advice.agreement == pytest.approx(advice.values[0], abs=1e-14)
 
@@ -379,8 +383,13 @@ def test_the_losses_of_rows_come_with_the_default_report() -> None:
         ("oob", slice(None, 300), forest.oob_prediction_),
         ("holdout", slice(300, None), forest.predict(X[300:])),
     ):
-        report, losses = analyze_rows(forest, X[rows], y[rows], data=data)
-        np.testing.assert_allclose(losses, (output - y[rows]) ** 2, rtol=1e-9)
+        report, judged = analyze_rows(forest, X[rows], y[rows], data=data)
+        if data == "holdout":
+            np.testing.assert_allclose(judged.losses, (output - y[rows]) ** 2, rtol=1e-9)
+        else:
+            assert np.mean(judged.losses) == pytest.approx(report.error, rel=1e-12)
+            assert np.corrcoef(judged.losses, (output - y[rows]) ** 2)[0, 1] > 0.95
+        assert 0 <= judged.seed_variance < report.error**2 / 100
         expected = analyze(forest, X[rows], y[rows], data=data)  # type: ignore[arg-type]
         assert {**report.to_dict(), "created": ""} == {**expected.to_dict(), "created": ""}
 

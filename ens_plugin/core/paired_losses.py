@@ -3,7 +3,7 @@ r"""Two ensembles on the same rows: the loss of each row, and how far the mean l
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,19 @@ class Difference(NamedTuple):
     upper: float
 
 
-def row_losses(tally: AnyTally) -> FloatArray:
+def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArray:
     """0-1 loss or squared error of the members that speak about each row, put together.
 
     Parameters
     ----------
     tally : SupportTally, MarginTally or ValueTally
+    target : ndarray of int, shape (n_rows,), optional
+        Label codes; with them, the first of two labels gets a tie of supports, as libraries have it.
 
     Returns
     -------
     ndarray, shape (n_rows,)
-        A tie of two labels counts as half an error; NaN where no member speaks.
+        Any other tie counts as half an error; NaN where no member speaks.
 
     Examples
     --------
@@ -42,11 +44,14 @@ def row_losses(tally: AnyTally) -> FloatArray:
     >>> trials, wrong = np.array([3.0, 3.0, 2.0, 0.0]), np.array([1.0, 2.0, 1.0, 0.0])
     >>> row_losses(SupportTally(trials, wrong, wrong, wrong))
     array([0. , 1. , 0.5, nan])
+    >>> row_losses(SupportTally(trials, wrong, wrong, wrong), np.array([0, 0, 1, 1]))
+    array([ 0.,  1.,  1., nan])
     """
     if isinstance(tally, ValueTally):
         losses = (tally.mean - tally.target) ** 2
     elif isinstance(tally, SupportTally):
-        losses = _zero_one(tally.wrong - tally.trials / 2.0)
+        excess = tally.wrong - tally.trials / 2.0
+        losses = _zero_one(excess) if target is None else np.where(excess == 0.0, target == 1, excess > 0.0)
     else:
         losses = _zero_one(-tally.mean)
     return np.where(tally.trials > 0, losses, np.nan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["untied"]
+__all__ = ["is_tied", "untied"]
 
 FloatArray = NDArray[np.float64]
 
@@ -25,7 +25,18 @@ def untied(sizes: ArrayLike, ties_to: float) -> FloatArray:
     >>> untied([1, 2, 3, 4], ties_to=2.0)
     array([1., 1., 3., 4.])
     """
+    return np.asarray(np.asarray(sizes, dtype=np.float64) - is_tied(sizes, ties_to))
+
+
+def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
+    """Tell which sizes are even and at most `ties_to`, shape as `sizes`.
+
+    Examples
+    --------
+    >>> is_tied([1, 2, 3, 4], ties_to=2.0).tolist()
+    [False, True, False, False]
+    """
     wanted = np.asarray(sizes, dtype=np.float64)
     # Infinity leaves NaN, which equals nothing.
     with np.errstate(invalid="ignore"):
-        return np.asarray(wanted - ((wanted % 2 == 0) & (wanted <= ties_to)))
+        return np.asarray((wanted % 2 == 0) & (wanted <= ties_to))

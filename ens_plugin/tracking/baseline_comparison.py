@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ens_plugin._summary import printable
+from ens_plugin.core.cut_comparison import interval_over_seeds
 from ens_plugin.core.paired_losses import Difference, mean_difference, share_difference
 from ens_plugin.errors import GateError
 from ens_plugin.report import EnsembleReport
@@ -37,8 +38,9 @@ class Comparison(NamedTuple):
 def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
     """Compare the losses of both models row by row.
 
-    On out-of-bag rows, where fewer members speak than the models have, the difference is moved by what the
-    missing members change in both, so that it is one of the models at their own sizes.
+    On out-of-bag rows, where fewer members predict than the models have, the difference is moved by what the
+    missing members change in both, so that it is one of the models at their own sizes.  The interval is one of the
+    recipes: it contains what another seed would change in both, so that the same recipe is rarely called worse.
 
     Raises
     ------
@@ -54,10 +56,12 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
     pairs = candidate.losses[both], baseline.losses[both]
     compare = share_difference if candidate.report.task == "classification" else mean_difference
     found = compare(*pairs, LEVEL)
+    seeds = math.sqrt(candidate.seed_variance + baseline.seed_variance)
+    lower, upper = interval_over_seeds(found.estimate, (found.lower, found.upper), seeds, LEVEL)
     shift = _to_own_size(candidate) - _to_own_size(baseline)
     kind = "held-out" if candidate.report.data == "holdout" else "out-of-bag"
     return Comparison(
-        Difference(found.estimate + shift, found.lower + shift, found.upper + shift),
+        Difference(found.estimate + shift, lower + shift, upper + shift),
         f"paired differences on {n_rows} {kind} rows",
     )
 

@@ -38,11 +38,15 @@ class Rows(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """A fresh report, the loss of each row (NaN where no member speaks), and the digest of the rows."""
+    """A fresh report, the loss of each row (NaN where no member predicts it), and the digest of the rows.
+
+    `seed_variance` is that of :class:`ens_plugin.judged_rows.JudgedRows`.
+    """
 
     report: EnsembleReport
     losses: NDArray[np.float64]
     digest: str
+    seed_variance: float = 0.0
 
 
 def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Measurement:
@@ -62,8 +66,8 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
     X, y = rows.source(model)
     digest = data_digest(X, y)
     check_digest(digest, recorded_digest(client, version.model_id, version.run_id), rows.data, version.uri)
-    report, losses = analyze_rows(model, X, y, data=rows.data)
-    return Measurement(report, losses, digest)
+    report, judged = analyze_rows(model, X, y, data=rows.data)
+    return Measurement(report, judged.losses, digest, judged.seed_variance)
 
 
 def check_digest(digest: str, recorded: str | None, data: str, model: str) -> None:

@@ -22,6 +22,8 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "booster_accuracy",
         "hard_training_variance",
         "hard_labels",
+        "hard_cells",
+        "hard_seeds",
         "intervals",
         "pruning",
         "speed",

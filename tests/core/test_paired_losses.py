@@ -43,6 +43,15 @@ def test_a_rows_loss_is_that_of_the_members_that_speak_put_together(n_labels: in
         assert losses[row] == pytest.approx(expected, nan_ok=True), row
 
 
+def test_the_first_of_two_labels_gets_a_tie_where_the_labels_are_known() -> None:
+    outputs = RNG.integers(0, 2, (4, 60))
+    target = RNG.integers(0, 2, 60)
+    tally = tally_support(RowBlock(outputs, np.ones((4, 60), dtype=bool), target, 2))
+    predicted = np.array([np.argmax(np.bincount(votes, minlength=2)) for votes in outputs.T])
+    np.testing.assert_array_equal(row_losses(tally, target), predicted != target)
+    assert (row_losses(tally) == 0.5).any()
+
+
 def test_a_rows_squared_error_is_that_of_the_mean() -> None:
     outputs, seen = RNG.normal(size=(5, 20)), RNG.random((5, 20)) < 0.7
     seen[:2] = True

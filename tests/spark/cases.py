@@ -18,7 +18,7 @@ from tests.extras import lightgbm, xgboost
 COLUMNS = [f"x{index}" for index in range(6)]
 N_TRAINED = 600
 N_ROWS = 2000
-NOT_COMPARED = ("created", "versions")
+NOT_COMPARED = ("n_distinct", "created", "versions")
 
 
 @lru_cache(maxsize=1)

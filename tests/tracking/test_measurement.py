@@ -9,12 +9,13 @@ import mlflow
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import ttest_rel
+from scipy.stats import norm, ttest_rel
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin import analyze, gate
-from ens_plugin.core.paired_losses import share_difference
+from ens_plugin.analysis import analyze_rows
+from ens_plugin.core.paired_losses import Difference, share_difference
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.baseline_comparison import compare_pairs
@@ -82,10 +83,21 @@ def zero_one(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> N
     return np.asarray((1 - np.sign(margin)) / 2)
 
 
+def with_seeds(pairs: Difference, names: tuple[str, str], X: Any, y: Any, data: str) -> Difference:
+    """The interval of paired differences, widened by the luck of both seeds."""
+    variance = sum(analyze_rows(MODELS[name], X, y, data=data)[1].seed_variance for name in names)
+    assert variance > 0
+    ends = [norm.ppf(0.975) * np.sqrt(variance)] * 2
+    below, above = np.hypot([pairs.estimate - pairs.lower, pairs.upper - pairs.estimate], ends)
+    return Difference(pairs.estimate, pairs.estimate - below, pairs.estimate + above)
+
+
 def test_held_out_rows_are_compared_in_pairs(versions: Any) -> None:
     decision = gate(versions["poor"].uri, INCREASE, baseline=versions["good"].uri, X=X[TEST], y=Y[TEST], data="holdout")
-    wrong = {name: zero_one(MODELS[name].predict_proba(X[TEST]), Y[TEST]) for name in ("poor", "good")}
-    np.testing.assert_allclose(increase(decision), share_difference(wrong["poor"], wrong["good"], 0.95), rtol=1e-12)
+    wrong = {name: (MODELS[name].predict(X[TEST]) != Y[TEST]).astype(np.float64) for name in ("poor", "good")}
+    pairs = share_difference(wrong["poor"], wrong["good"], 0.95)
+    expected = with_seeds(pairs, ("poor", "good"), X[TEST], Y[TEST], "holdout")
+    np.testing.assert_allclose(increase(decision), expected, rtol=1e-12)
     assert increase(decision)[0] > 0
     assert decision.comparison == "version 1 of measured-good, by paired differences on 219 held-out rows"
     assert decision.data_digest == data_digest(X[TEST], Y[TEST])
@@ -104,7 +116,8 @@ def test_squared_errors_are_compared_by_students_interval(versions: Any) -> None
     )
     errors = [(MODELS[name].predict(rows[0]) - rows[1]) ** 2 for name in ("regression", "regression-2")]
     theirs = ttest_rel(*errors).confidence_interval(0.95)
-    expected = [np.mean(errors[0] - errors[1]), theirs.low, theirs.high]
+    pairs = Difference(float(np.mean(errors[0] - errors[1])), theirs.low, theirs.high)
+    expected = with_seeds(pairs, ("regression", "regression-2"), *rows, "holdout")
     np.testing.assert_allclose(increase(decision), expected, rtol=1e-9)
 
 
@@ -118,7 +131,8 @@ def test_training_rows_are_compared_in_pairs_at_the_models_own_sizes(versions: A
     raw = share_difference(wrong["poor"], wrong["good"], 0.95)
     shift = errors["poor"] - errors["good"] - raw.estimate
     assert estimate == pytest.approx(errors["poor"] - errors["good"], abs=1e-12)
-    assert (lower, upper) == pytest.approx((raw.lower + shift, raw.upper + shift), abs=1e-12)
+    _, low, high = with_seeds(raw, ("poor", "good"), X[TRAIN], Y[TRAIN], "oob")
+    assert (lower, upper) == pytest.approx((low + shift, high + shift), abs=1e-12)
     assert decision.comparison == "version 1 of measured-good, by paired differences on 350 out-of-bag rows"
 
 
@@ -190,3 +204,17 @@ def test_one_row_is_no_comparison() -> None:
     other = Measurement(classification_report(), np.array([0.0, 1.0, np.nan]), "")
     with pytest.raises(GateError, match="Only 1 rows can be scored by both"):
         compare_pairs(one, other)
+
+
+def test_which_of_two_models_is_the_candidate_does_not_matter() -> None:
+    def measured(seed: int) -> Measurement:
+        model = RandomForestClassifier(10, random_state=seed).fit(X[TRAIN], Y[TRAIN])
+        report, judged = analyze_rows(model, X[TRAIN], Y[TRAIN], data="oob")
+        return Measurement(report, judged.losses, "", judged.seed_variance)
+
+    one, other = measured(0), measured(1)
+    there, back = compare_pairs(one, other).increase, compare_pairs(other, one).increase
+    assert (there.estimate, there.lower, there.upper) == pytest.approx((-back.estimate, -back.upper, -back.lower))
+    without = [found._replace(seed_variance=0.0) for found in (one, other)]
+    narrow = compare_pairs(*without).increase
+    assert 1.15 < (there.upper - there.lower) / (narrow.upper - narrow.lower) < 1.8
