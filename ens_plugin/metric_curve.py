@@ -36,6 +36,7 @@ def with_metric_curve(
     sample: Sample,
     y: NDArray[Any],
     settings: Settings,
+    groups: NDArray[np.integer] | None = None,
 ) -> Estimates:
     """Replace the error curve by that of `metric`; size, bias and variance stay those of the task.
 
@@ -47,6 +48,8 @@ def with_metric_curve(
         At most 20 000 rows; the metric is averaged over subsets of their members.
     y : ndarray, shape (n_sampled,)
         Target of the sampled rows as the user gave it.
+    groups : ndarray of int, shape (n_sampled,), optional
+        Group of each sampled row: the interval is then from bootstrap samples of groups.
 
     Raises
     ------
@@ -76,7 +79,7 @@ def with_metric_curve(
     known = np.flatnonzero(trials)
     left_out = value(sample.mean_outputs()[known], known) - value(same_rows.mean_outputs())
     law = extrapolate(sizes, averages + left_out)
-    half = float(ndtri(0.5 + settings.interval_level / 2)) * _sampling_sd(metric, adapter, sample, target, rng)
+    half = float(ndtri(0.5 + settings.interval_level / 2)) * _sampling_sd(metric, adapter, sample, target, rng, groups)
     error = law.at(settings.sizes)
     asymptote = float(law.coefficients[0])
     curve = ErrorCurve(
@@ -95,9 +98,14 @@ def with_metric_curve(
 
 
 def _sampling_sd(
-    metric: Metric, adapter: EnsembleAdapter, sample: Sample, target: NDArray[Any], rng: np.random.Generator
+    metric: Metric,
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    target: NDArray[Any],
+    rng: np.random.Generator,
+    groups: NDArray[np.integer] | None,
 ) -> float:
-    """Standard deviation of the metric over bootstrap samples of the rows, all members at once.
+    """Standard deviation of the metric over bootstrap samples of the rows or groups, all members at once.
 
     A sample that misses a label is drawn again: many metrics are not defined without it.  Where that hardly
     ever helps, each label's rows are drawn by themselves.
@@ -107,16 +115,25 @@ def _sampling_sd(
     codes = sample.block.target[known] if sample.block.n_labels else np.zeros(target.size, dtype=np.int64)
     by_label = [np.flatnonzero(codes == code) for code in np.unique(codes)]
     n_present = len(by_label)
+    members = None if groups is None else _rows_by_group(groups[known])
 
     def draw() -> NDArray[np.int64]:
         for _ in range(MAX_TRIES):
-            rows = rng.integers(0, target.size, size=target.size)
+            if members is None:
+                rows = rng.integers(0, target.size, size=target.size)
+            else:
+                rows = np.concatenate([members[index] for index in rng.integers(0, len(members), size=len(members))])
             if np.count_nonzero(np.bincount(codes[rows])) == n_present:
                 return rows
         return np.concatenate([rng.choice(rows, size=rows.size) for rows in by_label])
 
     resamples = (draw() for _ in range(N_RESAMPLES))
     return float(np.std([_call(metric, target[rows], mean[rows]) for rows in resamples], ddof=1))
+
+
+def _rows_by_group(groups: NDArray[np.integer]) -> list[NDArray[np.int64]]:
+    order = np.argsort(groups, kind="stable").astype(np.int64)
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
 def _call(metric: Metric, target: NDArray[Any], mean: NDArray[Any]) -> float:

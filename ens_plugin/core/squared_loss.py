@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from ens_plugin.core.row_groups import group_sums
 from ens_plugin.core.validation import as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 
@@ -164,9 +165,17 @@ class LossMoments:
 
 
 def loss_moments(
-    mean: ArrayLike, variance: ArrayLike, trials: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None
+    mean: ArrayLike,
+    variance: ArrayLike,
+    trials: ArrayLike,
+    target: ArrayLike,
+    weight: ArrayLike | None = None,
+    groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Sum up rows for the closed form; arguments and errors as of :func:`fit_squared_loss`."""
+    """Sum up rows for the closed form; arguments and errors as of :func:`fit_squared_loss`.
+
+    Rows of one group, where `groups` tells them, count as one with their mean terms and summed weight.
+    """
     h = as_values(mean, "mean")
     s2 = as_values(variance, "variance", h.size)
     n = as_values(trials, "trials", h.size)
@@ -175,12 +184,20 @@ def loss_moments(
     if n.min() < 2:
         raise InputError("trials must be at least 2 for every row: a variance needs two members.")
     terms = np.stack([(h - y) ** 2 - s2 / n, s2])
+    if groups is not None:
+        terms, w = _group_terms(terms, w, groups)
     total = float(w.sum())
     share = w / total
     centre = terms @ share
     deviations = terms - centre[:, None]
     scatter = (deviations * share) @ deviations.T
     return LossMoments(int(np.count_nonzero(w)), total, float(share @ share), centre, scatter)
+
+
+def _group_terms(terms: FloatArray, weight: FloatArray, groups: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
+    weights = group_sums(weight, groups)
+    sums = np.stack([group_sums(weight * term, groups) for term in terms])
+    return sums[:, weights > 0] / weights[weights > 0], weights[weights > 0]
 
 
 def fit_moments(moments: LossMoments) -> SquaredLoss:

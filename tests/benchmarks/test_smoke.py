@@ -26,6 +26,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "booster_speed",
         "model_averaging",
         "growth",
+        "hard_repeats",
         pytest.param("memory", marks=needs_proc),
         pytest.param("spark", marks=needs_proc),
     ],
