@@ -104,8 +104,8 @@ def group_bootstrap(seed: int, rows: GroupedRows) -> Any:
 
 def predicted(model: Any, rows: GroupedRows) -> Array:
     """Return what an ensemble predicts for rows, by its own rule."""
-    if isinstance(model, ens_plugin.CustomEnsemble):
-        mean = np.mean([tree.predict_proba(rows.X) for tree in model._ensemble.models], axis=0)
+    if hasattr(model, "models"):
+        mean = np.mean([tree.predict_proba(rows.X) for tree in model.models], axis=0)
         return np.asarray(mean.argmax(axis=1))
     return np.asarray(model.predict(rows.X))
 
