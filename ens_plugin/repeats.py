@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.core.repeated_rows import appended_rows, column_halves, copied_rows, numbered
@@ -74,7 +75,8 @@ def find_repeats(features: Any, rows: Any, target: NDArray[Any]) -> RepeatedRows
     Examples
     --------
     >>> import numpy as np
-    >>> found = find_repeats(np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]]), None, np.array([0, 1, 0]))
+    >>> X = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
+    >>> found = find_repeats(X, X, np.array([0, 1, 0]))
     >>> found.copied
     array([ True, False,  True])
     """
@@ -104,7 +106,8 @@ def identical_rows(features: Any, rows: Any, target: NDArray[Any]) -> NDArray[np
             "groups='identical' compares rows, and this ensemble was given none that can be compared; pass one group "
             "for each row."
         )
-    return records
+    # In the order in which they come, as groups that are named.
+    return np.asarray(pd.factorize(records)[0], dtype=np.int64)
 
 
 def _records(table: Any, target: NDArray[Any]) -> NDArray[np.int64] | None:

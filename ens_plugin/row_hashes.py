@@ -25,16 +25,18 @@ def as_table(features: Any, rows: Any) -> Any:
     Parameters
     ----------
     features : prepared rows
-        As an adapter returned them; those of boosters and of data frames hold their table.
+        As an adapter returned them, for rows of another kind; those of boosters and data frames hold their table.
     rows : object
-        What the user gave, for an adapter whose prepared rows are of a kind of their own.
+        What the user gave; None where an ensemble needs no features.
 
     Examples
     --------
-    >>> as_table(np.eye(2), None).shape
+    >>> as_table(np.eye(2), [[1.0, 0.0], [0.0, 1.0]]).shape
     (2, 2)
     """
-    for found in (features, getattr(features, "table", None), getattr(features, "frame", None), rows):
+    if rows is None:
+        return None
+    for found in (rows, features, getattr(features, "table", None), getattr(features, "frame", None)):
         if isinstance(found, pd.DataFrame) or (isinstance(found, np.ndarray) and found.ndim == 2):
             return found
         if sparse.issparse(found):

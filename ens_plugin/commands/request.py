@@ -118,7 +118,9 @@ def answer(request: AnalysisRequest) -> Answer:
     frame = read_table(request.data)
     with only_results_on_stdout():
         model = load_requested(request)
-        rows = rows_for_model(frame, model, target=request.target, sample_weight=request.sample_weight, groups=request.groups)
+        rows = rows_for_model(
+            frame, model, target=request.target, sample_weight=request.sample_weight, groups=request.groups
+        )
         report = run_analysis(
             model,
             rows.X,

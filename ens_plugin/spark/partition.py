@@ -178,7 +178,7 @@ def _numbers(column: pa.Array | pa.ChunkedArray) -> FloatArray:
 def _read_block(
     model: Any, adapter: EnsembleAdapter, row_bags: RowBags | None, rows: Rows, plan: Plan, *, check: bool
 ) -> Part:
-    features = adapter.prepare(unwrap(model, rows.features)[1])
+    features = adapter.prepare(unwrap(model, rows.features, are_fresh=row_bags is None)[1])
     if check:
         adapter.check_members(features)
     n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
