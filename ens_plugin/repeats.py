@@ -13,7 +13,15 @@ from ens_plugin.core.repeated_rows import appended_rows, column_halves, copied_r
 from ens_plugin.errors import InputError
 from ens_plugin.row_hashes import as_table, row_hashes
 
-__all__ = ["RepeatedRows", "appended_doubt", "copies_findings", "find_repeats", "identical_rows", "refuse_copies"]
+__all__ = [
+    "RepeatedRows",
+    "appended_doubt",
+    "copies_findings",
+    "find_repeats",
+    "identical_rows",
+    "record_hashes",
+    "refuse_copies",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
@@ -113,9 +121,14 @@ def identical_rows(features: Any, rows: Any, target: NDArray[Any]) -> NDArray[np
 def _records(table: Any, target: NDArray[Any]) -> NDArray[np.int64] | None:
     if table.shape[0] != target.size or table.shape[1] == 0:
         return None
+    return numbered(record_hashes(table, target))
+
+
+def record_hashes(table: Any, target: NDArray[Any]) -> NDArray[np.uint64]:
+    """Hash each row of a table together with its target, shape (n_rows,)."""
     # Another factor than that of any column: a target is no column.
     own = row_hashes(target.reshape(-1, 1))[0] * np.uint64(0x9E3779B97F4A7C15)
-    return numbered(row_hashes(table)[0] + own)
+    return np.asarray(row_hashes(table)[0] + own)
 
 
 def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:

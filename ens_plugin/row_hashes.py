@@ -17,6 +17,7 @@ BLOCK_VALUES = 32_768  # stay in a processor's cache
 # Multipliers of MurmurHash3's last step (Appleby), which lets every bit of a value act on every bit of its hash.
 MIXERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 HALF = np.uint64(33)
+EXACT = 2.0**53
 
 
 def as_table(features: Any, rows: Any) -> Any:
@@ -48,8 +49,8 @@ def as_table(features: Any, rows: Any) -> Any:
 def row_hashes(table: Any, chosen: NDArray[np.bool_] | None = None) -> Hashes:
     """Hash each row over all columns, or over some; equal values have equal hashes, and others hardly ever.
 
-    0 equals -0, and a missing value equals a missing value.  The time it takes is in proportion to the values
-    that are stored.
+    0 equals -0, 1 equals 1.0, and a missing value equals a missing value.  The time it takes is in proportion to the
+    values that are stored.
 
     Parameters
     ----------
@@ -119,7 +120,11 @@ def _value_hashes(values: NDArray[Any]) -> Hashes:
             numbers[missing] = np.nan
         return _mixed(numbers.view(np.uint64))
     if kind in "biu":
-        return _mixed(values.astype(np.uint64))
+        numbers = values.astype(np.float64)
+        if values.dtype.itemsize == 8:
+            # Beyond, several whole numbers share one float.
+            return _mixed(np.where(np.abs(numbers) < EXACT, numbers.view(np.uint64), values.astype(np.uint64)))
+        return _mixed(numbers.view(np.uint64))
     flat = np.ascontiguousarray(values).reshape(-1)
     try:
         hashes = pd.util.hash_array(flat)

@@ -35,6 +35,7 @@ from ens_plugin.spark.jobs import gather, pickled_model, require_spark
 from ens_plugin.spark.models import behind_stages
 from ens_plugin.spark.partition import Plan
 from ens_plugin.spark.parts import Part, Problems
+from ens_plugin.spark.repeats import copies_finding
 
 __all__ = ["analyze"]
 
@@ -152,6 +153,7 @@ def analyze(
     part = _proved(selected(df, columns), content, plan, adapter, counts)
     _refuse_repeated_rows(part, plan, row_id_col)
     assert part.kept is not None
+    n_repeated, doubts = copies_finding(part.marks, counts.all)
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
@@ -165,7 +167,7 @@ def analyze(
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, evidence.sample, kept.row)
-        return conclude(
+        report = conclude(
             adapter,
             evidence,
             settings,
@@ -173,6 +175,8 @@ def analyze(
             metric=metric,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )
+    basis = replace(report.basis, n_repeated=n_repeated, doubts=(*report.basis.doubts, *doubts))
+    return replace(report, basis=basis)
 
 
 def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> Part:
