@@ -34,10 +34,10 @@ class AnalysisRequest:
     max_size: int
     estimator: Estimator
     sample_weight: str | None
-    groups: str | None
     random_state: int
     n_jobs: int | None
     tracking_uri: str | None
+    groups: str | None = None
 
 
 ARGUMENTS = (

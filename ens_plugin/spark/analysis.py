@@ -65,7 +65,9 @@ def analyze(
     """Do what :func:`ens_plugin.analyze` does, with the rows of a Spark DataFrame.
 
     The model goes to every executor once; what comes back is sums and groups of rows, and at most 20 000
-    sampled rows' votes, whatever the number of rows.
+    sampled rows' votes, whatever the number of rows.  Groups of rows, as `groups` of :func:`ens_plugin.analyze`, are
+    not offered here: which group a row is of would have to be known to every executor.  Copies among training rows are
+    looked for in a sample of the rows' hashes.
 
     Parameters
     ----------
