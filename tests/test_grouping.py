@@ -204,3 +204,24 @@ def test_groups_that_cannot_be_used(groups: Any, message: str) -> None:
 def test_groups_are_numbered_as_they_come() -> None:
     assert encode_groups(np.array(["b", "a", "b"]), 3).tolist() == [0, 1, 0]
     assert encode_groups([3, "a", 3], 3).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
+def test_bags_of_boosters_are_proved_by_row_and_used_by_group(kind: str) -> None:
+    library: Any = pytest.importorskip(kind, reason=f"{kind} is not installed")
+    X, y, groups = grouped(60, 4, spread=0.3)
+    if kind == "lightgbm":
+        model = library.LGBMClassifier(
+            boosting_type="rf", n_estimators=60, bagging_freq=1, bagging_fraction=0.3, num_leaves=7,
+            min_child_samples=3, n_jobs=1, verbose=-1,
+        )  # fmt: skip
+    else:
+        model = library.XGBRFClassifier(n_estimators=60, subsample=0.3, max_depth=4, n_jobs=1)
+    report = ens_plugin.analyze(model.fit(X, y), X, y, groups=groups)
+    plain = ens_plugin.analyze(model, X, y)
+    assert report.bags == plain.bags == "proved"
+    assert report.mean_oob_members < 0.5 * plain.mean_oob_members
+    assert np.subtract(*report.error_interval) < np.subtract(*plain.error_interval)
+    copies, labels = np.repeat(X, 5, axis=0), np.repeat(y, 5)
+    with pytest.raises(InputError, match="copies"):
+        ens_plugin.analyze(model.fit(copies, labels), copies, labels)
