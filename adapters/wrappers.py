@@ -10,7 +10,7 @@ from typing import Any
 from ens_plugin.adapters.spark_wrappers import held_model
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
-__all__ = ["inner_ensemble", "is_learner", "layers", "replace_ensemble", "unwrap"]
+__all__ = ["inner_ensemble", "is_learner", "layers", "refuse_resampled", "replace_ensemble", "unwrap"]
 
 # Only those whose module is loaded can be met.
 _LEARNERS = (
@@ -20,7 +20,7 @@ _LEARNERS = (
 )
 
 
-def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
+def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
     """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc, and X as it would reach it.
 
     Parameters
@@ -31,6 +31,9 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
         Rows as the wrapper takes them.  A pipeline's earlier steps transform them as its ``predict``
         does: where a step's ``fit_transform`` gives other values than its ``transform`` (a
         cross-fitted target encoder, for example), these are not the rows the ensemble was trained on.
+    are_fresh : bool, default=False
+        Whether these are rows to predict, and none that the model was trained on: resamplers (steps with
+        ``fit_resample``) then let them pass, as they do in the pipeline's own ``predict``.
 
     Returns
     -------
@@ -42,8 +45,8 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
     NotFittedError
         If a wrapper has not been fitted, or a search was fitted with ``refit=False``.
     UnsupportedModelError
-        If an earlier step of a pipeline has no ``transform`` (a resampler, for example), or a pyfunc
-        does not give its model.
+        If an earlier step of a pipeline resamples the training rows or has no ``transform``, or a pyfunc does not
+        give its model.
     DataMismatchError
         If an earlier step of a pipeline refuses `X`.
 
@@ -60,9 +63,36 @@ def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
     ('RandomForestRegressor', [[-1.0], [1.0]])
     """
     if _is_pipeline(model):
-        return unwrap(model[-1], _transformed(model, X))
+        return unwrap(model[-1], _transformed(model, X, are_fresh), are_fresh=are_fresh)
     held = _held(model)
-    return (model, X) if held is None else unwrap(held, X)
+    return (model, X) if held is None else unwrap(held, X, are_fresh=are_fresh)
+
+
+def refuse_resampled(model: Any) -> None:
+    """Refuse a pipeline whose ensemble was trained on other rows than those that were given.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a step before the last resamples the rows: it has ``fit_resample``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> refuse_resampled(make_pipeline("passthrough", Ridge()))
+    """
+    if not _is_pipeline(model):
+        return
+    for name, step in model.steps[:-1]:
+        if hasattr(step, "fit_resample"):
+            raise UnsupportedModelError(
+                f"Step {name!r} of the pipeline, a {type(step).__name__}, resamples the rows: the ensemble was not "
+                "trained on those that were given. Among resampled rows, out-of-bag ones have copies or near-copies in "
+                "the bag, or other shares of the labels, so the out-of-bag error would be wrong. Pass rows no member "
+                "saw with data='holdout', or balance inside each bag (class_weight='balanced_subsample', or "
+                "imbalanced-learn's BalancedRandomForestClassifier) in place of this step."
+            )
 
 
 def layers(model: Any) -> Iterator[Any]:
@@ -189,8 +219,12 @@ def _learned(model: Any) -> Any:
     return model.estimator_
 
 
-def _transformed(pipeline: Any, X: Any) -> Any:
+def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:
     steps = pipeline.steps[:-1]
+    if are_fresh:
+        steps = [(name, step) for name, step in steps if not hasattr(step, "fit_resample")]
+    else:
+        refuse_resampled(pipeline)
     for name, step in steps:
         if step is not None and step != "passthrough" and not hasattr(step, "transform"):
             raise UnsupportedModelError(
@@ -202,7 +236,9 @@ def _transformed(pipeline: Any, X: Any) -> Any:
     from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
     try:
-        return pipeline[:-1].transform(X)
+        earlier = copy(pipeline)
+        earlier.steps = steps
+        return earlier.transform(X)
     except SklearnNotFittedError as error:
         raise NotFittedError(
             f"This {type(pipeline).__name__} has not been fitted; call its fit(X, y) first."

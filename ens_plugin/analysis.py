@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,15 +14,19 @@ from threadpoolctl import threadpool_limits
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row_weights
-from ens_plugin.collection import Progress, collect
+from ens_plugin.collection import BlockReader, Progress, collect
 from ens_plugin.conclusion import Metric, compare_with_stored, conclude
 from ens_plugin.core.bags import Bags
 from ens_plugin.distinct_rows import row_cells, with_distinct_rows
 from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.grouping import encode_groups
 from ens_plugin.judged_rows import JudgedRows, judge_rows
+from ens_plugin.repeats import RepeatedRows, find_repeats, identical_rows, refuse_copies
 from ens_plugin.report import EnsembleReport
 
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
+
+COMPARED_ROWS = 1000
 
 RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
@@ -34,6 +38,7 @@ def analyze(
     *,
     data: Literal["oob", "holdout"] = "oob",
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     metric: Metric | None = None,
     confidence: float = 0.99,
     tolerance: float = 0.01,
@@ -64,6 +69,11 @@ def analyze(
     sample_weight : array-like of shape (n_rows,), optional
         Weights of the rows in the evaluation; intervals use Kish's effective number of rows.  How
         rows were drawn into bags comes from the model itself.
+    groups : array-like of shape (n_rows,), or "identical", optional
+        Rows that belong together: repeated measurements of one patient, copies of one row.  A row then counts as
+        seen by a member if any row of its group was drawn, the figures are for rows of fresh groups, and intervals
+        take each group for one draw.  ``"identical"`` puts rows with the same features and target into one group.
+        None takes all rows for separate draws, and refuses or doubts data in which many look like copies.
     metric : callable, optional
         ``metric(y, mean_output) -> float``, lower is better, smooth in the mean output (probabilities
         of shape (n_rows, n_labels), or values).  None means 0-1 error or mean squared error.
@@ -94,7 +104,8 @@ def analyze(
     EnsPluginError
         One of its kinds in :mod:`ens_plugin.errors`: the model is not fitted or not supported, was
         trained without bootstrap, the rows are not the training rows, labels are unknown or missing,
-        members or rows are too few, an option is out of range.
+        members or rows are too few, rows are copies of each other or were resampled by an earlier step of a
+        pipeline, groups have a row in nearly every bag, an option is out of range.
 
     Examples
     --------
@@ -113,6 +124,7 @@ def analyze(
         y,
         data=data,
         sample_weight=sample_weight,
+        groups=groups,
         metric=metric,
         confidence=confidence,
         tolerance=tolerance,
@@ -132,6 +144,7 @@ def run_analysis(
     *,
     data: str = "oob",
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     metric: Metric | None = None,
     random_state: int | None = 0,
     n_jobs: int | None = None,
@@ -144,8 +157,8 @@ def run_analysis(
     ``choose_rows(adapter, features, bags)`` may name training rows, in ascending order, to judge by in place of all.
     """
     return _analyzed(
-        model, X, y, data, sample_weight, metric=metric, random_state=random_state, n_jobs=n_jobs, progress=progress,
-        choose_rows=choose_rows, **options,
+        model, X, y, data, sample_weight, groups, metric=metric, random_state=random_state, n_jobs=n_jobs,
+        progress=progress, choose_rows=choose_rows, **options,
     )[0]  # fmt: skip
 
 
@@ -163,7 +176,18 @@ def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[Ensemb
         As :func:`analyze`.
     """
     report, rows = _analyzed(
-        model, X, y, data, None, metric=None, random_state=0, n_jobs=None, progress=None, choose_rows=None, judges=True
+        model,
+        X,
+        y,
+        data,
+        None,
+        None,
+        metric=None,
+        random_state=0,
+        n_jobs=None,
+        progress=None,
+        choose_rows=None,
+        judges=True,
     )
     assert rows is not None
     return report, rows
@@ -175,6 +199,7 @@ def _analyzed(
     y: ArrayLike,
     data: str,
     sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
     *,
     metric: Metric | None,
     random_state: int | None,
@@ -184,13 +209,14 @@ def _analyzed(
     judges: bool = False,
     **options: Any,
 ) -> tuple[EnsembleReport, JudgedRows | None]:
-    ensemble, rows = unwrap(model, X)
+    ensemble, rows = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
     target = encode_target(adapter, y)
     labels, chosen, chances, cell = np.asarray(y), None, None, row_cells(rows)
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
+    dependence = _dependence(groups, features, rows, target, data)
     adapter.check_members(features)
     # One BLAS thread: its sums otherwise depend on the number of cores, and threads of ours would compete with it.
     with (
@@ -198,13 +224,20 @@ def _analyzed(
         threadpool_limits(limits=1, user_api="blas"),
     ):
         if data == "oob":
-            bags, chances = adapter.bags(rows, features, labels), adapter.left_out_chances()
+            bags = adapter.bags(rows, features, labels)
+            chances = adapter.left_out_chances() if dependence.groups is None else None
+            if dependence.repeats is not None:
+                refuse_copies(dependence.repeats, weight)
+            if dependence.groups is not None:
+                _compare_rows_with_stored(adapter, features, bags, target)
+                bags = bags.by_group(dependence.groups)
             chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
             if chosen is not None:
                 features, bags = features[chosen], bags.take(chosen)
                 labels, target, weight = labels[chosen], target[chosen], weight[chosen]
                 chances = None if chances is None else chances[chosen]
                 cell = None if cell is None else cell[chosen]
+                dependence = dependence.take(chosen)
         else:
             bags = None
             _refuse_training_rows(adapter, features, labels)
@@ -219,8 +252,9 @@ def _analyzed(
             progress=progress,
         )
         del bags, features
+        evidence = replace(evidence, weight=replace(evidence.weight, groups=dependence.groups))
         sampled = evidence.sample.rows
-        if data == "oob":
+        if data == "oob" and dependence.groups is None:
             compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
         report = conclude(
             adapter,
@@ -229,10 +263,57 @@ def _analyzed(
             own_sizes=options.get("sizes") is not None,
             metric=metric,
             sampled_labels=labels.reshape(-1)[sampled],
+            repeats=dependence.repeats,
+            target=target,
         )
         report = with_distinct_rows(report, evidence, cell, settings)
         rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
     return report, rows_judged
+
+
+@dataclass(frozen=True, eq=False)
+class _Dependence:
+    """Which rows belong together, and which look as if they did."""
+
+    groups: NDArray[np.int64] | None
+    repeats: RepeatedRows | None
+
+    def take(self, rows: NDArray[np.intp]) -> _Dependence:
+        return _Dependence(
+            None if self.groups is None else self.groups[rows],
+            None if self.repeats is None else self.repeats.take(rows),
+        )
+
+
+def _dependence(groups: Any, features: Any, rows: Any, target: NDArray[Any], data: str) -> _Dependence:
+    """Number the groups that are named; look for copies among training rows where none are."""
+    if isinstance(groups, str) and groups == "identical":
+        return _Dependence(identical_rows(features, rows, target), None)
+    if groups is not None:
+        return _Dependence(encode_groups(groups, target.size), None)
+    if data == "holdout":
+        return _Dependence(None, None)
+    return _Dependence(None, find_repeats(features, rows, target))
+
+
+def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
+    """Compare stored outputs with those of the bags as drawn: what is stored knows nothing of groups."""
+    if adapter.stored_oob_outputs() is None:
+        return
+    rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
+    everything = slice(0, rows.size)
+    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    reader = BlockReader(
+        adapter,
+        features[rows],
+        bags.take(rows),
+        target[rows],
+        np.ones(rows.size),
+        n_labels,
+        np.arange(rows.size),
+        False,
+    )
+    compare_with_stored(adapter, reader.read(everything).sample, rows)
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:

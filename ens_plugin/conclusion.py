@@ -17,13 +17,16 @@ from ens_plugin.basis import EstimateBasis
 from ens_plugin.classification import estimate_classification
 from ens_plugin.collection import Evidence
 from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core.paired_losses import row_losses
 from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import SupportTally, ValueTally, select_rows
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.estimates import Estimates, Settings
+from ens_plugin.grouping import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.metric_curve import with_metric_curve
 from ens_plugin.regression import estimate_regression
+from ens_plugin.repeats import RepeatedRows, appended_doubt, copies_findings
 from ens_plugin.report import FEWEST_ROWS, EnsembleReport
 from ens_plugin.row_shares import RowShares, refuse_unweighable, row_shares
 from ens_plugin.stratified import estimate_by_members, largest_shared_size
@@ -41,6 +44,8 @@ def conclude(
     own_sizes: bool,
     metric: Metric | None,
     sampled_labels: NDArray[Any],
+    repeats: RepeatedRows | None = None,
+    target: NDArray[Any] | None = None,
 ) -> EnsembleReport:
     """Estimate everything and put the report together.
 
@@ -54,6 +59,9 @@ def conclude(
     metric : callable or None
     sampled_labels : ndarray, shape (n_sampled,)
         Target of the sampled rows as the user gave it.
+    repeats : RepeatedRows, optional
+        What is repeated among the rows, where it was looked for; `target`, label codes or values of all rows, then
+        goes with it.
     """
     usable = _usable_rows(evidence, adapter.n_members)
     given = evidence.weight
@@ -61,6 +69,10 @@ def conclude(
     refuse_unweighable(shares, settings.estimator, has_metric=metric is not None)
     evidence = shares.evidence
     shared = None if shares.is_even else _shared_size(evidence, usable)
+    if evidence.weight.groups is not None:
+        assert not isinstance(evidence.tally, GroupedValues)
+        weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
+        evidence = replace(evidence, weight=weight)
     if not own_sizes:
         trials, rows = evidence.tally.trials[usable], evidence.weight.select(usable).rows
         settings = (
@@ -68,8 +80,35 @@ def conclude(
         )
     estimates = _estimate(adapter, evidence, usable, settings, is_even=shares.is_even)
     if metric is not None:
-        estimates = with_metric_curve(estimates, metric, adapter, evidence.sample, sampled_labels, settings, shared)
-    return _report(adapter, evidence, usable, estimates, settings, given, shares)
+        groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
+        estimates = with_metric_curve(
+            estimates, metric, adapter, evidence.sample, sampled_labels, settings, limit=shared, groups=groups
+        )
+    report = _report(adapter, evidence, usable, estimates, settings, given, shares)
+    if repeats is None or target is None:
+        return report
+    return _with_repeats(report, adapter, evidence, usable, repeats, target)
+
+
+def _with_repeats(
+    report: EnsembleReport,
+    adapter: EnsembleAdapter,
+    evidence: Evidence,
+    usable: NDArray[np.bool_],
+    repeats: RepeatedRows,
+    target: NDArray[Any],
+) -> EnsembleReport:
+    """Say what is repeated among the rows, and doubt the figures where copies may put them wrong."""
+    assert not isinstance(evidence.tally, GroupedValues)
+    used = usable & (evidence.weight.total > 0)
+    losses, part = row_losses(evidence.tally)[used], repeats.take(np.flatnonzero(used))
+    doubts, warnings = copies_findings(part, losses, target[used], evidence.weight.total[used])
+    if repeats.appended and adapter.classes is not None:
+        doubts = (*doubts, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))
+    basis = replace(
+        report.basis, n_repeated=int(np.count_nonzero(part.repeated)), doubts=(*report.basis.doubts, *doubts)
+    )
+    return replace(report, basis=basis, warnings=(*report.warnings, *warnings))
 
 
 def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[np.intp]) -> None:
@@ -106,6 +145,7 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
 def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
     """Rows about which enough members speak: one hard vote, or two outputs for a variance."""
     tally, weight = evidence.tally, evidence.weight
+    refuse_groups_in_bags(weight, tally.trials >= 2)
     few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))
     if few > weight.n_rows / 2:
         _refuse_one_bag(tally.trials, weight, n_members)
@@ -205,7 +245,8 @@ def _report(
             labels=shares.labels,
             usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
             n_effective=used.n_effective,
-            doubts=(*shares.doubts, *estimates.doubts),
+            n_groups=None if used.groups is None else int(np.unique(used.groups).size),
+            doubts=(*shares.doubts, *group_doubts(weight, usable), *estimates.doubts),
         ),
     )
 

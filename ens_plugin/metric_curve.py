@@ -62,7 +62,9 @@ def with_metric_curve(
     sample: Sample,
     y: NDArray[Any],
     settings: Settings,
+    *,
     limit: int | None = None,
+    groups: NDArray[np.integer] | None = None,
 ) -> Estimates:
     """Replace the error curve by that of `metric`; size, bias and variance stay those of the task.
 
@@ -76,6 +78,8 @@ def with_metric_curve(
         Target of the sampled rows as the user gave it.
     limit : int, optional
         Largest size to average subsets of; by default, the largest that most rows can answer.
+    groups : ndarray of int, shape (n_sampled,), optional
+        Group of each sampled row: the interval is then from bootstrap samples of groups.
 
     Raises
     ------
@@ -97,7 +101,7 @@ def with_metric_curve(
     law = extrapolate(sizes, by_order.mean(axis=0))
     floor = _floor(metric, adapter, sample, y, law)
     covariance = np.cov(by_order, rowvar=False)
-    resampled = _resample(metric, adapter, sample, y, law, covariance, rng)
+    resampled = _resample(metric, adapter, sample, y, law, covariance, groups, rng)
     _refuse_unknown_limit(metric, law, floor, resampled)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     error = np.maximum(law.at(wanted), floor)
@@ -255,6 +259,7 @@ def _resample(
     target: NDArray[Any],
     law: Extrapolation,
     covariance: FloatArray,
+    groups: NDArray[np.integer] | None,
     rng: np.random.Generator,
 ) -> Resampled:
     """Evaluate the metric over bootstrap samples of the rows, and its change between two sizes of subsets."""
@@ -269,14 +274,14 @@ def _resample(
     codes = sample.block.target if sample.block.n_labels else np.zeros(target.size, dtype=np.int64)
     levels, steps = np.empty(N_RESAMPLES), np.empty(N_STEPS)
     for index in range(N_RESAMPLES):
-        rows = _draw(known, codes, rng)
+        rows = _draw(known, codes, groups, rng)
         levels[index] = _call(metric, target[rows], mean[rows])
         if index >= N_STEPS:
             continue
         # Another draw where a label is missing; the two are then independent, which is rare and of no weight.
         inside = rows[place[rows] >= 0]
         if np.unique(codes[inside]).size < np.unique(codes[answering]).size:
-            inside = _draw(answering, codes, rng)
+            inside = _draw(answering, codes, groups, rng)
         small, large = (_call(metric, target[inside], part[place[inside]]) for part in means)
         steps[index] = large - small
     shared = np.cov(levels[:N_STEPS], steps)
@@ -287,21 +292,32 @@ def _resample(
     return Resampled(sd, skewness, max(float(shared[1, 1]) - one_order, 0.0), float(shared[0, 1]))
 
 
-def _draw(rows: NDArray[np.intp], codes: NDArray[Any], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Bootstrap sample of rows with all of their labels: many metrics are not defined without one.
+def _draw(
+    rows: NDArray[np.intp], codes: NDArray[Any], groups: NDArray[np.integer] | None, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Bootstrap sample of rows, or of their groups, with all of their labels: many metrics are not defined without one.
 
     A sample that misses a label is drawn again.  Where that hardly ever helps, each label's rows are drawn by
     themselves.
     """
     own = codes[rows]
     n_present = np.unique(own).size
+    members = None if groups is None else _rows_by_group(groups[rows])
     for _ in range(MAX_TRIES):
-        drawn = rng.integers(0, rows.size, size=rows.size)
+        if members is None:
+            drawn = rng.integers(0, rows.size, size=rows.size)
+        else:
+            drawn = np.concatenate([members[index] for index in rng.integers(0, len(members), size=len(members))])
         if np.count_nonzero(np.bincount(own[drawn])) == n_present:
             return np.asarray(rows[drawn])
     return np.concatenate(
         [rng.choice(rows[own == code], size=np.count_nonzero(own == code)) for code in np.unique(own)]
     )
+
+
+def _rows_by_group(groups: NDArray[np.integer]) -> list[NDArray[np.int64]]:
+    order = np.argsort(groups, kind="stable").astype(np.int64)
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
 def _name(metric: Metric) -> str:

@@ -106,7 +106,7 @@ def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoment
     if isinstance(tally, GroupedValues):
         assert tally.moments is not None
         return tally.moments
-    return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total)
+    return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total, weight.groups)
 
 
 def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Settings) -> ErrorCurve:

@@ -12,7 +12,6 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.basis import LabelBasis
 from ens_plugin.collection import Evidence
 from ens_plugin.core.representation import Representation, represent
-from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.errors import InputError, TooFewMembersError
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]
@@ -35,7 +34,7 @@ HANDFUL = 5
 MOST_LABELS_NAMED = 6
 WHY = (
     "Rows are in nearly every bag where bags are drawn by weight, as scikit-learn 1.9 and later draws them for "
-    "class_weight and for sample_weight given to fit."
+    "class_weight and for sample_weight given to fit, and rows of large groups are where groups are named."
 )
 REMEDIES = (
     "Train with class_weight='balanced_subsample', with weights in the evaluation only (sample_weight of analyze), "
@@ -159,7 +158,7 @@ def _weighed(evidence: Evidence, factor: FloatArray) -> Evidence:
     squares = None if weight.squares is None else weight.squares * factor**2
     return replace(
         evidence,
-        weight=RowWeight(weight.total * factor, weight.rows, squares),
+        weight=replace(weight, total=weight.total * factor, squares=squares),
         sample=replace(sample, weight=sample.weight * factor[sample.rows]),
     )
 

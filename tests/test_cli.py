@@ -158,6 +158,19 @@ def test_a_weight_column_is_no_feature(run: Run, tmp_path: Path) -> None:
     assert "not known to the model: weight" in " ".join(refused.err.split())
 
 
+def test_a_group_column_is_no_feature(run: Run, tmp_path: Path) -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    groups = np.arange(len(y)) // 2
+    X.assign(diagnosis=y, patient=groups).to_parquet(tmp_path / "grouped.parquet")
+    arguments = ("cancer.joblib", "--data", "grouped.parquet", "--target", "diagnosis", "--groups")
+    report = EnsembleReport.from_json(run("analyze", *arguments, "patient", "--format", "json").out)
+    assert report.basis.n_groups == 285
+    assert report.error == ens_plugin.analyze(joblib.load("cancer.joblib"), X, y, groups=groups).error
+    refused = run("analyze", *arguments, "patients")
+    assert refused.code == 2
+    assert "There is no group column 'patients' in the data. Did you mean 'patient'?" in " ".join(refused.err.split())
+
+
 def test_files_are_written_beside_the_result(run: Run, tmp_path: Path) -> None:
     outcome = run("analyze", *CANCER, "--json", "r.json", "--html", "r.html", "--format", "json")
     assert (tmp_path / "r.json").read_text(encoding="utf-8") == outcome.out.rstrip("\n")

@@ -37,6 +37,7 @@ class AnalysisRequest:
     random_state: int
     n_jobs: int | None
     tracking_uri: str | None
+    groups: str | None = None
 
 
 ARGUMENTS = (
@@ -71,6 +72,11 @@ ARGUMENTS = (
         help="How the error curve is estimated.",
     ),
     click.option("--sample-weight", metavar="COL", help="Column with the weights of the rows."),
+    click.option(
+        "--groups",
+        metavar="COL",
+        help="Column that tells which rows belong together: a patient, a machine. It is no feature.",
+    ),
     click.option("--random-state", type=int, default=0, show_default=True, help="Seed of the resampling."),
     click.option("--n-jobs", type=int, help="Threads to use; -1 for all. Never changes the result."),
     click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default."),
@@ -112,7 +118,9 @@ def answer(request: AnalysisRequest) -> Answer:
     frame = read_table(request.data)
     with only_results_on_stdout():
         model = load_requested(request)
-        rows = rows_for_model(frame, model, target=request.target, sample_weight=request.sample_weight)
+        rows = rows_for_model(
+            frame, model, target=request.target, sample_weight=request.sample_weight, groups=request.groups
+        )
         report = run_analysis(
             model,
             rows.X,
@@ -128,6 +136,7 @@ def analysis_options(request: AnalysisRequest, rows: ModelRows) -> dict[str, Any
     return {
         "data": "holdout" if request.holdout else "oob",
         "sample_weight": rows.sample_weight,
+        "groups": rows.groups,
         "confidence": request.confidence,
         "tolerance": request.tolerance,
         "max_size": request.max_size,

@@ -107,6 +107,8 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
 def _check_request(request: AnalysisRequest, row_id: str | None) -> None:
     if request.n_jobs is not None:
         raise click.UsageError("--n-jobs is for --engine local; Spark's cores follow from --master.")
+    if request.groups is not None:
+        raise click.UsageError("--groups is for --engine local: groups of rows are not yet told apart on Spark.")
     if not request.holdout and row_id is None:
         raise click.UsageError(
             "--engine spark needs --row-id, the column with each row's position in the training data, or --holdout."

@@ -26,6 +26,7 @@ class ModelRows(NamedTuple):
     X: Any
     y: NDArray[Any]
     sample_weight: NDArray[np.float64] | None
+    groups: NDArray[Any] | None = None
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -86,7 +87,9 @@ def _exact_floats(pandas_version: str) -> dict[str, Any]:
     return {"float_precision": "round_trip"} if release < (3, 1) else {}
 
 
-def rows_for_model(frame: pd.DataFrame, model: Any, *, target: str, sample_weight: str | None = None) -> ModelRows:
+def rows_for_model(
+    frame: pd.DataFrame, model: Any, *, target: str, sample_weight: str | None = None, groups: str | None = None
+) -> ModelRows:
     """Split a table into the features `model` was trained on, the target and the weights.
 
     Features are ordered by the names that the model was trained on, as it keeps them
@@ -101,6 +104,8 @@ def rows_for_model(frame: pd.DataFrame, model: Any, *, target: str, sample_weigh
         Column with the true labels or values.
     sample_weight : str, optional
         Column with the rows' weights.
+    groups : str, optional
+        Column that tells which rows belong together.
 
     Returns
     -------
@@ -109,7 +114,7 @@ def rows_for_model(frame: pd.DataFrame, model: Any, *, target: str, sample_weigh
     Raises
     ------
     InputError
-        If `target` or `sample_weight` is not a column, or weights or features are not numbers
+        If `target`, `sample_weight` or `groups` is not a column, or weights or features are not numbers
         where they have to be.
     DataMismatchError
         If features are missing or there are columns the model does not know.
@@ -123,7 +128,11 @@ def rows_for_model(frame: pd.DataFrame, model: Any, *, target: str, sample_weigh
     if sample_weight is not None:
         weights = _numeric(_column(features, sample_weight, "sample weight"))
         features = features.drop(columns=[sample_weight])
-    return ModelRows(_features(features, model), y, weights)
+    together = None
+    if groups is not None:
+        together = _column(features, groups, "group").to_numpy()
+        features = features.drop(columns=[groups])
+    return ModelRows(_features(features, model), y, weights, together)
 
 
 def _column(frame: pd.DataFrame, name: str, role: str) -> pd.Series[Any]:

@@ -65,6 +65,26 @@ class Bags:
         bits = np.stack([np.packbits(self.member(index)[rows]) for index in range(self.n_members)])
         return Bags(bits, int(rows.size))
 
+    def by_group(self, groups: NDArray[np.integer]) -> Bags:
+        """Bags in which a row counts as drawn if any row of its group was, one member unpacked at a time.
+
+        Parameters
+        ----------
+        groups : ndarray of int, shape (n_rows,)
+            Group of each row, numbered from 0.
+
+        Examples
+        --------
+        >>> Bags.from_mask([[True, False, False, False]]).by_group(np.array([0, 1, 0, 1])).in_bag().tolist()
+        [[True, False, True, False]]
+        """
+        bits = np.empty_like(self.bits)
+        for index in range(self.n_members):
+            drawn = np.zeros(int(groups.max()) + 1, dtype=bool)
+            drawn[groups[self.member(index)]] = True
+            bits[index] = np.packbits(drawn[groups])
+        return Bags(bits, self.n_rows)
+
     def at(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
         """In-bag indicators of rows anywhere, by position, shape (n_members, len(rows)).
 

@@ -27,6 +27,10 @@ class RowWeight:
         Number of rows; None where every entry is one row.
     squares : ndarray, shape (n_entries,), or None
         Sum of the squares of the rows' weights; None where every entry is one row.
+    groups : ndarray of int, shape (n_entries,), or None
+        Group of each row, where rows belong together; None where they are independent.
+    design_effect : float
+        Factor by which the groups raise the variance of a mean over rows.
 
     Examples
     --------
@@ -38,6 +42,8 @@ class RowWeight:
     total: FloatArray
     rows: FloatArray | None = None
     squares: FloatArray | None = None
+    groups: NDArray[np.integer] | None = None
+    design_effect: float = 1.0
 
     @property
     def n_rows(self) -> int:
@@ -46,14 +52,14 @@ class RowWeight:
 
     @property
     def n_effective(self) -> float:
-        """Kish's effective number of rows."""
+        """Kish's effective number of rows, over the design effect of their groups."""
         scaled, squares = self._scaled()
-        return float(scaled.sum() ** 2 / squares)
+        return float(scaled.sum() ** 2 / squares / self.design_effect)
 
     def effective(self) -> FloatArray:
         """Weights scaled so that they sum to the effective number of rows, shape (n_entries,)."""
         scaled, squares = self._scaled()
-        return np.asarray(scaled * scaled.sum() / squares)
+        return np.asarray(scaled * scaled.sum() / squares / self.design_effect)
 
     def row_sum(self, values: FloatArray) -> float:
         """Sum over rows, each counted once, of what is known by entry."""
@@ -64,7 +70,8 @@ class RowWeight:
         if usable.all():
             return self
         rows, squares = (None if part is None else part[usable] for part in (self.rows, self.squares))
-        return RowWeight(self.total[usable], rows, squares)
+        groups = None if self.groups is None else self.groups[usable]
+        return RowWeight(self.total[usable], rows, squares, groups, self.design_effect)
 
     def _scaled(self) -> tuple[FloatArray, float]:
         largest = self.total.max()

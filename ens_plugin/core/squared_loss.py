@@ -9,6 +9,7 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.core.row_groups import group_sums
 from ens_plugin.core.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 from ens_plugin.core.validation import as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
@@ -248,9 +249,17 @@ def _moved(moments: FloatArray, step: FloatArray) -> FloatArray:
 
 
 def loss_moments(
-    mean: ArrayLike, variance: ArrayLike, trials: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None
+    mean: ArrayLike,
+    variance: ArrayLike,
+    trials: ArrayLike,
+    target: ArrayLike,
+    weight: ArrayLike | None = None,
+    groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Sum up rows for the closed form; arguments and errors as of :func:`fit_squared_loss`."""
+    """Sum up rows for the closed form; arguments and errors as of :func:`fit_squared_loss`.
+
+    Rows of one group, where `groups` tells them, count as one with their mean terms and summed weight.
+    """
     h = as_values(mean, "mean")
     s2 = as_values(variance, "variance", h.size)
     n = as_values(trials, "trials", h.size)
@@ -259,7 +268,10 @@ def loss_moments(
     if n.min() < 2:
         raise InputError("trials must be at least 2 for every row: a variance needs two members.")
     squared = (h - y) ** 2
-    unbiased = squared - s2 / n
+    terms = np.stack([squared - s2 / n, s2, squared])
+    if groups is not None:
+        terms, w = _group_terms(terms, w, groups)
+    unbiased, s2, squared = terms
     columns = np.stack([unbiased, s2, unbiased + s2])
     total = float(w.sum())
     share = w / total
@@ -275,6 +287,12 @@ def loss_moments(
         third=np.stack([deviations**power @ share**3 for power in range(4)]),
         largest=(largest_values(unbiased, w), largest_values(s2, w)),
     )
+
+
+def _group_terms(terms: FloatArray, weight: FloatArray, groups: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
+    weights = group_sums(weight, groups)
+    sums = np.stack([group_sums(weight * term, groups) for term in terms])
+    return sums[:, weights > 0] / weights[weights > 0], weights[weights > 0]
 
 
 def fit_moments(moments: LossMoments) -> SquaredLoss:

@@ -35,6 +35,7 @@ from ens_plugin.spark.jobs import gather, pickled_model, require_spark
 from ens_plugin.spark.models import behind_stages
 from ens_plugin.spark.partition import Plan
 from ens_plugin.spark.parts import Part, Problems
+from ens_plugin.spark.repeats import copies_finding
 
 __all__ = ["analyze"]
 
@@ -64,7 +65,9 @@ def analyze(
     """Do what :func:`ens_plugin.analyze` does, with the rows of a Spark DataFrame.
 
     The model goes to every executor once; what comes back is sums and groups of rows, and at most 20 000
-    sampled rows' votes, whatever the number of rows.
+    sampled rows' votes, whatever the number of rows.  Groups of rows, as `groups` of :func:`ens_plugin.analyze`, are
+    not offered here: which group a row is of would have to be known to every executor.  Copies among training rows are
+    looked for in a sample of the rows' hashes.
 
     Parameters
     ----------
@@ -152,6 +155,7 @@ def analyze(
     part = _proved(selected(df, columns), content, plan, adapter, counts)
     _refuse_repeated_rows(part, plan, row_id_col)
     assert part.kept is not None
+    n_repeated, doubts = copies_finding(part.marks, counts.all)
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
@@ -165,7 +169,7 @@ def analyze(
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, evidence.sample, kept.row)
-        return conclude(
+        report = conclude(
             adapter,
             evidence,
             settings,
@@ -173,6 +177,8 @@ def analyze(
             metric=metric,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )
+    basis = replace(report.basis, n_repeated=n_repeated, doubts=(*report.basis.doubts, *doubts))
+    return replace(report, basis=basis)
 
 
 def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> Part:

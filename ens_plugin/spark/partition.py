@@ -29,6 +29,7 @@ from ens_plugin.core.tally import SupportTally, ValueTally, select_rows
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.spark.groupings import Grouping, block_groups, codes_of
 from ens_plugin.spark.parts import KeptRows, Part, Problems, merge_parts
+from ens_plugin.spark.repeats import row_marks
 
 __all__ = ["Plan", "load_model", "read_partition"]
 
@@ -178,17 +179,19 @@ def _numbers(column: pa.Array | pa.ChunkedArray) -> FloatArray:
 def _read_block(
     model: Any, adapter: EnsembleAdapter, row_bags: RowBags | None, rows: Rows, plan: Plan, *, check: bool
 ) -> Part:
-    features = adapter.prepare(unwrap(model, rows.features)[1])
+    features = adapter.prepare(unwrap(model, rows.features, are_fresh=row_bags is None)[1])
     if check:
         adapter.check_members(features)
     n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
     target = rows.target.astype(np.float64) if adapter.classes is None else label_codes(rows.target, adapter.classes)
     bags = None if row_bags is None else row_bags.at(rows.row, target)
+    marks = None if plan.n_trained is None else row_marks(features, rows.features, target, plan.n_trained)
     proof = Sums() if bags is None or row_bags is None else row_bags.sums(features, target, bags)
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
     reader = BlockReader(adapter, features, bags, target, rows.weight, n_labels, sampled, plan.with_path)
-    return replace(_part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled], plan), proof=proof)
+    part = _part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled], plan)
+    return replace(part, proof=proof, marks=marks)
 
 
 def _part(

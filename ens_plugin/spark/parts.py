@@ -16,6 +16,7 @@ from ens_plugin.adapters.scattered import Sums, merge_sums
 from ens_plugin.core.grouped_tally import Groups, merge_groups
 from ens_plugin.core.row_sampling import smallest_keys
 from ens_plugin.core.squared_loss import LossMoments
+from ens_plugin.spark.repeats import Marks, merge_marks
 
 __all__ = ["KeptRows", "Part", "Problems", "from_bytes", "merge_parts", "to_bytes"]
 
@@ -108,6 +109,8 @@ class Part:
     path : ndarray, shape (2, n_members), or None
         Summed loss and weight along the growth path.
     kept : KeptRows or None
+    marks : ndarray of uint64, shape (3, n_marks), or None
+        Of training rows, to tell copies by.
     proof : Sums
         What the rows add to the proof of their bags.
     problems : Problems
@@ -121,6 +124,7 @@ class Part:
     moments: LossMoments | None = None
     path: FloatArray | None = None
     kept: KeptRows | None = None
+    marks: Marks | None = None
     proof: Sums = field(default_factory=Sums)
     problems: Problems = field(default_factory=Problems)
 
@@ -129,6 +133,7 @@ def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
     """Merge parts of disjoint rows; at most `sample_limit` sampled rows stay."""
     groups = [part.groups for part in parts if part.groups is not None]
     crossed = [part.crossed for part in parts if part.crossed is not None]
+    marks = [part.marks for part in parts if part.marks is not None]
     merged = Part(
         groups=merge_groups(groups) if groups else None,
         crossed=merge_groups(crossed) if crossed else None,
@@ -137,6 +142,7 @@ def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
         spreads=_added([part.spreads for part in parts]),
         path=_added([part.path for part in parts]),
         kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),
+        marks=merge_marks(marks) if marks else None,
         proof=merge_sums([part.proof for part in parts]),
     )
     moments, problems = None, Problems()

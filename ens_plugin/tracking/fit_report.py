@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
-from ens_plugin.adapters.wrappers import inner_ensemble, is_learner, layers
+from ens_plugin.adapters.wrappers import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis import run_analysis
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import (
@@ -119,6 +119,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
 
 
 def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Settings) -> EnsembleReport:
+    _refuse_resampled_layers(fit.model)
     data = _data_of(ensemble, fit)
     if data is None or data.X is None:
         # A model that has no report anyway is left alone.
@@ -154,6 +155,15 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
     return replace(report, warnings=(*cautions, *report.warnings))
+
+
+def _refuse_resampled_layers(model: Any) -> None:
+    """Refuse a pipeline that resamples, in an exception that the user is warned with."""
+    try:
+        for layer in layers(model):
+            refuse_resampled(layer)
+    except UnsupportedModelError as error:
+        raise InputError(str(error)) from error
 
 
 def _data_of(ensemble: Any, fit: FinishedFit) -> TrainingData | None:

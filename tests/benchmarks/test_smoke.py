@@ -34,6 +34,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_sizes",
         "hard_losses",
         "hard_metrics",
+        "hard_repeats",
         pytest.param("memory", marks=needs_proc),
         pytest.param("spark", marks=needs_proc),
     ],

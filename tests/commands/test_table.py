@@ -74,6 +74,13 @@ def test_features_follow_the_models_order_and_the_frame_stays_as_it_was() -> Non
     pd.testing.assert_frame_equal(FRAME, before)
 
 
+def test_groups_are_no_feature() -> None:
+    rows = rows_for_model(FRAME, named("a", "b"), target="y", groups="w")
+    assert list(rows.X.columns) == ["a", "b"]
+    assert rows.groups is not None
+    assert rows.groups.tolist() == [1.0, 2.0]
+
+
 def test_a_model_without_names_gets_a_plain_array() -> None:
     rows = rows_for_model(FRAME, model(n_features_in_=3), target="y")
     assert type(rows.X) is np.ndarray

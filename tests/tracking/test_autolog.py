@@ -182,6 +182,41 @@ def test_ensembles_without_rows_out_of_bag_are_left_alone_with_a_word_for_debugg
     assert "without bootstrap" in said[0]
 
 
+class OversamplingPipeline(Pipeline):  # type: ignore[misc]
+    """As imbalanced-learn's: its fit gives the last step copies of the rarer label's rows."""
+
+    def fit(self, X: Any, y: Any) -> OversamplingPipeline:
+        rare = np.flatnonzero(y == np.argmin(np.bincount(y)))
+        rows = np.append(np.arange(y.size), np.resize(rare, y.size - 2 * rare.size))
+        self.steps[-1][1].fit(X[rows], y[rows])
+        return self
+
+
+def test_copies_that_an_oversampler_made_are_warned_of(
+    embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+) -> None:
+    autolog(log_artifacts=False, max_overhead=PATIENT)
+    fewer = np.sort(np.append(np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:20]))
+    OversamplingPipeline([("forest", classifier())]).fit(X[fewer], y[fewer])
+    assert not any(map(has_report, top_runs(embedded, experiment)))
+    (warning,) = messages(log, logging.WARNING)
+    assert "look like copies" in warning
+
+
+def test_a_resampling_step_is_warned_of(
+    embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+) -> None:
+    class Sampler(OwnWayWithTrainingRows):
+        def fit_resample(self, X: Any, y: Any) -> Any:
+            return X, y
+
+    autolog(log_artifacts=False, max_overhead=PATIENT)
+    make_pipeline(Sampler(), classifier()).fit(X, y)
+    assert not any(map(has_report, top_runs(embedded, experiment)))
+    (warning,) = messages(log, logging.WARNING)
+    assert "resamples the rows" in warning
+
+
 @pytest.mark.usefixtures("canned_report")
 class TestRuns:
     def test_a_fit_that_raises_leaves_nothing(self, embedded: mlflow.MlflowClient, experiment: str) -> None:

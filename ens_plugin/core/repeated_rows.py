@@ -1,0 +1,142 @@
+"""Rows that stand in the data more than once: whether chance explains them, or copying does."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr
+
+__all__ = ["appended_rows", "column_halves", "copied_rows", "numbered"]
+
+IntArray = NDArray[np.integer]
+Hashes = NDArray[np.uint64]
+
+N_SPLITS = 8
+EVENNESS_LEVEL = 1e-6
+LEAST_APPENDED = 20
+RUN_RATIO = 10
+
+
+def numbered(hashes: Hashes) -> NDArray[np.int64]:
+    """Number of each row's record: rows with equal hashes share one, shape (n_rows,).
+
+    Examples
+    --------
+    >>> numbered(np.array([7, 3, 7], dtype=np.uint64)).tolist()
+    [1, 0, 1]
+    """
+    return np.asarray(np.unique(hashes, return_inverse=True)[1])
+
+
+def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
+    """Random halves of the columns, each followed by its complement, shape (16, n_columns).
+
+    Examples
+    --------
+    >>> halves = column_halves(4)
+    >>> halves.shape, bool(np.all(halves[0] != halves[1]))
+    ((16, 4), True)
+    """
+    rng = np.random.default_rng(seed)
+    halves = np.zeros((2 * N_SPLITS, n_columns), dtype=bool)
+    for split in range(N_SPLITS):
+        halves[2 * split, rng.permutation(n_columns)[: n_columns // 2]] = True
+    halves[1::2] = ~halves[::2]
+    return halves
+
+
+def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
+    r"""Tell the rows whose repetition chance does not explain.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+        Number of each row's record: its features and target.
+    halves : ndarray of uint64, shape (n_halves, n_rows)
+        Hashes of each row over the :func:`column_halves` of the features.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_rows,)
+
+    Notes
+    -----
+    Where rows are drawn one by one, a record can be drawn twice only if single values are common, and then there are
+    other records that share half of its values: near misses.  A repeated record counts as drawn if most splits of the
+    columns show near misses in both halves; otherwise its rows are taken for copies.  One column of real numbers
+    leaves no near miss in the half that holds it.
+
+    All repeated records are taken for copies where they are too even: with :math:`f_k` records that stand there
+    k times, drawing gives :math:`k \bar f_k^2 \le (k + 1) \bar f_{k-1} \bar f_{k+1}` in the mean, whatever the
+    probabilities (Cauchy-Schwarz on the mixed Poisson counts), which "each row five times" breaks;
+    a binomial test tells by how much.
+
+    Examples
+    --------
+    >>> halves = np.array([[1, 1, 2], [5, 5, 6]], dtype=np.uint64)
+    >>> copied_rows(np.array([0, 0, 1]), halves).tolist()
+    [True, True, False]
+    """
+    counts = np.bincount(records)
+    repeated = counts[records] > 1
+    if not repeated.any() or too_even(counts):
+        return np.asarray(repeated)
+    found = np.zeros(records.size)
+    for first, second in zip(halves[::2], halves[1::2], strict=True):
+        found += _near_misses(first, counts[records]) & _near_misses(second, counts[records])
+    return np.asarray(repeated & (2 * found < halves.shape[0] // 2))
+
+
+def _near_misses(half: Hashes, copies: IntArray) -> NDArray[np.bool_]:
+    """Whether more rows share a row's half than are of its record."""
+    _, index, alike = np.unique(half, return_inverse=True, return_counts=True)
+    return np.asarray(alike[index] > copies)
+
+
+def too_even(counts: IntArray) -> bool:
+    """Whether multiplicities are more even than any drawing of rows makes them.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (n_records,)
+
+    Examples
+    --------
+    >>> too_even(np.full(20, 5)), too_even(np.random.default_rng(0).poisson(5, 200))
+    (True, False)
+    """
+    found = np.append(np.bincount(counts, minlength=4), 0)
+    k = np.arange(2, found.size - 1)
+    here, beside = found[2:-1], found[1:-2] + found[3:]
+    # By the inequality of the two means, f_(k-1) + f_(k+1) is on average at least this many times f_k.
+    times = 2.0 * np.sqrt(k / (k + 1.0))
+    return bool(np.any(bdtr(beside, here + beside, times / (1.0 + times)) < EVENNESS_LEVEL))
+
+
+def appended_rows(target: IntArray) -> int:
+    """Rows of one label at the end that make all labels equally frequent, as oversamplers leave them; else 0.
+
+    Parameters
+    ----------
+    target : ndarray of int, shape (n_rows,)
+        Label codes in the order of the rows.
+
+    Notes
+    -----
+    The labels must come in exactly equal numbers, and the last run of one label must be ten times as long as the
+    other runs are on average: neither shuffled nor sorted rows have both.
+
+    Examples
+    --------
+    >>> mixed = np.tile([0, 0, 0, 0, 1], 20)
+    >>> appended_rows(np.append(mixed, np.ones(60, dtype=int))), appended_rows(mixed)
+    (61, 0)
+    """
+    counts = np.bincount(target)
+    counts = counts[counts > 0]
+    if counts.size < 2 or np.any(counts != counts[0]):
+        return 0
+    starts = np.flatnonzero(np.append(True, target[1:] != target[:-1]))
+    last = target.size - int(starts[-1])
+    others = int(starts[-1]) / max(starts.size - 1, 1)
+    return last if last >= LEAST_APPENDED and last >= RUN_RATIO * others else 0

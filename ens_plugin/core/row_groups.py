@@ -1,0 +1,90 @@
+"""Rows that belong together: how many independent rows they are worth."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+__all__ = ["design_effect", "group_sums", "small_number_factor"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.integer]
+
+
+def group_sums(values: FloatArray, groups: IntArray) -> FloatArray:
+    """Sums over the rows of each group that has any, groups in ascending order.
+
+    Examples
+    --------
+    >>> group_sums(np.array([1.0, 2.0, 4.0]), np.array([5, 2, 5])).tolist()
+    [2.0, 5.0]
+    """
+    codes = np.unique(groups, return_inverse=True)[1]
+    return np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
+
+
+def design_effect(losses: FloatArray, weight: FloatArray, groups: IntArray) -> float:
+    r"""Factor by which groups of rows raise the variance of a weighted mean loss.
+
+    Parameters
+    ----------
+    losses : ndarray, shape (n_rows,)
+    weight : ndarray, shape (n_rows,)
+    groups : ndarray of int, shape (n_rows,)
+        Group of each row; at least two have weight.
+
+    Returns
+    -------
+    float
+        At least 1.
+
+    Notes
+    -----
+    :math:`\frac{G}{G-1} \sum_g (\sum_{i \in g} w_i (l_i - \bar l))^2` over :math:`s^2 \sum_i w_i^2`, with
+    :math:`s^2` the weighted variance of the losses: the cluster-robust variance over Kish's.  Where all losses are
+    equal, groups are taken to be of one kind each: :math:`\sum_g w_g^2 / \sum_i w_i^2`.
+
+    Examples
+    --------
+    >>> pairs = np.array([0, 0, 1, 1, 2, 2])
+    >>> round(design_effect(np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]), np.ones(6), pairs), 6)
+    3.0
+    """
+    share = weight / weight.sum()
+    squares = float(share @ share)
+    deviations = losses - share @ losses
+    variance = float(share @ deviations**2)
+    shares = group_sums(share, groups)
+    whole = float(shares @ shares) / squares
+    if variance <= 1e-12 * max(float(share @ losses**2), 1e-300):
+        return max(whole, 1.0)
+    sums = group_sums(share * deviations, groups)
+    n_groups = int(np.count_nonzero(shares))
+    found = float(sums @ sums) * n_groups / max(n_groups - 1, 1) / (variance * squares)
+    return max(found, 1.0)
+
+
+def small_number_factor(weight: FloatArray, groups: IntArray, level: float) -> float:
+    r"""Factor on a variance that was estimated from few groups, by which a normal interval becomes Student's.
+
+    Parameters
+    ----------
+    weight : ndarray, shape (n_rows,)
+    groups : ndarray of int, shape (n_rows,)
+    level : float
+        Level of the interval.
+
+    Notes
+    -----
+    :math:`(t_{G - 1} / z)^2`, G Kish's effective number of groups, taken as at least 2.
+
+    Examples
+    --------
+    >>> round(small_number_factor(np.ones(20), np.arange(20) // 2, 0.95), 2)
+    1.33
+    """
+    sums = group_sums(weight, groups)
+    n_groups = max(float(sums.sum() ** 2 / (sums @ sums)), 2.0)
+    tail = 0.5 + level / 2.0
+    return float(stdtrit(n_groups - 1.0, tail) / ndtri(tail)) ** 2

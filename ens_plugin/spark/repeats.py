@@ -1,0 +1,106 @@
+"""Copies among training rows that are spread over a cluster: told from rows that share a sampled hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.repeated_rows import column_halves, too_even
+from ens_plugin.errors import InputError
+from ens_plugin.repeats import REFUSED_SHARE, record_hashes
+from ens_plugin.row_hashes import as_table, row_hashes
+
+__all__ = ["Marks", "copies_finding", "merge_marks", "row_marks"]
+
+Marks = NDArray[np.uint64]
+
+N_SPLITS = 4
+MARKED_ROWS = 20_000
+DOUBTED_SHARE = 0.01
+WHOLE = 0
+
+REMEDIES = (
+    "Members that were trained on a copy of a row know its answer, so the out-of-bag error may be far too low. Train "
+    "without the copies, or analyze the rows on one machine with ens_plugin.analyze and its groups=."
+)
+
+
+def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Marks:
+    """Mark the rows of a block by hashes, so that copies and near misses meet wherever they are.
+
+    A row is kept, for its whole record and for each half of its columns, if the hash is small: rows that share it
+    are then kept, too.
+
+    Parameters
+    ----------
+    features, rows, target
+        As of :func:`ens_plugin.repeats.find_repeats`.
+    n_rows : int
+        Rows of all blocks, about 20 000 of which are kept for each half.
+
+    Returns
+    -------
+    ndarray of uint64, shape (3, n_marks)
+        Which half, 0 standing for the whole; its hash; and that of the record.
+    """
+    table = as_table(features, rows)
+    if table is None or table.shape[1] == 0:
+        return np.zeros((3, 0), dtype=np.uint64)
+    records = record_hashes(table, target)
+    halves = row_hashes(table, column_halves(table.shape[1])[: 2 * N_SPLITS])
+    bound = np.uint64(min(MARKED_ROWS / n_rows, 1.0) * (2.0**64 - 2.0**12))
+    marks = []
+    for half, hashes in enumerate([records, *halves]):
+        kept = hashes <= bound if n_rows > MARKED_ROWS else np.ones(hashes.size, dtype=bool)
+        found = np.full(np.count_nonzero(kept), half, dtype=np.uint64)
+        marks.append(np.stack([found, hashes[kept], records[kept]]))
+    return merge_marks(marks)
+
+
+def merge_marks(marks: list[Marks]) -> Marks:
+    """Put the marks of disjoint rows together, in an order that does not depend on theirs."""
+    merged = np.concatenate(marks, axis=1)
+    return merged[:, np.lexsort(merged[::-1])]
+
+
+def repeated_shares(marks: Marks) -> tuple[float, float]:
+    """Share of the rows whose record stands there more than once, and of those that look like copies.
+
+    The first is right for the marked records; the second counts, for each split of the columns, repeated rows
+    without near misses in the worse of its halves (:func:`ens_plugin.core.repeated_rows.copied_rows`).
+    """
+    whole = marks[1, marks[0] == WHOLE]
+    counts = np.unique(whole, return_counts=True)[1]
+    repeated = float(counts[counts > 1].sum() / max(whole.size, 1))
+    if repeated == 0.0 or too_even(counts):
+        return repeated, repeated
+    lone = [_lone_share(marks[1:, marks[0] == half]) for half in range(1, 2 * N_SPLITS + 1)]
+    worse = np.maximum(lone[::2], lone[1::2])
+    return repeated, repeated * float(np.mean(worse))
+
+
+def _lone_share(marks: Marks) -> float:
+    """Share of the repeated rows whose half no other record shares."""
+    _, half, alike = np.unique(marks[0], return_inverse=True, return_counts=True)
+    _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
+    repeated = copies[record] > 1
+    return float(np.mean((alike[half] == copies[record])[repeated])) if repeated.any() else 0.0
+
+
+def copies_finding(marks: Marks | None, n_rows: int) -> tuple[int, tuple[str, ...]]:
+    """Tell how many rows are repeated, and doubt the figures where more than one in a hundred looks like a copy.
+
+    Raises
+    ------
+    InputError
+        If a quarter of the rows or more look like copies.
+    """
+    if marks is None:
+        return 0, ()
+    repeated, copied = repeated_shares(marks)
+    found = f"About {100 * copied:.2g} % of {n_rows} rows look like copies of another row: same features, same target."
+    if copied >= REFUSED_SHARE:
+        raise InputError(f"{found} {REMEDIES}")
+    return round(repeated * n_rows), (f"{found} {REMEDIES}",) if copied > DOUBTED_SHARE else ()
