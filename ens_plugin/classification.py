@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +11,22 @@ from numpy.typing import NDArray
 from ens_plugin.core.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
 from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error, subset_limit
 from ens_plugin.core.comparison_noise import deconvolution_variance, shared_luck_variance
-from ens_plugin.core.effective_votes import effective_votes, is_close
 from ens_plugin.core.ensemble_size import smallest_odd_size
 from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.extrapolation import subset_sizes
 from ens_plugin.core.grouped_tally import CrossedMargins
 from ens_plugin.core.growth_path import PathTally
-from ens_plugin.core.label_shares import LabelVotes
-from ens_plugin.core.margins import MarginModel, fit_margins
-from ens_plugin.core.mixture import Mixture, fit_mixture, fixed_mixture
-from ens_plugin.core.rival_shift import fit_rival_shift
-from ens_plugin.core.row_model import RowModel, model_agreement, model_error, row_slopes, row_variances
+from ens_plugin.core.mixture import Mixture
+from ens_plugin.core.row_model import RowModel, model_agreement, row_slopes, row_variances
 from ens_plugin.core.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.subset_rates import SubsetRates, subset_rates
 from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import (
     MarginTally,
     SupportTally,
-    count_members,
     label_support,
     member_margins,
     strongest_rival,
-    sum_over_members,
     wrong_support,
 )
 from ens_plugin.core.tied_sizes import is_tied, untied
@@ -46,22 +40,18 @@ from ens_plugin.core.uncertainty import (
 )
 from ens_plugin.errors import InputError
 from ens_plugin.estimates import Estimates, Settings, algorithmic_sd, path_values
+from ens_plugin.label_models import correction_sd, counts_hard_votes, row_models
 from ens_plugin.report import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["agreement_reason", "estimate_classification", "seed_noise", "soft_spreads"]
+__all__ = ["agreement_reason", "estimate_classification", "seed_noise"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
-SHIFT_ROWS = 2_000
-# By how much a correction may be wrong, as a share of itself: what simulations with known truth showed.
-SHIFT_ERROR = 0.2
-CROSSING_ERROR = 0.25
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
-NO_VARIANCE = 1e-14
-PART_ROWS = 65_536
+# Of the half-width of an interval.
+CONTRADICTION = 0.5
 
 
 def estimate_classification(
@@ -95,14 +85,15 @@ def estimate_classification(
         Margins against crossed rivals, where they are grouped by themselves.
     """
     weight = as_row_weight(weight, tally.trials.size)
-    models = _row_models(tally, weight, spreads, crossed, sample, has_scores)
+    models = row_models(tally, weight, spreads, crossed, sample, has_scores)
     sample = replace(sample, rows=np.arange(sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
     rates = _subset_rates(tally, sample, weight, settings)
     anchor = _anchor(models, rates, sample, member_error, weight)
     size_model = _size_model(models[0], rates, sample)
     ties_to = _ties_to(tally, sample)
-    curve = _classification_curve(models, anchor, tally, path, weight, settings, ties_to)
+    sd = _classification_sd(models[0], tally, sample, weight, n_members)
+    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, sd)
     now, limit = _deconvolved(models, anchor, untied(np.array([n_members, np.inf]), ties_to))
     if np.isinf(ties_to):
         shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
@@ -117,103 +108,7 @@ def estimate_classification(
         loss="0-1 loss",
     )
     recommendation = _classification_size(size_model, n_members, settings)
-    sd = _classification_sd(models[0], tally, sample, weight, n_members)
-    return Estimates(curve, recommendation, bias_variance, sd)
-
-
-def _row_models(
-    tally: SupportTally | MarginTally,
-    weight: RowWeight,
-    spreads: FloatArray | None,
-    crossed: CrossedMargins | None,
-    sample: Sample,
-    has_scores: bool,
-) -> list[RowModel]:
-    """One model; two for raw scores of more than two labels, one with the noisy rival and one with crossed rivals.
-
-    They tell the groups of the sampled rows.
-    """
-    if isinstance(tally, SupportTally):
-        votes = _votes_per_member(tally, weight, spreads)
-        if np.isinf(votes):
-            return [_of_rows(fixed_mixture(tally.wrong / tally.trials, weight), sample.rows)]
-        return [_of_rows(fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes), sample.rows)]
-    model = _of_rows(fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
-    if not has_scores:
-        shift, shift_size = _rival_shift(sample)
-        return [replace(model, shift=shift, shift_size=shift_size)]
-    if crossed is None and np.array_equal(tally.mean, tally.cross_mean):
-        return [model]
-    return [model, _crossed_model(tally, weight, crossed, sample)]
-
-
-def _crossed_model(
-    tally: MarginTally, weight: RowWeight, crossed: CrossedMargins | None, sample: Sample
-) -> MarginModel:
-    if crossed is None:
-        return _of_rows(fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight), sample.rows)
-    return _of_rows(fit_margins(crossed.mean, crossed.sd, crossed.trials, crossed.weight), crossed.sampled)
-
-
-def _rival_shift(sample: Sample) -> tuple[float, float]:
-    """Shift of margins against rivals chosen by noisy votes, found on some of the sampled rows."""
-    part = sample.select(np.sort(np.random.default_rng(0).permutation(sample.rows.size)[:SHIFT_ROWS]))
-    block = part.block
-    support = label_support(block, block.seen)
-    is_vote = block.outputs.ndim == 2
-    squares = support if is_vote else sum_over_members(np.square(block.outputs, dtype=np.float64), block.seen)
-    votes = LabelVotes(support, squares, count_members(block.seen), block.target)
-    return fit_rival_shift(votes, part.weight)
-
-
-def _of_rows(model: FittedModel, rows: NDArray[np.intp]) -> FittedModel:
-    """The same model, with the groups of some of the tally's entries."""
-    return replace(model, group=model.group[rows])
-
-
-def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArray | None) -> float:
-    """Effective votes in one member's probability: 1 for hard votes, infinite where all members agree."""
-    if _counts_hard_votes(tally):
-        return 1.0
-    every_row, close_rows = soft_spreads(tally) if spreads is None else spreads
-    if every_row[1] < NO_VARIANCE * weight.row_sum(tally.trials):
-        return np.inf
-    return effective_votes(every_row, close_rows)
-
-
-def soft_spreads(tally: SupportTally) -> FloatArray:
-    """Sums of n q(1 - q) and of n times the members' variance, over all rows and over close ones, shape (2, 2).
-
-    Parameters
-    ----------
-    tally : SupportTally
-        One entry for each row, of at least two members.
-    """
-    parts = [_spreads(tally, slice(start, start + PART_ROWS)) for start in range(0, tally.trials.size, PART_ROWS)]
-    return np.asarray(np.sum(parts, axis=0))
-
-
-def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
-    trials = tally.trials[rows]
-    share = tally.wrong[rows] / trials
-    variance = (tally.squares[rows] - trials * share**2) / (trials - 1.0)
-    close = is_close(1.0 - 2.0 * share)
-    spreads = trials * np.stack([share * (1.0 - share), variance])
-    return np.stack([spreads.sum(axis=1), spreads[:, close].sum(axis=1)])
-
-
-def _counts_hard_votes(tally: SupportTally | MarginTally) -> bool:
-    return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
-
-
-def _correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
-    """Standard deviation of what the models correct for rivals chosen by noisy votes."""
-    first = models[0]
-    if len(models) > 1:
-        return CROSSING_ERROR * np.abs(model_error(first, sizes) - model_error(models[1], sizes))
-    if isinstance(first, MarginModel) and first.shift != 0.0:
-        return SHIFT_ERROR * np.abs(model_error(first, sizes) - model_error(replace(first, shift=0.0), sizes))
-    return np.zeros(sizes.size)
+    return Estimates(curve, recommendation, bias_variance, sd, cautions)
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
@@ -221,7 +116,7 @@ def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
 
     Of two votes for two labels one is as good as the other; from four votes on, more than two labels tie otherwise.
     """
-    if _counts_hard_votes(tally):
+    if counts_hard_votes(tally):
         return np.inf
     votes_on_more_labels = sample.block.n_labels > 2 and sample.block.outputs.ndim == 2
     return 2.0 if votes_on_more_labels else 0.0
@@ -232,7 +127,7 @@ def _subset_rates(
 ) -> SubsetRates | None:
     """What random subsets of the members say, to put the model right with where its form is an approximation."""
     limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
-    if limit < 1 or _counts_hard_votes(tally):
+    if limit < 1 or counts_hard_votes(tally):
         return None
     rng = np.random.default_rng(settings.random_state)
     return subset_rates(sample.block, _odd_sizes(limit), rng)
@@ -276,12 +171,18 @@ def _classification_curve(
     weight: RowWeight,
     settings: Settings,
     ties_to: float,
-) -> ErrorCurve:
+    seed_sd: float,
+) -> tuple[ErrorCurve, tuple[str, ...]]:
+    """The curve with its intervals, and what must be said of them.
+
+    An interval allows for the rows, for the members that happened to be trained, and for what models correct.
+    """
     # The path follows the model's own predict, where the first of two labels wins.
     ties_to = ties_to if path is None else 0.0
     sizes = np.append(untied(settings.sizes, ties_to), np.inf)
     sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
-    sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), _correction_sd(models, sizes))
+    sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), correction_sd(models, sizes))
+    sd = np.hypot(sd, seed_sd)
     if settings.estimator == "deconvolved":
         error = _deconvolved(models, anchor, sizes)
         check = _check(models, anchor, tally, weight)
@@ -291,7 +192,8 @@ def _classification_curve(
     lower, upper = wilson_interval(np.nan_to_num(error), sd, n_rows, settings.interval_level)
     unknown = np.isnan(error)
     lower[unknown] = upper[unknown] = np.nan
-    return ErrorCurve(
+    lower, upper, cautions = _widened(lower, upper, check, anchor, sizes)
+    curve = ErrorCurve(
         sizes=settings.sizes,
         error=error[:-1],
         lower=lower[:-1],
@@ -305,6 +207,25 @@ def _classification_curve(
         check=check,
         ties_to=ties_to,
     )
+    return curve, cautions
+
+
+def _widened(
+    lower: FloatArray, upper: FloatArray, check: float | None, anchor: Anchor | None, sizes: FloatArray
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Widen intervals by what subsets of the members contradict the models, where that is much; and say so.
+
+    An anchored curve is that of the subsets up to their largest size; beyond it, it becomes that of the models.
+    """
+    if check is None or check <= CONTRADICTION * (upper[-1] - lower[-1]) / 2.0:
+        return lower, upper, ()
+    known = 0.0 if anchor is None else float(anchor.sizes[-1])
+    extra = check * np.clip(1.0 - known / sizes, 0.0, 1.0)
+    sentence = (
+        f"Subsets of the members contradict the fitted distribution by {100.0 * check:.2g} points of error, which is "
+        "much beside the interval; the intervals are widened by it. More members would make the figures surer."
+    )
+    return np.maximum(lower - extra, 0.0), np.minimum(upper + extra, 1.0), (sentence,)
 
 
 def _even_shift(model: RowModel, sample: Sample, sizes: FloatArray) -> FloatArray:
@@ -332,7 +253,7 @@ def _compared_values(
     """Error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
     if path is not None:
         return np.append(path_values(path, settings.sizes), np.nan)
-    if not _counts_hard_votes(tally):
+    if not counts_hard_votes(tally):
         raise InputError(
             f"estimator={settings.estimator!r} counts hard votes for one of two labels, and this ensemble averages "
             "probabilities or scores or has more labels; use estimator='auto'."
@@ -442,7 +363,7 @@ def seed_noise(
         Whether the rows have fewer members than the ensemble.
     """
     weight = as_row_weight(None, tally.trials.size)
-    model = _row_models(tally, weight, None, None, sample, has_scores)[0]
+    model = row_models(tally, weight, None, None, sample, has_scores)[0]
     outputs, slopes, _ = _row_luck(model, tally, sample, n_members)
     shared = shared_luck_variance(outputs, sample.block.seen, slopes, tally.trials.size)
     if not extrapolates:

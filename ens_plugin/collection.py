@@ -65,7 +65,7 @@ class Evidence:
     weight : RowWeight
         Weights of the entries.
     spreads : ndarray, shape (2, 2), or None
-        Of soft votes whose entries are groups of rows: see :func:`ens_plugin.classification.soft_spreads`.
+        Of soft votes whose entries are groups of rows: see :func:`ens_plugin.label_models.soft_spreads`.
     crossed : CrossedMargins or None
         Of margins whose entries are groups of rows.
     label : ndarray of int, shape (n_entries,), or None

@@ -104,7 +104,7 @@ class Part:
     by_label : ndarray, shape (2, n_labels, n_members + 1)
         Rows with weight, and their weight, by label and number of members; a single label for regression.
     spreads : ndarray, shape (2, 2), or None
-        :func:`ens_plugin.classification.soft_spreads` of the rows.
+        :func:`ens_plugin.label_models.soft_spreads` of the rows.
     moments : LossMoments or None
     path : ndarray, shape (2, n_members), or None
         Summed loss and weight along the growth path.

@@ -22,12 +22,12 @@ import ens_plugin
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.labels import label_codes
 from ens_plugin.arguments import resolve_settings
-from ens_plugin.classification import soft_spreads
 from ens_plugin.collection import Evidence, collect, sample_limit, sampling_seed
 from ens_plugin.conclusion import conclude
 from ens_plugin.core.row_sampling import sample_keys
 from ens_plugin.core.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.errors import InputError
+from ens_plugin.label_models import soft_spreads
 from ens_plugin.report import EnsembleReport
 from ens_plugin.spark import jobs, partition
 from ens_plugin.spark.assembly import evidence_of, in_row_order

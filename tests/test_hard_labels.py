@@ -1,0 +1,72 @@
+"""Labels that are rare or many: the curve is right within its interval, or the report says why not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import ens_plugin
+from ens_plugin import CustomEnsemble
+from tests.extras import lightgbm
+
+
+def rare_positives(share: float, n_rows: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    rng = np.random.default_rng(seed)
+    y = rng.random(n_rows) < share
+    X = rng.normal(size=(n_rows, 8))
+    X[y, :3] += 1.3
+    X[y, 3] *= 2
+    return X, y
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_members_of_skewed_scores_tell_the_error_of_many(seed: int) -> None:
+    """3 % positives: from the first 30 trees, the asymptote was 1 to 3 points below that of 630 on the same rows."""
+    X, y = rare_positives(0.03, 2000, seed)
+    model = lightgbm.LGBMClassifier(
+        boosting_type="rf", n_estimators=630, bagging_freq=1, bagging_fraction=0.632, feature_fraction=0.6, n_jobs=1,
+        verbose=-1, random_state=seed,
+    ).fit(X, y)  # fmt: skip
+    whole = ens_plugin.analyze(model, X, y, sizes=[630])
+    first = ens_plugin.analyze(ens_plugin.truncate(model, 30), X, y, sizes=[30])
+    lower, upper = first.error_curve.asymptote_interval
+    assert lower <= whole.error_curve.asymptote <= upper
+    assert first.error_curve.asymptote == pytest.approx(whole.error_curve.asymptote, abs=0.011)
+
+
+def votes_on_many_labels(n_members: int, seed: int) -> tuple[CustomEnsemble, NDArray[np.int64], float]:
+    """Votes of bagged members on 30 labels, and the error of infinitely many."""
+    rng = np.random.default_rng(seed)
+    n_rows = 1500
+    target = rng.integers(0, 30, n_rows)
+    rows = np.arange(n_rows)
+    shares = 0.35 * rng.dirichlet(np.full(30, 0.7), n_rows)
+    right = 0.65 * rng.beta(2.5, 1.5, n_rows)
+    shares[rows, target] += right
+    shares[rows, (target + rng.integers(1, 3, n_rows)) % 30] += 0.65 - right
+    reached = np.cumsum(shares, axis=1)
+    draws = rng.random((n_members, n_rows, 1))
+    votes = np.minimum(np.sum(reached < draws, axis=2), 29)
+    in_bag = rng.random((n_members, n_rows)) < 0.632
+    ensemble = CustomEnsemble(votes, in_bag, aggregation="vote", classes=list(range(30)))
+    return ensemble, target, float(np.mean(np.argmax(shares, axis=1) != target))
+
+
+@pytest.mark.parametrize("n_members", [8, 30, 100])
+def test_many_labels_are_within_the_interval_and_few_members_are_loud(n_members: int) -> None:
+    ensemble, target, truth = votes_on_many_labels(n_members, 1)
+    report = ens_plugin.analyze(ensemble, None, target)
+    lower, upper = report.error_curve.asymptote_interval
+    assert lower <= truth <= upper
+    if n_members == 8:
+        assert any("contradict" in caution for caution in report.warnings)
+
+
+def test_widened_interval_is_that_of_the_subsets_where_they_reach() -> None:
+    ensemble, target, _ = votes_on_many_labels(8, 2)
+    curve = ens_plugin.analyze(ensemble, None, target).error_curve
+    assert curve.check is not None
+    (lower, upper), (_, limit) = curve.interval_at(1), curve.asymptote_interval
+    assert upper - lower < 0.1
+    assert limit - curve.asymptote > curve.check
