@@ -181,8 +181,9 @@ def _classification_curve(
     ties_to = ties_to if path is None else 0.0
     sizes = np.append(untied(settings.sizes, ties_to), np.inf)
     sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
-    sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), correction_sd(models, sizes))
-    sd = np.hypot(sd, seed_sd)
+    of_models = _share_of_models(anchor, sizes)
+    sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), seed_sd)
+    sd = np.hypot(sd, of_models * correction_sd(models, sizes))
     if settings.estimator == "deconvolved":
         error = _deconvolved(models, anchor, sizes)
         check = _check(models, anchor, tally, weight)
@@ -192,7 +193,7 @@ def _classification_curve(
     lower, upper = wilson_interval(np.nan_to_num(error), sd, n_rows, settings.interval_level)
     unknown = np.isnan(error)
     lower[unknown] = upper[unknown] = np.nan
-    lower, upper, cautions = _widened(lower, upper, check, anchor, sizes)
+    lower, upper, cautions = _widened(lower, upper, check, of_models)
     curve = ErrorCurve(
         sizes=settings.sizes,
         error=error[:-1],
@@ -210,17 +211,19 @@ def _classification_curve(
     return curve, cautions
 
 
-def _widened(
-    lower: FloatArray, upper: FloatArray, check: float | None, anchor: Anchor | None, sizes: FloatArray
-) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Widen intervals by what subsets of the members contradict the models, where that is much; and say so.
+def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
+    """How much of the curve is the models': none up to the largest subsets, where it is theirs, and all at infinity."""
+    known = 0.0 if anchor is None else float(anchor.sizes[-1])
+    return np.asarray(np.clip(1.0 - known / sizes, 0.0, 1.0))
 
-    An anchored curve is that of the subsets up to their largest size; beyond it, it becomes that of the models.
-    """
+
+def _widened(
+    lower: FloatArray, upper: FloatArray, check: float | None, of_models: FloatArray
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Widen intervals by what subsets of the members contradict the models, where that is much; and say so."""
     if check is None or check <= CONTRADICTION * (upper[-1] - lower[-1]) / 2.0:
         return lower, upper, ()
-    known = 0.0 if anchor is None else float(anchor.sizes[-1])
-    extra = check * np.clip(1.0 - known / sizes, 0.0, 1.0)
+    extra = check * of_models
     sentence = (
         f"Subsets of the members contradict the fitted distribution by {100.0 * check:.2g} points of error, which is "
         "much beside the interval; the intervals are widened by it. More members would make the figures surer."
