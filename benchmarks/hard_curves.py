@@ -69,7 +69,7 @@ def ordered_labels(n_rows: int = 1600) -> tuple[Array, Array]:
 
 
 def cases(n_trees: int) -> Iterator[Case]:
-    """List the problems of the issue."""
+    """List the problems with their models."""
     yield Case("digits", lambda: datasets.load_digits(return_X_y=True), _forest(n_trees))
     yield Case("wine", lambda: datasets.load_wine(return_X_y=True), _forest(n_trees))
     yield Case("seven ordered labels, depth 5", ordered_labels, _forest(n_trees, max_depth=5))

@@ -35,13 +35,14 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_losses",
         "hard_metrics",
         "hard_repeats",
+        "hard_scores",
         pytest.param("memory", marks=needs_proc),
         pytest.param("spark", marks=needs_proc),
     ],
 )
 def test_smoke(script: str, tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
-    if script in ("booster_accuracy", "pruning"):
+    if script in ("booster_accuracy", "hard_scores", "pruning"):
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
     if script == "pruning":
