@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.repeated_rows import appended_rows, column_halves, copied_rows, numbered
 from ens_plugin.errors import InputError
+from ens_plugin.report import FEWEST_ROWS
 from ens_plugin.row_hashes import as_table, row_hashes
 
 __all__ = [
@@ -140,7 +141,7 @@ def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
         If copies have a quarter of the weight or more.
     """
     share = float(weight[repeats.copied].sum() / weight.sum())
-    if share >= REFUSED_SHARE:
+    if share >= REFUSED_SHARE and weight.size >= FEWEST_ROWS:
         raise InputError(
             f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} rows have the same features and target as "
             "another row, and look like copies (an oversampler leaves them, or a join). A member that was trained on a "

@@ -96,7 +96,8 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
         n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
     )  # fmt: skip
     handfuls = _refuse_scarce_labels(found, names, needed) if adapter.classes is not None else ()
-    doubts = _missing_weight(found)
+    # What groups leave out is judged with the groups.
+    doubts = _missing_weight(found) if evidence.weight.groups is None else ()
     if adapter.classes is not None:
         _refuse_partial_labels(found, names)
     factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)

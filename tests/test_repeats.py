@@ -219,10 +219,12 @@ def test_chosen_rows_know_of_copies_among_the_others() -> None:
 
 
 def test_copies_without_weight_are_let_pass() -> None:
-    copied = np.array([True, True, False, False])
-    refuse_copies(RepeatedRows(copied, copied), np.array([0.0, 0.1, 1.0, 1.0]))
-    with pytest.raises(InputError, match="2 of 4 rows"):
-        refuse_copies(RepeatedRows(copied, copied), np.ones(4))
+    copied = np.arange(40) < 20
+    refuse_copies(RepeatedRows(copied, copied), np.where(copied, 0.05, 1.0))
+    with pytest.raises(InputError, match="20 of 40 rows"):
+        refuse_copies(RepeatedRows(copied, copied), np.ones(40))
+    # Of fewer than 30 rows all figures are rough anyway; copies among them are doubted.
+    refuse_copies(RepeatedRows(copied[10:30], copied[10:30]), np.ones(20))
 
 
 def test_a_doubt_needs_more_than_a_standard_error() -> None:

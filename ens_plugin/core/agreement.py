@@ -153,8 +153,10 @@ def fit_contests(sample: Sample) -> RowModel:
     against = strongest_rival(support, lead)
     margins = member_margins(RowBlock(block.outputs, block.seen, lead, block.n_labels), against)
     trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
-    mean = (margins * block.seen).sum(axis=0) / trials
-    deviations = (margins - mean) * block.seen
+    # In one memory order, whatever that of the outputs: rounding follows it.
+    counted = np.ascontiguousarray(margins * block.seen)
+    mean = counted.sum(axis=0) / trials
+    deviations = np.ascontiguousarray((counted - mean) * block.seen)
     sd = np.sqrt(np.einsum("ti,ti->i", deviations, deviations) / (trials - 1.0))
     weight = RowWeight(np.tile(sample.weight / 2, 2), np.full(2 * trials.size, 0.5), np.tile(sample.weight**2 / 2, 2))
     return fit_margins(np.append(mean, -mean), np.tile(sd, 2), np.tile(trials, 2), weight)

@@ -146,11 +146,11 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     Examples
     --------
     >>> import numpy as np
-    >>> support = np.array([[9.0, 1.0, 0.0], [4.0, 5.0, 1.0], [0.0, 3.0, 7.0]])
-    >>> votes = LabelVotes(support, support, np.full(3, 10.0), np.array([0, 1, 2]))
-    >>> shares = fit_label_shares(votes, np.ones(3)).draw(np.random.default_rng(0))
-    >>> shares.sum(axis=1).round(12).tolist()
-    [1.0, 1.0, 1.0]
+    >>> support = np.tile([[9.0, 1.0, 0.0], [4.0, 5.0, 1.0], [0.0, 3.0, 7.0]], (10, 1))
+    >>> votes = LabelVotes(support, support, np.full(30, 10.0), np.tile([0, 1, 2], 10))
+    >>> shares = fit_label_shares(votes, np.ones(30)).draw(np.random.default_rng(0))
+    >>> shares.shape, float(shares.sum(axis=1).max().round(12))
+    ((30, 3), 1.0)
     """
     target = votes.target
     rows = np.arange(target.size)

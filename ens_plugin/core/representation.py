@@ -198,7 +198,7 @@ def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> Flo
     Examples
     --------
     >>> bounds_by_members(np.repeat([5.0, 6.0, 50.0, 55.0], 20)).round(1).tolist()
-    [21.9]
+    [22.7]
     """
     distinct, index = np.unique(trials, return_inverse=True)
     count = np.bincount(index, rows).astype(np.float64)

@@ -47,6 +47,7 @@ def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float
         See :class:`ens_plugin.core.margins.MarginModel`.
     """
     rng = np.random.default_rng(SEED)
+    weight = weight / weight.mean()
     shares, votes_per_member = fit_label_shares(votes, weight), votes.per_member()
     typical = float(np.average(votes.trials, weights=weight))
     sizes = np.array([*(np.ceil(ratio * typical) for ratio in SIZES_PER_MEMBER), np.inf])

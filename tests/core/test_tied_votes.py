@@ -12,7 +12,8 @@ from scipy.stats import binom
 
 from ens_plugin import CustomEnsemble, EnsembleReport, ErrorCurve, analyze
 from ens_plugin.core.mixture import fit_mixture
-from ens_plugin.core.subsets import Sample, subset_error
+from ens_plugin.core.subset_rates import subset_rates
+from ens_plugin.core.subsets import Sample
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.tied_votes import even_size_shift, tie_probability
 
@@ -75,8 +76,8 @@ def test_even_sizes_follow_the_models_own_rule() -> None:
     """The average over subsets of an ensemble that gives ties to the first label; halves are off by up to 6 points."""
     labels, target = unbalanced(1500, 60, 0)
     sizes = np.array([2, 4, 10, 20, 40])
-    sample = Sample(RowBlock(labels, np.ones(labels.shape, dtype=bool), target, 2), np.arange(1500), np.ones(1500))
-    drawn = subset_error(sample, sizes, 60, np.random.default_rng(0))
+    block = RowBlock(labels, np.ones(labels.shape, dtype=bool), target, 2)
+    drawn = subset_rates(block, sizes, np.random.default_rng(0)).wrong.mean(axis=1)
     curve = curve_of(labels, target)
     np.testing.assert_allclose([curve.at(size) for size in sizes], drawn, atol=0.006)
     assert curve.at(1) - curve.at(2) > 0.06

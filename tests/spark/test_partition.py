@@ -126,6 +126,10 @@ def assert_same(found: Any, expected: Any, name: str = "") -> None:
     if hasattr(expected, "__dataclass_fields__"):
         for own, value in _fields(expected).items():
             assert_same(getattr(found, own), value, f"{name}.{own}")
+    elif isinstance(expected, tuple):
+        assert len(found) == len(expected), name
+        for index, (own, value) in enumerate(zip(found, expected, strict=True)):
+            assert_same(own, value, f"{name}[{index}]")
     elif isinstance(expected, dict):
         assert found.keys() == expected.keys(), name
         for own, value in expected.items():
