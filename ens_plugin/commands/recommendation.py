@@ -124,6 +124,8 @@ def _size_check(report: EnsembleReport) -> Check:
     if report.n_rows < FEWEST_ROWS:
         sentence = f"{report.n_rows} rows are too few to tell a size from; {FEWEST_ROWS} are needed."
         return Check("recommended_size", False, found.size, found.max_size, sentence)
+    if report.basis.doubts:
+        return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
     reached = f"{members_text(found.size)} would do" if found.size else f"not even {found.max_size} members would do"
     return Check("recommended_size", found.size is not None, found.size, found.max_size, f"{reached}.")
 
@@ -132,6 +134,8 @@ def _ratio_check(report: EnsembleReport, limit: float) -> Check:
     if report.n_rows < FEWEST_ROWS:
         sentence = f"{report.n_rows} rows are too few to tell whether the ensemble is larger than recommended."
         return Check("max_size_ratio", False, None, limit, sentence)
+    if report.basis.doubts:
+        return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
     size = report.recommended_size
     if size is None:
         # An ensemble larger than needed is what is looked for; one that is too small at any size is not.
@@ -181,7 +185,7 @@ def as_text(found: Recommendation) -> str:
     """Return the answer for a terminal, at most 80 columns wide."""
     report = found.report
     lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
-    if report.n_rows < FEWEST_ROWS:
+    if report.n_rows < FEWEST_ROWS or report.basis.doubts:
         lines = [textwrap.fill(f"Warning: {verdict(report)}", WIDTH), *lines]
     lines += text_lines(found.savings)
     demands = [textwrap.fill(check.text, WIDTH, subsequent_indent="  ") for check in found.checks[1:]]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ens_plugin.basis import EstimateBasis
 from ens_plugin.commands.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of
 from ens_plugin.errors import InputError
 from ens_plugin.report import EnsembleReport
@@ -66,6 +67,14 @@ def test_few_rows_meet_no_demand_on_the_size(n_rows: int, passed: bool) -> None:
     assert as_text(answer).startswith("Warning: 29 rows are too few to tell whether") is not passed
     for text in (as_text(answer), as_markdown(answer)):
         assert ("Recommended size:" in text) is passed
+
+
+def test_a_doubted_report_meets_no_demand_on_the_size() -> None:
+    doubt = "Copies hide the error."
+    answer = answer_to(report(basis=EstimateBasis(doubts=(doubt,))), Limits(max_size_ratio=100.0))
+    assert not answer.passed
+    assert [check.text for check in answer.checks] == [f"FAILED: {doubt}"] * 2
+    assert doubt in as_text(answer)
 
 
 def test_agreement_of_values_is_refused() -> None:
