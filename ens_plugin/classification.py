@@ -20,7 +20,7 @@ from ens_plugin.core.mixture import Mixture
 from ens_plugin.core.row_model import RowModel, model_agreement, row_slopes, row_variances
 from ens_plugin.core.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.subset_rates import SubsetRates, subset_rates
-from ens_plugin.core.subsets import Sample
+from ens_plugin.core.subsets import Sample, content_order
 from ens_plugin.core.tally import (
     MarginTally,
     SupportTally,
@@ -85,6 +85,10 @@ def estimate_classification(
         Margins against crossed rivals, where they are grouped by themselves.
     """
     weight = as_row_weight(weight, tally.trials.size)
+    # What is drawn at random below must not follow the order of the rows, which a cluster does not keep.
+    order = content_order(sample.block)
+    sample = sample.select(order)
+    crossed = None if crossed is None else replace(crossed, sampled=crossed.sampled[order])
     models = row_models(tally, weight, spreads, crossed, sample, has_scores)
     sample = replace(sample, rows=np.arange(sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))

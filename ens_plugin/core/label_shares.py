@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from ens_plugin.core.mixture import Mixture, fit_mixture
+from ens_plugin.core.mixture import Mixture, mixture_of_counts
+from ens_plugin.core.row_weight import RowWeight
 
 __all__ = ["LabelShares", "LabelVotes", "fit_label_shares"]
 
@@ -158,7 +159,9 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     rival_votes = support.copy()
     rival_votes[rows, target] = 0.0
     confusion = _confusion(rival_votes, target, weight)
-    mixture = fit_mixture(rival_votes.sum(axis=1), support.sum(axis=1), weight)
+    trials = support.sum(axis=1)
+    # The report warns of few rows, once.
+    mixture = mixture_of_counts(np.minimum(rival_votes.sum(axis=1), trials), trials, RowWeight(weight), 1.0)
     telling = rival_votes.sum(axis=1) >= FEWEST_WRONG_VOTES
     laws = _matching_laws(votes, confusion, weight)
     fits = [

@@ -20,7 +20,7 @@ from ens_plugin.core.validation import as_counts, as_probability, as_sizes, pair
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.user_warnings import warn_user
 
-__all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "share_angle"]
+__all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "mixture_of_counts", "share_angle"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -161,6 +161,12 @@ def fit_mixture(
             "every figure is rough.",
             WeakEstimateWarning,
         )
+    return mixture_of_counts(k, n, entry_weight, votes_per_member)
+
+
+def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, votes_per_member: float) -> Mixture:
+    """Do what :func:`fit_mixture` does with checked arguments, without a warning for few rows."""
+    row_weight = entry_weight.effective()
     if not k.any() or np.array_equal(k, n):
         return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)
     votes = votes_per_member

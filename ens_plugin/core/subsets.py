@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.tally import RowBlock, label_support, sum_over_members
 from ens_plugin.errors import InputError
 
-__all__ = ["Sample", "subset_means", "subset_statistics"]
+__all__ = ["Sample", "content_order", "subset_means", "subset_statistics"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -58,6 +58,20 @@ class Sample:
         stays = usable[self.rows]
         kept = self if stays.all() else self.select(np.flatnonzero(stays))
         return Sample(kept.block, position[kept.rows], kept.weight)
+
+
+def content_order(block: RowBlock) -> IntArray:
+    """Order of a block's rows by what their members predict: the same whatever order the rows come in.
+
+    The order is as good as random, and rows with the same outputs are interchangeable.
+    """
+    rng = np.random.default_rng(0)
+    by_member, by_label = rng.random((block.outputs.shape[0],)), rng.random((max(block.n_labels, 1),))
+    place = np.zeros(block.target.size)
+    for output, counts, factor in zip(block.outputs, block.seen, by_member, strict=True):
+        value = np.add.reduce(output * by_label, axis=-1) if output.ndim == 2 else output.astype(np.float64)
+        place += np.where(counts, factor * (value + 1.0), 0.0)
+    return np.lexsort((place, np.modf(place * 1e3)[0], block.target))
 
 
 def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
