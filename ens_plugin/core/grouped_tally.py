@@ -33,7 +33,7 @@ IntArray = NDArray[np.int64]
 
 ANGLE_CELLS = 257
 CELLS_PER_OCTAVE = 16
-CELLS_PER_ERROR = 4
+CELLS_PER_ERROR = 6
 CLOSE_ERRORS = 16.0
 EXACT_TRIALS = 64
 CELLS_PER_OCTAVE_OF_TRIALS = 16
@@ -168,7 +168,7 @@ def support_codes(tally: SupportTally) -> IntArray:
 
 
 def margin_codes(trials: FloatArray, mean: FloatArray, sd: FloatArray) -> IntArray:
-    """Codes of margins: nearly as many members, spreads within a 16th of an octave, means within a quarter of an error.
+    """Codes of margins: nearly as many members, spreads within a 16th of an octave, means within a sixth of an error.
 
     The error is that of the mean; beyond 16 errors from 0, where labels are certain, cells widen in proportion.
     """
