@@ -20,10 +20,11 @@ from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.paired_losses import row_losses
 from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.subsets import Sample
-from ens_plugin.core.tally import SupportTally, ValueTally, select_rows
+from ens_plugin.core.tally import ValueTally, select_rows
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.estimates import Estimates, Settings
 from ens_plugin.grouping import group_doubts, refuse_groups_in_bags, with_groups
+from ens_plugin.label_models import counts_hard_votes
 from ens_plugin.metric_curve import with_metric_curve
 from ens_plugin.regression import estimate_regression
 from ens_plugin.repeats import RepeatedRows, appended_doubt, copies_findings
@@ -162,8 +163,7 @@ def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
 
 
 def _members_needed(evidence: Evidence) -> int:
-    tally = evidence.tally
-    return 1 if isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares) else 2
+    return 1 if counts_hard_votes(evidence.tally) else 2
 
 
 def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: int) -> None:

@@ -14,6 +14,7 @@ from ens_plugin.core.comparison_noise import shared_luck_variance, squared_losse
 from ens_plugin.core.grouped_tally import GroupedValues
 from ens_plugin.core.paired_losses import row_losses
 from ens_plugin.core.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
+from ens_plugin.label_models import counts_hard_votes
 
 __all__ = ["JudgedRows", "judge_rows"]
 
@@ -61,8 +62,7 @@ def judge_rows(adapter: EnsembleAdapter, evidence: Evidence, target: FloatArray,
 def _label_variance(
     tally: SupportTally | MarginTally, adapter: EnsembleAdapter, evidence: Evidence, data: str
 ) -> float:
-    hard = isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
-    usable = tally.trials >= (1 if hard else 2)
+    usable = tally.trials >= (1 if counts_hard_votes(tally) else 2)
     used = select_rows(tally, usable)
     assert not isinstance(used, ValueTally)
     return seed_noise(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.effective_votes import effective_votes, is_close
-from ens_plugin.core.grouped_tally import CrossedMargins
+from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.label_shares import LabelVotes
 from ens_plugin.core.margins import MarginModel, fit_margins
 from ens_plugin.core.mixture import Mixture, fit_mixture, fixed_mixture
@@ -17,7 +17,7 @@ from ens_plugin.core.rival_shift import fit_rival_shift
 from ens_plugin.core.row_model import RowModel, model_error
 from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.subsets import Sample
-from ens_plugin.core.tally import MarginTally, SupportTally, count_members, label_support, sum_over_members
+from ens_plugin.core.tally import AnyTally, MarginTally, SupportTally, count_members, label_support, sum_over_members
 
 __all__ = ["correction_sd", "counts_hard_votes", "row_models", "soft_spreads"]
 
@@ -125,7 +125,7 @@ def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
     return np.stack([spreads.sum(axis=1), spreads[:, close].sum(axis=1)])
 
 
-def counts_hard_votes(tally: SupportTally | MarginTally) -> bool:
+def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
     """Tell votes on two labels, of which each counts one."""
     return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
 
