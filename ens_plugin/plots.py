@@ -163,7 +163,7 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
 
 
 def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
-    """Draw how the error splits into what no size removes and what averaging removes.
+    r"""Draw how the error splits into what no size removes and what averaging removes.
 
     Three bars: one member, the ensemble as it is, the infinite ensemble.
 
@@ -186,7 +186,7 @@ def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
     >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
     >>> from matplotlib.figure import Figure
     >>> plot_bias_variance(report, ax=Figure().subplots()).get_xlabel()
-    '0-1 loss (%), over seeds, given this training set'
+    '0-1 loss (%)\nover seeds, given this training set'
     """
     ax = new_axes() if ax is None else ax
     parts = report.bias_variance
@@ -203,7 +203,7 @@ def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
     ax.set_xlim(0.0, 1.22 * largest or 1.0)
     ax.tick_params(axis="y", length=0)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel(f"{_axis_name(parts.loss)}, over seeds, given this training set", parse_math=False)
+    ax.set_xlabel(f"{_axis_name(parts.loss)}\nover seeds, given this training set", parse_math=False)
     if parts.loss in _SHARES:
         label_in_percent(ax.xaxis)
     if ax.get_legend_handles_labels()[0]:

@@ -3,7 +3,7 @@
 Run with a path to write the picture to, ``python examples/digits_error_curve.py curve.png``.
 """
 
-import sys
+import argparse
 
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
@@ -28,4 +28,6 @@ def draw(path: str) -> ens_plugin.EnsembleReport:
 
 
 if __name__ == "__main__":
-    print(draw(sys.argv[1] if len(sys.argv) > 1 else "error_curve.png").summary())
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", nargs="?", default="error_curve.png", help="where the picture is written")
+    print(draw(parser.parse_args().path).summary())
