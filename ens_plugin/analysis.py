@@ -23,6 +23,7 @@ from ens_plugin.grouping import encode_groups
 from ens_plugin.judged_rows import JudgedRows, judge_rows
 from ens_plugin.repeats import RepeatedRows, find_repeats, identical_rows, refuse_copies
 from ens_plugin.report import EnsembleReport
+from ens_plugin.row_hashes import HashedRows, hash_rows
 
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
 
@@ -213,10 +214,10 @@ def _analyzed(
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
     target = encode_target(adapter, y)
-    labels, chosen, chances, cell = np.asarray(y), None, None, row_cells(rows)
+    labels, chosen, chances = np.asarray(y), None, None
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
-    dependence = _dependence(groups, features, rows, target, data)
+    likeness = _likeness(groups, hash_rows(features, rows), target, data)
     adapter.check_members(features)
     # One BLAS thread: its sums otherwise depend on the number of cores, and threads of ours would compete with it.
     with (
@@ -225,19 +226,18 @@ def _analyzed(
     ):
         if data == "oob":
             bags = adapter.bags(rows, features, labels)
-            chances = adapter.left_out_chances() if dependence.groups is None else None
-            if dependence.repeats is not None:
-                refuse_copies(dependence.repeats, weight)
-            if dependence.groups is not None:
+            chances = adapter.left_out_chances() if likeness.groups is None else None
+            if likeness.repeats is not None:
+                refuse_copies(likeness.repeats, weight)
+            if likeness.groups is not None:
                 _compare_rows_with_stored(adapter, features, bags, target)
-                bags = bags.by_group(dependence.groups)
+                bags = bags.by_group(likeness.groups)
             chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
             if chosen is not None:
                 features, bags = features[chosen], bags.take(chosen)
                 labels, target, weight = labels[chosen], target[chosen], weight[chosen]
                 chances = None if chances is None else chances[chosen]
-                cell = None if cell is None else cell[chosen]
-                dependence = dependence.take(chosen)
+                likeness = likeness.take(chosen)
         else:
             bags = None
             _refuse_training_rows(adapter, features, labels)
@@ -252,9 +252,9 @@ def _analyzed(
             progress=progress,
         )
         del bags, features
-        evidence = replace(evidence, weight=replace(evidence.weight, groups=dependence.groups))
+        evidence = replace(evidence, weight=replace(evidence.weight, groups=likeness.groups))
         sampled = evidence.sample.rows
-        if data == "oob" and dependence.groups is None:
+        if data == "oob" and likeness.groups is None:
             compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
         report = conclude(
             adapter,
@@ -263,37 +263,38 @@ def _analyzed(
             own_sizes=options.get("sizes") is not None,
             metric=metric,
             sampled_labels=labels.reshape(-1)[sampled],
-            repeats=dependence.repeats,
+            repeats=likeness.repeats,
             target=target,
         )
-        report = with_distinct_rows(report, evidence, cell, settings)
+        report = with_distinct_rows(report, evidence, likeness.cell, settings)
         rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
     return report, rows_judged
 
 
 @dataclass(frozen=True, eq=False)
-class _Dependence:
-    """Which rows belong together, and which look as if they did."""
+class _Likeness:
+    """Which rows belong together, which look like copies, and which have equal features."""
 
     groups: NDArray[np.int64] | None
     repeats: RepeatedRows | None
+    cell: NDArray[np.int64] | None
 
-    def take(self, rows: NDArray[np.intp]) -> _Dependence:
-        return _Dependence(
+    def take(self, rows: NDArray[np.intp]) -> _Likeness:
+        return _Likeness(
             None if self.groups is None else self.groups[rows],
             None if self.repeats is None else self.repeats.take(rows),
+            None if self.cell is None else self.cell[rows],
         )
 
 
-def _dependence(groups: Any, features: Any, rows: Any, target: NDArray[Any], data: str) -> _Dependence:
+def _likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> _Likeness:
     """Number the groups that are named; look for copies among training rows where none are."""
+    cell = row_cells(rows)
     if isinstance(groups, str) and groups == "identical":
-        return _Dependence(identical_rows(features, rows, target), None)
+        return _Likeness(identical_rows(rows, target), None, cell)
     if groups is not None:
-        return _Dependence(encode_groups(groups, target.size), None)
-    if data == "holdout":
-        return _Dependence(None, None)
-    return _Dependence(None, find_repeats(features, rows, target))
+        return _Likeness(encode_groups(groups, target.size), None, cell)
+    return _Likeness(None, None if data == "holdout" else find_repeats(rows, target), cell)
 
 
 def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.classification import agreement_reason
@@ -22,60 +21,31 @@ from ens_plugin.core.cell_votes import (
 from ens_plugin.core.uncertainty import size_interval
 from ens_plugin.estimates import Settings
 from ens_plugin.report import EnsembleReport, SizeRecommendation
+from ens_plugin.row_hashes import HashedRows
 
 __all__ = ["row_cells", "with_distinct_rows"]
 
-MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15))
 
-
-def row_cells(X: Any) -> NDArray[np.int64] | None:
+def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
     """Number the rows by their features: equal numbers for equal rows, from 0 without gaps.
 
     Parameters
     ----------
-    X : array-like of shape (n_rows, n_features), or None
+    rows : HashedRows or None
+        None where the rows are not a table.
 
     Returns
     -------
     ndarray of int64, shape (n_rows,), or None
-        None where `X` is no data frame and no dense array of numbers.
 
     Examples
     --------
-    >>> row_cells(np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]])).tolist()
+    >>> from ens_plugin.row_hashes import hash_rows
+    >>> row_cells(hash_rows(None, np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))).tolist()
     [0, 1, 0]
     """
-    hashed = _hashed(X)
-    if hashed is None:
-        return None
-    _, first, cell = np.unique(hashed, return_index=True, return_inverse=True)
     # In the order of the rows, so that nothing depends on the hash.
-    return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[cell.reshape(-1)], dtype=np.int64)
-
-
-def _hashed(X: Any) -> NDArray[np.uint64] | None:
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(X, pandas.DataFrame):
-        try:
-            return np.asarray(pandas.util.hash_pandas_object(X, index=False), dtype=np.uint64)
-        except TypeError:
-            return None
-    if not isinstance(X, np.ndarray | list | tuple):
-        return None
-    try:
-        values = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-    if values.ndim != 2:
-        return None
-    found = np.zeros(values.shape[0], dtype=np.uint64)
-    for column in values.T:
-        # Adding 0 makes one of both zeros.
-        bits = (column + 0.0).view(np.uint64)
-        bits = (bits ^ (bits >> np.uint64(30))) * MIX[0]
-        bits = (bits ^ (bits >> np.uint64(27))) * MIX[1]
-        found = (found ^ bits ^ (bits >> np.uint64(31))) * MIX[2] + np.uint64(1)
-    return found
+    return None if rows is None else np.asarray(pd.factorize(rows.hashes)[0], dtype=np.int64)
 
 
 def with_distinct_rows(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.repeated_rows import appended_rows, column_halves, copied_rows, numbered
 from ens_plugin.errors import InputError
 from ens_plugin.report import FEWEST_ROWS
-from ens_plugin.row_hashes import as_table, row_hashes
+from ens_plugin.row_hashes import HashedRows, row_hashes
 
 __all__ = [
     "RepeatedRows",
@@ -64,43 +64,41 @@ class RepeatedRows:
         return replace(self, repeated=self.repeated[rows], copied=self.copied[rows])
 
 
-def find_repeats(features: Any, rows: Any, target: NDArray[Any]) -> RepeatedRows:
+def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     """Look for rows with the same features and target.
 
     Parameters
     ----------
-    features : prepared rows
-        Training rows as an adapter returned them.
-    rows : object
-        The same rows as the user gave them.
+    rows : HashedRows or None
+        The training rows; None where they are not a table.
     target : ndarray, shape (n_rows,)
         Label codes or values.
 
     Returns
     -------
     RepeatedRows
-        None repeated where the rows are not a table, as those of a CustomEnsemble of arrays.
+        None repeated where `rows` is None, as for a CustomEnsemble of arrays.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from ens_plugin.row_hashes import hash_rows
     >>> X = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
-    >>> found = find_repeats(X, X, np.array([0, 1, 0]))
+    >>> found = find_repeats(hash_rows(None, X), np.array([0, 1, 0]))
     >>> found.copied
     array([ True, False,  True])
     """
     has_labels = target.dtype.kind in "iu"
     appended = (appended_rows(target), int(target[-1])) if has_labels else (0, 0)
-    table = as_table(features, rows)
-    records = None if table is None else _records(table, target)
-    if records is None or records.max() + 1 == records.size:
+    records = None if rows is None else _records(rows, target)
+    if rows is None or records is None or records.max() + 1 == records.size:
         nothing = np.zeros(target.size, dtype=bool)
         return RepeatedRows(nothing, nothing, *appended)
-    copied = copied_rows(records, row_hashes(table, column_halves(table.shape[1])))
+    copied = copied_rows(records, row_hashes(rows.table, column_halves(rows.table.shape[1])))
     return RepeatedRows(np.asarray(np.bincount(records)[records] > 1), copied, *appended)
 
 
-def identical_rows(features: Any, rows: Any, target: NDArray[Any]) -> NDArray[np.int64]:
+def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.int64]:
     """Number the groups of rows with the same features and target; arguments as of :func:`find_repeats`.
 
     Raises
@@ -108,8 +106,7 @@ def identical_rows(features: Any, rows: Any, target: NDArray[Any]) -> NDArray[np
     InputError
         If the rows are not a table.
     """
-    table = as_table(features, rows)
-    records = None if table is None else _records(table, target)
+    records = None if rows is None else _records(rows, target)
     if records is None:
         raise InputError(
             "groups='identical' compares rows, and this ensemble was given none that can be compared; pass one group "
@@ -119,17 +116,17 @@ def identical_rows(features: Any, rows: Any, target: NDArray[Any]) -> NDArray[np
     return np.asarray(pd.factorize(records)[0], dtype=np.int64)
 
 
-def _records(table: Any, target: NDArray[Any]) -> NDArray[np.int64] | None:
-    if table.shape[0] != target.size or table.shape[1] == 0:
+def _records(rows: HashedRows, target: NDArray[Any]) -> NDArray[np.int64] | None:
+    if rows.hashes.size != target.size:
         return None
-    return numbered(record_hashes(table, target))
+    return numbered(record_hashes(rows.hashes, target))
 
 
-def record_hashes(table: Any, target: NDArray[Any]) -> NDArray[np.uint64]:
-    """Hash each row of a table together with its target, shape (n_rows,)."""
+def record_hashes(hashes: NDArray[np.uint64], target: NDArray[Any]) -> NDArray[np.uint64]:
+    """Hash each row together with its target, shape (n_rows,)."""
     # Another factor than that of any column: a target is no column.
     own = row_hashes(target.reshape(-1, 1))[0] * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray(row_hashes(table)[0] + own)
+    return np.asarray(hashes + own)
 
 
 def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:

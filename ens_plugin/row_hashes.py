@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["as_table", "row_hashes"]
+__all__ = ["HashedRows", "as_table", "hash_rows", "row_hashes"]
 
 Hashes = NDArray[np.uint64]
 
@@ -44,6 +45,34 @@ def as_table(features: Any, rows: Any) -> Any:
             matrix: Any = found
             return sparse.csr_matrix(matrix)
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class HashedRows:
+    """Rows with a hash of each.
+
+    Attributes
+    ----------
+    table : ndarray of two dimensions, CSR matrix or DataFrame
+    hashes : ndarray of uint64, shape (n_rows,)
+        :func:`row_hashes` over all columns.
+    """
+
+    table: Any
+    hashes: Hashes
+
+
+def hash_rows(features: Any, rows: Any) -> HashedRows | None:
+    """Hash each row over all columns; None where the rows are not a table; arguments as of :func:`as_table`.
+
+    Examples
+    --------
+    >>> found = hash_rows(None, np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
+    >>> bool(found.hashes[0] == found.hashes[1]), bool(found.hashes[0] == found.hashes[2])
+    (True, False)
+    """
+    table = as_table(features, rows)
+    return None if table is None or table.shape[1] == 0 else HashedRows(table, row_hashes(table)[0])
 
 
 def row_hashes(table: Any, chosen: NDArray[np.bool_] | None = None) -> Hashes:

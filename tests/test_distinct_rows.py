@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin import EnsembleReport, analyze
 from ens_plugin.distinct_rows import row_cells
+from ens_plugin.row_hashes import hash_rows
 
 
 def three_features(n_rows: int, seed: int) -> tuple[Any, Any]:
@@ -23,14 +24,15 @@ def three_features(n_rows: int, seed: int) -> tuple[Any, Any]:
 def test_rows_are_numbered_by_their_features() -> None:
     X = np.random.default_rng(0).integers(0, 3, (200, 4)).astype(np.float64) / 7
     expected = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
-    for given in (X, X.tolist(), pd.DataFrame(X), X.astype(np.float32), np.asfortranarray(X)):
-        cell = row_cells(given)
+    for given in (X, pd.DataFrame(X), X.astype(np.float32), np.asfortranarray(X), csr_array(X)):
+        cell = row_cells(hash_rows(None, given))
         assert cell is not None
         assert len({*zip(cell.tolist(), expected.tolist(), strict=True)}) == cell.max() + 1 == expected.max() + 1
     mixed = pd.DataFrame({"a": ["x", "y", "x"], "b": pd.Categorical(["u", "u", "u"])})
-    assert row_cells(mixed).tolist() == [0, 1, 0]  # type: ignore[union-attr]
-    assert row_cells(np.array([[np.nan, 0.0], [np.nan, -0.0]])).tolist() == [0, 0]  # type: ignore[union-attr]
-    assert [row_cells(other) for other in (None, csr_array(X), np.array([["a"], ["b"]]), X[0])] == [None] * 4
+    missing, text = np.array([[np.nan, 0.0], [np.nan, -0.0]]), np.array([["a"], ["b"]])
+    for given, expected_cells in ((mixed, [0, 1, 0]), (missing, [0, 0]), (text, [0, 1])):
+        assert row_cells(hash_rows(None, given)).tolist() == expected_cells  # type: ignore[union-attr]
+    assert [row_cells(hash_rows(None, other)) for other in (None, X[0], X[:, :0])] == [None] * 3
 
 
 def test_where_different_rows_are_few_the_size_is_that_of_the_cells() -> None:

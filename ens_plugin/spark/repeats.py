@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.repeated_rows import column_halves, too_even
 from ens_plugin.errors import InputError
 from ens_plugin.repeats import REFUSED_SHARE, record_hashes
-from ens_plugin.row_hashes import as_table, row_hashes
+from ens_plugin.row_hashes import hash_rows, row_hashes
 
 __all__ = ["Marks", "copies_finding", "merge_marks", "row_marks"]
 
@@ -35,8 +35,10 @@ def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Ma
 
     Parameters
     ----------
-    features, rows, target
-        As of :func:`ens_plugin.repeats.find_repeats`.
+    features, rows
+        As of :func:`ens_plugin.row_hashes.as_table`.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
     n_rows : int
         Rows of all blocks, about 20 000 of which are kept for each half.
 
@@ -45,11 +47,11 @@ def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Ma
     ndarray of uint64, shape (3, n_marks)
         Which half, 0 standing for the whole; its hash; and that of the record.
     """
-    table = as_table(features, rows)
-    if table is None or table.shape[1] == 0:
+    hashed = hash_rows(features, rows)
+    if hashed is None:
         return np.zeros((3, 0), dtype=np.uint64)
-    records = record_hashes(table, target)
-    halves = row_hashes(table, column_halves(table.shape[1])[: 2 * N_SPLITS])
+    records = record_hashes(hashed.hashes, target)
+    halves = row_hashes(hashed.table, column_halves(hashed.table.shape[1])[: 2 * N_SPLITS])
     bound = np.uint64(min(MARKED_ROWS / n_rows, 1.0) * (2.0**64 - 2.0**12))
     marks = []
     for half, hashes in enumerate([records, *halves]):
