@@ -337,7 +337,7 @@ def _cautions_of_draws(
     if draws.rule == "with_replacement":
         cautions.append(
             "The infinitesimal jackknife tends to be too small where members choose among few features or split to the "
-            "last row (0.7 to 1.05 times the truth was measured), the jackknife after the bootstrap too large (1.3 to "
+            "last row (0.7 to 1.05 times the truth was measured), the jackknife after the bootstrap too large (1.2 to "
             "1.7 times)."
         )
         if oob_chance is None:

@@ -17,7 +17,14 @@ from ens_plugin.core.rival_shift import fit_rival_shift
 from ens_plugin.core.row_model import RowModel, model_error
 from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.subsets import Sample
-from ens_plugin.core.tally import AnyTally, MarginTally, SupportTally, count_members, label_support, sum_over_members
+from ens_plugin.core.tally import (
+    AnyTally,
+    MarginTally,
+    SupportTally,
+    count_members,
+    label_support,
+    sum_squares_over_members,
+)
 
 __all__ = ["correction_sd", "counts_hard_votes", "row_models", "soft_spreads"]
 
@@ -84,7 +91,7 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
     block = part.block
     support = label_support(block, block.seen)
     is_vote = block.outputs.ndim == 2
-    squares = support if is_vote else sum_over_members(np.square(block.outputs, dtype=np.float64), block.seen)
+    squares = support if is_vote else sum_squares_over_members(block.outputs, block.seen)
     votes = LabelVotes(support, squares, count_members(block.seen), block.target)
     return fit_rival_shift(votes, part.weight)
 

@@ -28,6 +28,7 @@ __all__ = [
     "select_rows",
     "strongest_rival",
     "sum_over_members",
+    "sum_squares_over_members",
     "tally_margins",
     "tally_score_signs",
     "tally_support",
@@ -173,6 +174,15 @@ def sum_over_members(values: NDArray[Any], seen: BoolArray) -> FloatArray:
     return total
 
 
+def sum_squares_over_members(values: NDArray[Any], seen: BoolArray) -> FloatArray:
+    """Sum over members the squares of the outputs that count, shape (n_rows, ...)."""
+    total = np.zeros(values.shape[1:])
+    extra = (1,) * (values.ndim - 2)
+    for value, mask in zip(values, seen, strict=True):
+        total += np.square(value, dtype=np.float64) * mask.reshape(-1, *extra)
+    return total
+
+
 def tally_support(block: RowBlock) -> SupportTally:
     """Tally one block of a two-label ensemble that votes or averages probabilities."""
     trials = count_members(block.seen)
@@ -182,9 +192,7 @@ def tally_support(block: RowBlock) -> SupportTally:
     if block.outputs.ndim == 2:
         return SupportTally(trials, wrong_labels, wrong_labels, wrong_labels)
     support = wrong_support(block)
-    squares = np.zeros(trials.size)
-    for said, mask in zip(support, block.seen, strict=True):
-        squares += (said * mask) ** 2
+    squares = sum_squares_over_members(support, block.seen)
     return SupportTally(trials, sum_over_members(support, block.seen), squares, wrong_labels)
 
 
