@@ -9,11 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ens_plugin._summary import printable
 from ens_plugin.errors import ModelLoadError, TrackingError
-from ens_plugin.predictions import predicted
+from ens_plugin.predictions import predict_alike
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.connection import check_server, tracking_errors
 from ens_plugin.tracking.data_digest import DIGEST_TAG
@@ -77,7 +75,7 @@ def log_cut_model(
     source : ModelSource
     cut : fitted model
     X : array-like, shape (n_rows, n_features)
-        Of the first 100 rows, the model that is loaded back has to predict the same to the bit.
+        Of the first 100 rows, the model that is loaded back has to predict the same, up to rounding.
     report : EnsembleReport
         Of `cut`.
     metrics, tags : mapping
@@ -208,7 +206,7 @@ def _linked(metrics: Mapping[str, float], model_id: str) -> list[Any]:
 def _check_loads(client: MlflowClient, model_id: str, cut: Any, rows: Any) -> None:
     uri = f"models:/{model_id}"
     try:
-        same = np.array_equal(_outputs(load_model(uri), rows), _outputs(cut, rows))
+        same = predict_alike(cut, load_model(uri), rows)
     except ModelLoadError:
         client.finalize_logged_model(model_id, "FAILED")
         raise
@@ -216,9 +214,6 @@ def _check_loads(client: MlflowClient, model_id: str, cut: Any, rows: Any) -> No
         client.finalize_logged_model(model_id, "FAILED")
         raise ModelLoadError(
             f"The smaller model was logged as {uri}, but loaded back it predicts otherwise, so no version was "
-            "registered. Check that the libraries installed here are those in the model's requirements."
+            "registered. The difference is larger than rounding explains: check that the libraries installed here are "
+            "those in the model's requirements."
         )
-
-
-def _outputs(model: Any, rows: Any) -> Any:
-    return model.predict_proba(rows) if hasattr(model, "predict_proba") else predicted(model, rows)

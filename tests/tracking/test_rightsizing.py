@@ -517,6 +517,28 @@ def test_no_version_of_a_model_that_did_not_arrive_whole(
     assert aftermath(embedded, name) == Aftermath("FAILED", model, 1)
 
 
+def impure(n_jobs: int) -> Case:
+    forest = RandomForestClassifier(60, min_samples_leaf=3, n_jobs=n_jobs, random_state=0).fit(X, Y)
+    return Case("sklearn", forest, options=CLOUDPICKLE)
+
+
+def impure_regression(n_jobs: int) -> Case:
+    forest = RandomForestRegressor(60, min_samples_leaf=3, n_jobs=n_jobs, random_state=0).fit(XR, YR)
+    return Case("sklearn", forest, XR, YR, CLOUDPICKLE)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("case", [impure, impure_regression])
+def test_threads_that_add_in_another_order_leave_no_failed_run(
+    case: Callable[[int], Case], embedded: Client, name: str
+) -> None:
+    shown = case(2)
+    log(shown, name)
+    found = rightsize(f"models:/{name}/1", shown.X, shown.y, **EASY)
+    assert found.logged is not None
+    assert aftermath(embedded, name) == Aftermath("FINISHED", "READY", 2)
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_registry_that_refuses_leaves_the_model_to_be_registered(
     embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
