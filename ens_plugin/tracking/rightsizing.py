@@ -34,7 +34,7 @@ class Rightsizing:
     source : str
         URI of the model, an alias replaced by the version it had.
     outcome : {"logged", "not_needed", "no_size", "refused"}
-        A smaller model was logged; the model has no more members than recommended; no size is large
+        A smaller model was logged; the model has no more members than it needs; no size is large
         enough; the smaller model failed a check. Nothing is logged in the last three.
     report : EnsembleReport
         Of the model.
@@ -69,13 +69,24 @@ class Rightsizing:
         """The outcome in words; the source as it is, control characters removed."""
         found, members = self.report.recommendation, members_text(self.report.n_members)
         source = printable(self.source, 300)
+        kept = found.size if self.cut_report is None else self.cut_report.n_members
         if self.outcome == "no_size":
             return f"{source}: {members}, and not even {found.max_size} would do; not cut, nothing logged."
+        if self.outcome == "not_needed" and found.size is not None and found.size < self.report.n_members:
+            return (
+                f"{source}: {members}, of which {found.size} were recommended, but the reports on fewer than all ask "
+                "for more; not cut, nothing logged."
+            )
         if self.outcome == "not_needed":
             return f"{source}: {members}, no more than the {found.size} recommended; nothing to cut, nothing logged."
         if self.outcome == "refused":
-            return f"{source}: its first {found.size} of {members} do not keep what was promised; nothing logged."
-        return f"{source}: {members} cut to the {found.size} recommended."
+            return f"{source}: its first {kept} of {members} do not keep what was promised; nothing logged."
+        if kept == found.size:
+            return f"{source}: {members} cut to the {found.size} recommended."
+        return (
+            f"{source}: {members} cut to {kept}, where {found.size} were recommended: the report on fewer of them "
+            "asks for more."
+        )
 
     def summary(self) -> str:
         """Return the outcome, its reason, the checks and where the smaller model is as plain text, 80 columns wide."""
@@ -206,12 +217,13 @@ def rightsize_analysed(
     size = _size_to_cut_to(report)
     if size is None:
         return Rightsizing(source.uri, "no_size" if report.recommended_size is None else "not_needed", report)
-    cut, cut_report = _cut(model, size, X, y, options)
-    checks = _checked(model, cut, X, report, cut_report, options)
+    cut, cut_report, checks = _kept(model, report, size, X, y, options)
     if not all(check.passed for check in checks):
         return Rightsizing(source.uri, "refused", report, cut_report, checks)
-    savings = _measured(model, X, y, size)
-    tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(size)}"}
+    if cut_report.n_members == report.n_members:
+        return Rightsizing(source.uri, "not_needed", report)
+    savings = _measured(model, X, y, cut_report.n_members)
+    tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
     logged = log_cut_model(source, cut, X, cut_report, _metrics(savings, checks), tags)
     name = register or source.name
     if name is not None:
@@ -233,6 +245,25 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
         )
     size = report.recommended_size
     return None if size is None or size >= report.n_members else size
+
+
+def _kept(
+    model: Any, report: EnsembleReport, size: int, X: Any, y: ArrayLike, options: dict[str, Any]
+) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
+    """Cut to the first size whose own report asks for no more members, or that fails a check; the whole at last.
+
+    A recommended size is an estimate. Without this, a gate that wants the same agreement would stop half of the cuts.
+    """
+    while size < report.n_members:
+        cut, cut_report = _cut(model, size, X, y, options)
+        checks = _checked(model, cut, X, report, cut_report, options)
+        wanted = cut_report.recommended_size
+        if not all(check.passed for check in checks) or (wanted is not None and wanted <= size):
+            return cut, cut_report, checks
+        # A report on few members can ask for far too many: in steps, each of which is judged by more members.
+        step = 2 * max(size // 10, 1)
+        size = size + step if wanted is None else min(max(wanted, size + 2), size + step)
+    return model, report, ()
 
 
 def _cut(model: Any, size: int, X: Any, y: ArrayLike, options: dict[str, Any]) -> tuple[Any, EnsembleReport]:

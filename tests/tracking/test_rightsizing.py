@@ -14,7 +14,7 @@ from uuid import uuid4
 import mlflow
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -30,6 +30,7 @@ from ens_plugin.errors import (
     TrackingError,
     UnsupportedModelError,
 )
+from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking import Rightsizing, load_model, rightsize
 from ens_plugin.tracking.cut_model import LoggedCut
 from ens_plugin.tracking.data_digest import DIGEST_TAG
@@ -177,9 +178,12 @@ def test_a_smaller_version_of_the_same_kind(kind: str, embedded: Client, name: s
     assert found.logged is not None
     assert (found.logged.name, found.logged.version) == (name, "2")
 
-    size = found.report.recommended_size
-    assert size is not None
-    assert size < found.report.n_members == 60
+    assert found.cut_report is not None
+    size = found.cut_report.n_members
+    recommended, wanted_of_cut = found.report.recommended_size, found.cut_report.recommended_size
+    assert recommended is not None
+    assert wanted_of_cut is not None
+    assert max(recommended, wanted_of_cut) <= size < found.report.n_members == 60
     uri = f"models:/{name}/2"
     smaller = load_model(uri)
     assert type(smaller) is type(load_model(source.model_uri))
@@ -209,7 +213,8 @@ def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
     assert found.source == f"models:/{name}/1"
     assert str(embedded.get_model_version_by_alias(name, "champion").version) == "1"
 
-    size = found.report.recommended_size
+    assert found.cut_report is not None
+    size = found.cut_report.n_members
     version = embedded.get_model_version(name, "2")
     change = {"ens.parent": f"models:/{name}/1", "ens.rightsize": f"60 to {size} members"}
     assert version.tags == {**change, "ens.parent_version": "1"}
@@ -565,6 +570,29 @@ def test_the_sentence_hides_control_characters() -> None:
     assert "\x1b" not in Rightsizing("models:/a\x1b[2J/1", "logged", classification_report()).sentence
 
 
+def cut_to(report: EnsembleReport, n_members: int) -> EnsembleReport:
+    return replace(report, n_members=n_members)
+
+
+@pytest.mark.parametrize("random_state", range(3))
+def test_a_cut_passes_a_gate_that_wants_the_same_agreement(random_state: int) -> None:
+    from ens_plugin.tracking.rightsizing import _kept
+
+    X, y = load_wine(return_X_y=True)
+    forest = RandomForestClassifier(100, random_state=random_state).fit(X, y)
+    report = ens_plugin.analyze(forest, X, y)
+    assert report.recommended_size is not None
+    _, cut_report, checks = _kept(forest, report, report.recommended_size, X, y, {})
+    assert cut_report.n_members < 100
+    assert cut_report.recommendation.agreement is not None
+    assert cut_report.recommendation.agreement >= 0.99
+    assert all(check.passed for check in checks)
+    # Without the members that are added, the gate would stop these.
+    first = ens_plugin.analyze(ens_plugin.truncate(forest, report.recommended_size), X, y)
+    assert first.recommendation.agreement is not None
+    assert first.recommendation.agreement < 0.99
+
+
 def test_printed_it_tells_what_became_of_the_model() -> None:
     report = classification_report()
     checks = (
@@ -572,7 +600,7 @@ def test_printed_it_tells_what_became_of_the_model() -> None:
         Check("error", False, 0.05, 0.04, "It errs more."),
     )
     found = Rightsizing(
-        "models:/churn/7", "logged", report, report, checks, None, LoggedCut("abc", "m-1", "churn", "8")
+        "models:/churn/7", "logged", report, cut_to(report, 59), checks, None, LoggedCut("abc", "m-1", "churn", "8")
     )
     text = " ".join(str(found).split())
     size = report.recommended_size
@@ -583,6 +611,8 @@ def test_printed_it_tells_what_became_of_the_model() -> None:
     )
     assert max(map(len, str(found).splitlines())) <= 80
     assert "Not registered; register='NAME'" in str(replace(found, logged=LoggedCut("abc", "m-1")))
+    assert "200 members cut to 61, where 59 were recommended" in replace(found, cut_report=cut_to(report, 61)).sentence
     left_alone = Rightsizing("models:/a\x1b[2J/1", "not_needed", report)
+    assert "the reports on fewer than all ask for more" in left_alone.sentence
     assert "Logged as" not in str(left_alone)
     assert "\x1b" not in str(left_alone)

@@ -52,7 +52,8 @@ def test_the_smaller_version_comes_back_over_http(served: mlflow.MlflowClient, n
     found = rightsize(f"models:/{name}/1", X, Y, confidence=0.97)
     assert found.logged is not None
     assert versions(served, name) == ["1", "2"]
-    size = found.report.recommended_size
+    assert found.cut_report is not None
+    size = found.cut_report.n_members
     assert size is not None
     smaller = ens_plugin.truncate(FOREST, size)
     assert np.array_equal(load_model(f"models:/{name}/2").predict_proba(X), smaller.predict_proba(X))
