@@ -29,6 +29,8 @@ IntArray = NDArray[np.int64]
 # The simulation is a means of integration: its seed is fixed, so that no random_state moves the estimate.
 SEED = 20_130_701
 DRAWN_ROWS = 6_000
+# Of few rows the shift is uncertain by far more than simulations are.
+MOST_DRAWS = 12
 SIZES_PER_MEMBER = (1.0, 3.0, 9.0)
 SHIFT_SIZES: FloatArray = np.geomspace(0.1, 30.0, 25)
 
@@ -52,7 +54,7 @@ def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float
     typical = float(np.average(votes.trials, weights=weight))
     sizes = np.array([*(np.ceil(ratio * typical) for ratio in SIZES_PER_MEMBER), np.inf])
     models, errors = [], []
-    for _ in range(max(-(-DRAWN_ROWS // votes.target.size), 1)):
+    for _ in range(min(-(-DRAWN_ROWS // votes.target.size), MOST_DRAWS)):
         drawn = shares.draw(rng)
         models.append(_simulated_model(drawn, votes, weight, votes_per_member, rng))
         errors.append([_true_error(drawn, votes.target, weight, size * votes_per_member, rng) for size in sizes])
