@@ -16,6 +16,7 @@ from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hy
 from ens_plugin.core.extrapolation import subset_sizes
 from ens_plugin.core.grouped_tally import CrossedMargins
 from ens_plugin.core.growth_path import PathTally
+from ens_plugin.core.member_jackknife import left_out_sd
 from ens_plugin.core.mixture import Mixture
 from ens_plugin.core.row_model import RowModel, model_agreement, row_slopes, row_variances
 from ens_plugin.core.row_weight import RowWeight, as_row_weight
@@ -52,6 +53,7 @@ MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
 # Of the half-width of an interval.
 CONTRADICTION = 0.5
+JACKKNIFE_ROWS = 2_000
 
 
 def estimate_classification(
@@ -97,7 +99,8 @@ def estimate_classification(
     size_model = _size_model(models[0], rates, sample)
     ties_to = _ties_to(tally, sample)
     sd = _classification_sd(models[0], tally, sample, weight, n_members)
-    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, sd)
+    luck = _member_luck(sample, settings, ties_to, sd) if has_scores else sd
+    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, luck)
     now, limit = _deconvolved(models, anchor, untied(np.array([n_members, np.inf]), ties_to))
     if np.isinf(ties_to):
         shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
@@ -175,7 +178,7 @@ def _classification_curve(
     weight: RowWeight,
     settings: Settings,
     ties_to: float,
-    seed_sd: float,
+    seed_sd: float | FloatArray,
 ) -> tuple[ErrorCurve, tuple[str, ...]]:
     """The curve with its intervals, and what must be said of them.
 
@@ -213,6 +216,15 @@ def _classification_curve(
         ties_to=ties_to,
     )
     return curve, cautions
+
+
+def _member_luck(sample: Sample, settings: Settings, ties_to: float, seed_sd: float) -> FloatArray:
+    """Standard deviation over members at each size and at infinity, for raw scores: they can be far from normal."""
+    part = sample.select(np.sort(np.random.default_rng(0).permutation(sample.rows.size)[:JACKKNIFE_ROWS]))
+    block = part.block
+    rival = strongest_rival(label_support(block, block.seen), block.target)
+    sizes = np.append(untied(settings.sizes, ties_to), np.inf)
+    return np.maximum(seed_sd, left_out_sd(member_margins(block, rival), block.seen, part.weight, sizes))
 
 
 def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
