@@ -22,8 +22,8 @@ SIZES = np.unique((np.geomspace(1, 2001, 45).astype(np.int64) - 1) // 2 * 2 + 1)
 FLAT = 1e-3
 SMOKE_ROWS = 150
 TRIED = (
-    "a law in 1/B with two terms, fitted with the covariance of disjoint subsets. Few distinct members make a curve that "
-    "bends twice by itself: subsets of three stumps agree with those of five more often than two terms can follow."
+    "a law in 1/B with two terms, fitted with the covariance of disjoint subsets, in place of a spline through them. "
+    "Where trees are shallow, the fitted distribution and the subsets still differ by more than that law can follow."
 )
 
 
