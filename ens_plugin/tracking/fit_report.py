@@ -28,7 +28,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.artifacts import render_artifacts, write_data
+from ens_plugin.tracking.artifacts import RENDERING_S, render_artifacts, write_data
 from ens_plugin.tracking.autolog_settings import Settings, inform, warn_once
 from ens_plugin.tracking.data_digest import data_digest
 from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, post, unreachable
@@ -37,7 +37,7 @@ from ens_plugin.tracking.training_data import TrainingData
 
 __all__ = ["FinishedFit", "report_fit"]
 
-RENDERING_S = 0.6
+TRIFLE_S = 0.1  # a fit shorter than this is reported without page and figures
 SENDING_S = 0.3
 LEAST_WAIT_S = 1.0
 SLOW_S = 4.0  # a server that is down is noticed before; less than the end of a program waits
@@ -102,7 +102,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
         with _one_at_a_time:
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
-            folder = _render(report, deadline, settings) if settings.log_artifacts else None
+            folder = _render(report, fit, deadline, settings) if settings.log_artifacts else None
     except (BagError, NotFittedError, UnsupportedModelError) as error:
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
@@ -180,13 +180,14 @@ def _n_jobs(ensemble: Any) -> int | None:
     return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
 
-def _render(report: EnsembleReport, deadline: float, settings: Settings) -> TemporaryDirectory[str]:
+def _render(report: EnsembleReport, fit: FinishedFit, deadline: float, settings: Settings) -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="ens_plugin-")
     try:
-        if time.perf_counter() < deadline:
-            render_artifacts(report, Path(folder.name))
-        else:
+        if time.perf_counter() < deadline and _is_trifle(fit, settings):
             write_data(report, Path(folder.name))
+            inform(settings, logging.DEBUG, f"The report of {report.model} has no page and no figures: the fit took "
+                   f"less than {TRIFLE_S:g} seconds.")  # fmt: skip
+        elif not render_artifacts(report, Path(folder.name), deadline):
             warn_once(settings, "late", _without_figures(report.model, settings))
     except BaseException:
         folder.cleanup()
@@ -194,11 +195,16 @@ def _render(report: EnsembleReport, deadline: float, settings: Settings) -> Temp
     return folder
 
 
+def _is_trifle(fit: FinishedFit, settings: Settings) -> bool:
+    """Whether a fit was so short that figures would be most of its cost, and nobody asked for that."""
+    return fit.seconds < TRIFLE_S and settings.max_overhead * fit.seconds < RENDERING_S
+
+
 def _without_figures(model: str, settings: Settings) -> str:
     return (
-        f"The report of {model} has no page and no figures: its analysis took all the time that autologging may take "
-        f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them with EnsembleReport.from_json(...)"
-        ".to_html(path) from its report.json."
+        f"The report of {model} has no page and no figures: its analysis left too little of the time that autologging "
+        f"may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them with "
+        "EnsembleReport.from_json(...).to_html(path) from its report.json."
     )
 
 
