@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,19 +34,23 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def default_style(**settings: Any) -> Iterator[None]:
+def default_style(font_size: float = 10.0) -> Iterator[None]:
     """Draw in matplotlib's default style, whatever the user's is, in one thread at a time and without warnings.
 
     Parameters
     ----------
-    **settings
-        Settings of matplotlib that differ from its defaults, with ``_`` for the dot of their names.
+    font_size : float, default=10.0
+        In points.  The text of SVG pictures stays text.
     """
     import matplotlib
     from matplotlib import style
 
-    changes = {name.replace("_", ".", 1): value for name, value in settings.items()}
-    with _drawing, warnings.catch_warnings(), style.context("default"), matplotlib.rc_context(changes):
+    with (
+        _drawing,
+        warnings.catch_warnings(),
+        style.context("default"),
+        matplotlib.rc_context({"svg.fonttype": "none", "font.size": font_size}),
+    ):
         # About fonts and layouts, of which the reader of a report can change nothing.
         warnings.simplefilter("ignore")
         yield

@@ -220,7 +220,7 @@ def _svg(draw: Callable[[Axes], None], inches: tuple[float, float], name: str) -
     from matplotlib.figure import Figure
 
     buffer = io.BytesIO()
-    with default_style(svg_fonttype="none", font_size=9.5):
+    with default_style(font_size=9.5):
         figure = Figure(figsize=inches, layout="constrained")
         draw(figure.subplots())
         figure.savefig(buffer, format="svg", transparent=True)
