@@ -31,9 +31,10 @@ from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.artifacts import RENDERING_S, render_artifacts, write_data
 from ens_plugin.tracking.autolog_settings import Settings, inform, warn_once
 from ens_plugin.tracking.data_digest import data_digest
-from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, post, unreachable
+from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, unreachable
 from ens_plugin.tracking.row_budget import affordable_rows
 from ens_plugin.tracking.training_data import TrainingData
+from ens_plugin.tracking.upload_queue import Upload, post
 
 __all__ = ["FinishedFit", "report_fit"]
 
@@ -230,9 +231,13 @@ def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: 
         if folder is not None:
             folder.cleanup()
 
+    def lose() -> None:
+        warn_once(settings, "lost", _lost(shipment))
+        clean_up()
+
     seconds = min(max(deadline - time.perf_counter(), LEAST_WAIT_S), threading.TIMEOUT_MAX)
     try:
-        is_sent = post(work, seconds)
+        is_sent = post(Upload(shipment.tracking_uri, work, lose, shipment.progress), seconds)
     except TrackingError:
         clean_up()
         raise
@@ -249,8 +254,22 @@ def _say_unless(is_done: threading.Event, settings: Settings, message: str) -> N
 
 
 def _still_sending(shipment: Shipment) -> str:
-    place = "tracking server" if shipment.tracking_uri.startswith(("http://", "https://")) else "store"
-    return f"The report of {shipment.report.model} is still being sent: the {place} is slow."
+    return f"The report of {shipment.report.model} is still being sent: the {_place(shipment)} is slow."
+
+
+def _lost(shipment: Shipment) -> str:
+    lost = (
+        f"The report of {shipment.report.model} was not sent completely before the program ended: the "
+        f"{_place(shipment)} was too slow."
+    )
+    if shipment.progress.makes_run:
+        return f"{lost} The run that was being made for it may be left RUNNING."
+    run = shipment.progress.run_id
+    return lost if run is None else f"{lost} The run {run}, made for it, is FAILED."
+
+
+def _place(shipment: Shipment) -> str:
+    return "tracking server" if shipment.tracking_uri.startswith(("http://", "https://")) else "store"
 
 
 def _not_logged(model: str, problem: str) -> str:

@@ -23,7 +23,7 @@ from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking import fit_patches
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
-from ens_plugin.tracking.delivery import post
+from ens_plugin.tracking.upload_queue import wait_until_sent
 from tests.extras import INSTALL
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import top_runs
@@ -86,7 +86,7 @@ class TestOptions:
         monkeypatch.setattr("ens_plugin.tracking.autolog_settings.LEAST_SECONDS", 0.0)
         autolog(max_overhead=0.0)
         classifier().fit(X, y)
-        assert post(lambda: None, 60)
+        assert wait_until_sent(60)
         run = only_run(embedded, experiment)
         assert has_report(run)
         assert "ens/error" in run.data.metrics
