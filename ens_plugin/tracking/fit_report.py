@@ -21,7 +21,7 @@ from ens_plugin.analysis import run_analysis
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import (
     BagError,
-    EnsPluginWarning,
+    EnsPluginError,
     InputError,
     NotFittedError,
     TrackingError,
@@ -104,7 +104,9 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
             folder = _render(report, fit, deadline, settings) if settings.log_artifacts else None
-    except (BagError, NotFittedError, UnsupportedModelError) as error:
+    except EnsPluginError as error:
+        if not _is_no_request(error, fit):
+            raise
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
     shipment = Shipment(
@@ -117,6 +119,16 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
         data_digest=digest,
     )
     _send(shipment, folder, deadline, settings)
+
+
+def _is_no_request(error: EnsPluginError, fit: FinishedFit) -> bool:
+    """Whether a report was refused of a fit that nobody expects one of."""
+    if isinstance(error, (BagError, NotFittedError, UnsupportedModelError)):
+        return True
+    y = np.asarray(fit.data.y)
+    has_several_outputs = y.ndim > 1 and y.shape[1] > 1
+    has_one_label = y.size > 0 and bool(np.all(y == y.flat[0]))
+    return has_several_outputs or has_one_label or find_adapter(inner_ensemble(fit.model)).n_members < 2
 
 
 def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Settings) -> EnsembleReport:
@@ -144,8 +156,8 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
         return rows
 
     with warnings.catch_warnings():
-        # The report has its own cautions.
-        warnings.simplefilter("ignore", EnsPluginWarning)
+        # The report has its own cautions, and nobody has asked for the arithmetic that others warn of.
+        warnings.simplefilter("ignore")
         report = run_analysis(
             ensemble,
             data.rows_for(ensemble),

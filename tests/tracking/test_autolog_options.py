@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 import logging
+import pickle
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import joblib
 import mlflow
 import pytest
 from mlflow.utils.autologging_utils.events import AutologgingEventLogger
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -24,7 +27,7 @@ from ens_plugin.tracking import fit_patches
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
 from ens_plugin.tracking.upload_queue import wait_until_sent
-from tests.extras import INSTALL
+from tests.extras import INSTALL, lightgbm, xgboost
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -206,6 +209,26 @@ class TestPatchedFunctions:
         assert has_fit_parameter(classifier(), "sample_weight")
         assert RandomForestClassifier.fit.__doc__
         assert Pipeline.fit.__name__ == "fit"
+
+    @pytest.mark.parametrize("with_mlflow", [False, True])
+    @pytest.mark.parametrize("module", [pickle, cloudpickle])
+    def test_can_be_pickled_and_are_the_same_again(self, module: Any, with_mlflow: bool) -> None:
+        libraries = [lightgbm, xgboost]
+        kept = [library.train for library in libraries]
+        autolog(disable=True)
+        own = [library.train for library in libraries]
+        if with_mlflow:
+            mlflow.autolog(log_models=False)
+        autolog()
+        if not with_mlflow:
+            assert [library.train for library in libraries] == kept
+        methods = [RandomForestClassifier.fit, BaggingClassifier.fit, Pipeline.fit, GridSearchCV.fit]
+        now = [library.train for library in libraries]
+        assert set(now).isdisjoint(own)
+        for function in (*now, *(() if with_mlflow else own), *methods, lightgbm.LGBMRegressor.fit):
+            pickled = module.dumps(function)
+            assert pickle.loads(pickled) is function
+            assert b"ens_plugin" not in pickled
 
     def test_do_not_travel_with_models(self, tmp_path: Path) -> None:
         joblib.dump(classifier(n_estimators=2).fit(X, y), tmp_path / "forest.joblib")
