@@ -100,6 +100,18 @@ def forest(rng: np.random.Generator) -> tuple[str, Callable[[Any, Any], Any], bo
     labels = {key: value for key, value in options.items() if key != "criterion"}
     bagged = {"n_estimators": size, "random_state": seed}
     boosted = {"n_estimators": size, "random_state": int(rng.integers(9)), "n_jobs": 1, "subsample": 0.6}
+    # A tree of neighbours would count how often it predicts.
+    neighbours = KNeighborsClassifier(3, algorithm="brute")
+    parts = {"subsample": 0.5, "num_parallel_tree": size, "nthread": 1}
+    bags = {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6, "verbose": -1, "num_threads": 1}
+    rf = {"boosting_type": "rf", "subsample_freq": 1, "verbose": -1, **boosted}
+
+    def pipeline(X: Any, y: Any) -> Any:
+        return make_pipeline(StandardScaler(with_mean=False), RandomForestRegressor(**options)).fit(X, y)
+
+    def search(X: Any, y: Any) -> Any:
+        return GridSearchCV(RandomForestRegressor(**options), {"max_depth": [1, 2]}, cv=2).fit(X, y)
+
     kinds: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
         "RandomForestClassifier": (lambda X, y: RandomForestClassifier(**labels).fit(X, y), True),
         "RandomForestRegressor": (lambda X, y: RandomForestRegressor(**options).fit(X, y), False),
@@ -108,10 +120,10 @@ def forest(rng: np.random.Generator) -> tuple[str, Callable[[Any, Any], Any], bo
         "no bootstrap": (lambda X, y: RandomForestClassifier(bootstrap=False, **labels).fit(X, y), True),
         "out-of-bag score": (lambda X, y: RandomForestRegressor(oob_score=True, **options).fit(X, y), False),
         "BaggingClassifier": (lambda X, y: BaggingClassifier(**bagged).fit(X, y), True),
-        "bagged neighbours": (lambda X, y: BaggingClassifier(KNeighborsClassifier(3), **bagged).fit(X, y), True),
+        "bagged neighbours": (lambda X, y: BaggingClassifier(neighbours, **bagged).fit(X, y), True),
         "bagged lines": (lambda X, y: BaggingRegressor(Ridge(), **bagged).fit(X, y), False),
-        "pipeline": (lambda X, y: make_pipeline(StandardScaler(with_mean=False), RandomForestRegressor(**options)).fit(X, y), False),
-        "search": (lambda X, y: GridSearchCV(RandomForestRegressor(**options), {"max_depth": [1, 2]}, cv=2).fit(X, y), False),
+        "pipeline": (pipeline, False),
+        "search": (search, False),
         "voting": (lambda X, y: VotingClassifier([("a", RandomForestClassifier(**labels))]).fit(X, y), True),
         "boosting": (lambda X, y: GradientBoostingRegressor(n_estimators=3, random_state=0).fit(X, y), False),
         "several outputs": (lambda X, y: RandomForestRegressor(**options).fit(X, np.column_stack([y, y])), False),
@@ -121,9 +133,9 @@ def forest(rng: np.random.Generator) -> tuple[str, Callable[[Any, Any], Any], bo
         "continued": (lambda X, y: continued(options, X, y), False),
         "XGBRFRegressor": (lambda X, y: xgboost.XGBRFRegressor(**boosted).fit(X, y), False),
         "XGBClassifier": (lambda X, y: xgboost.XGBClassifier(**boosted).fit(X, y), True),
-        "xgboost.train": (lambda X, y: xgboost.train({"subsample": 0.5, "num_parallel_tree": size, "nthread": 1}, xgboost.DMatrix(X, y), 1), False),
-        "LGBMClassifier": (lambda X, y: lightgbm.LGBMClassifier(boosting_type="rf", subsample_freq=1, verbose=-1, **boosted).fit(X, y), True),
-        "lightgbm.train": (lambda X, y: lightgbm.train({"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6, "verbose": -1, "num_threads": 1}, lightgbm.Dataset(X, y), size), False),
+        "xgboost.train": (lambda X, y: xgboost.train(parts, xgboost.DMatrix(X, y), 1), False),
+        "LGBMClassifier": (lambda X, y: lightgbm.LGBMClassifier(**rf).fit(X, y), True),
+        "lightgbm.train": (lambda X, y: lightgbm.train(bags, lightgbm.Dataset(X, y), size), False),
     }  # fmt: skip
     name = str(rng.choice(list(kinds)))
     return name, *kinds[name]
@@ -177,7 +189,7 @@ def bits(model: Any) -> Any:
 
 def surroundings() -> dict[str, Any]:
     """Return everything of the process that a fit may read or change."""
-    state: Any = np.random.get_state()
+    state: Any = np.random.get_state()  # noqa: NPY002
     return {
         "random": random.getstate(),
         "numpy.random": (*state[:1], *map(bytes, (state[1],)), *state[2:]),

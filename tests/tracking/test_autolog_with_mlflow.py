@@ -136,6 +136,7 @@ class TestTrouble:
     ) -> None:
         autolog()
         parallel = {**XGBOOST, "num_parallel_tree": 1}
+        parts = xgboost.XGBRFRegressor(n_estimators=5, n_jobs=1)
         fits: dict[str, Any] = {
             "one member": lambda: classifier(n_estimators=1).fit(X, y),
             "one bagged member": lambda: BaggingClassifier(n_estimators=1).fit(X, y),
@@ -146,7 +147,7 @@ class TestTrouble:
             "one label": lambda: classifier().fit(X, np.zeros(y.size)),
             "one label of one column": lambda: classifier().fit(X, np.full((y.size, 1), "a")),
             "several outputs": lambda: classifier().fit(X, np.column_stack([y, y])),
-            "several outputs of XGBoost": lambda: xgboost.XGBRFRegressor(n_estimators=5, n_jobs=1).fit(X, np.column_stack([y, y])),
+            "several outputs of XGBoost": lambda: parts.fit(X, np.column_stack([y, y])),
         }  # fmt: skip
         for name, fit in fits.items():
             log.clear()
