@@ -32,7 +32,7 @@ from ens_plugin.tracking.artifacts import RENDERING_S, render_artifacts, write_d
 from ens_plugin.tracking.autolog_settings import Settings, inform, warn_once
 from ens_plugin.tracking.data_digest import data_digest
 from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, unreachable
-from ens_plugin.tracking.row_budget import affordable_rows
+from ens_plugin.tracking.row_budget import affordable_rows, pass_seconds
 from ens_plugin.tracking.training_data import TrainingData
 from ens_plugin.tracking.upload_queue import Upload, post
 
@@ -141,6 +141,8 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
             f"the rows that this {type(ensemble).__name__} was trained on are out of reach. Pass lightgbm.train a "
             "Dataset that has not been constructed yet, or free_raw_data=False; let a search refit in this process."
         )
+    if not math.isinf(deadline):
+        deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
     deadline -= SENDING_S + (RENDERING_S if settings.log_artifacts else 0.0)
     allowance = settings.seconds_for(fit.seconds)
     cautions: list[str] = []
@@ -168,6 +170,18 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
     return replace(report, warnings=(*cautions, *report.warnings))
+
+
+def _seconds_for_digest(data: TrainingData, left: float, settings: Settings) -> float:
+    """Estimate the digest's time; refuse rows that take longer to go through than there is time for."""
+    passes = pass_seconds(data.X, data.y)
+    if sum(passes) > max(left, 0.0):
+        raise InputError(
+            f"to go through its {data.X.shape[0]} rows takes about {sum(passes):.2g} s, more than autologging may take "
+            f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze when you have "
+            "the time."
+        )
+    return passes.digest
 
 
 def _refuse_resampled_layers(model: Any) -> None:

@@ -133,6 +133,24 @@ class TestBudget:
         assert "120 of the 200 training rows" in report.warnings[0]
         assert "max_overhead=0.1" in report.warnings[0]
 
+    def test_rows_that_take_too_long_to_go_through_are_refused_before(
+        self,
+        embedded: mlflow.MlflowClient,
+        experiment: str,
+        log: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+        canned_report: list[Any],
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.fit_report.pass_seconds", lambda X, y: (1.5, 1.5))
+        autolog()
+        classifier().fit(X, y)
+        (warning,) = messages(log, logging.WARNING)
+        assert "200 rows takes about 3 s, more than autologging may take (max_overhead=0.1)" in warning
+        assert not canned_report
+        autolog(max_overhead=float("inf"), log_artifacts=False)
+        classifier().fit(X, y)
+        assert has_report(only_run(embedded, experiment))
+
     def test_an_infinite_one_means_all_rows(
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
