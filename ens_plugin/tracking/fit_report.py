@@ -65,6 +65,8 @@ class FinishedFit:
     seconds : float
     run_id : str or None
         The MLflow run it belongs to.
+    digest : str or None
+        Of the data at the time of the fit, where the report comes later.
     """
 
     model: Any
@@ -73,6 +75,7 @@ class FinishedFit:
     ensemble_data: TrainingData | None
     seconds: float
     run_id: str | None
+    digest: str | None = None
 
 
 def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> None:
@@ -98,6 +101,11 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
     if problem is not None:
         inform(settings, logging.DEBUG, _not_logged(type(fit.model).__name__, problem))
         return
+    if fit.digest is not None and fit.digest != _digest(fit.data, settings):
+        raise InputError(
+            f"the training data of the {type(fit.model).__name__} that grew have changed since its last fit. Call "
+            "ens_plugin.log_report(ens_plugin.analyze(model, X, y)) before you change them."
+        )
     try:
         ensemble = inner_ensemble(fit.model)
         with _one_at_a_time:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ens_plugin.errors import TrackingError
 
-__all__ = ["EXIT_S", "Progress", "Upload", "post", "wait_until_sent"]
+__all__ = ["EXIT_S", "Progress", "Upload", "call_at_exit", "post", "wait_until_sent"]
 
 MAX_WAITING = 20  # in one store's queue
 EXIT_S = 30.0  # so long the end of a program waits for its reports,
@@ -92,6 +92,7 @@ class Upload:
 _queues: dict[str, deque[Upload]] = {}  # by store; the first of a queue is being sent
 _lock = threading.Lock()
 _is_waited_for = False
+_first_at_exit: dict[Callable[[], object], None] = {}
 
 
 def post(upload: Upload, seconds: float) -> bool:
@@ -125,6 +126,18 @@ def post(upload: Upload, seconds: float) -> bool:
             # A daemon, because MLflow's own retries would hold up the end of the program for minutes.
             threading.Thread(target=_work, args=(upload.store,), name="ens_plugin.autolog", daemon=True).start()
     return upload.sent.wait(seconds)
+
+
+def call_at_exit(work: Callable[[], object]) -> None:
+    """Have `work` done when the program ends, before its uploads are waited for.
+
+    Parameters
+    ----------
+    work : callable
+        Must not raise.  It is called once, however often it is passed.
+    """
+    _wait_at_exit()
+    _first_at_exit[work] = None
 
 
 def wait_until_sent(seconds: float) -> bool:
@@ -175,9 +188,11 @@ def _wait_at_exit() -> None:
 
 
 def _end() -> None:
-    start = time.monotonic()
-    pending = _unsent()
+    pending: list[Upload] = []
     try:
+        for work in _first_at_exit:
+            work()
+        start, pending = time.monotonic(), _unsent()
         while pending := [upload for upload in pending if not _is_over(upload, time.monotonic() - start)]:
             pending[0].sent.wait(POLL_S)
     except KeyboardInterrupt:

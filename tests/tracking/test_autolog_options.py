@@ -125,6 +125,7 @@ class TestBudget:
         monkeypatch.setattr("ens_plugin.tracking.fit_report.RENDERING_S", 1e9)
         autolog()
         classifier().fit(X, y)
+        assert wait_until_sent(60)
         file = embedded.download_artifacts(
             only_run(embedded, experiment).info.run_id, "ensemble/report.json", str(tmp_path)
         )
