@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from types import ModuleType
 
@@ -19,6 +20,16 @@ __all__ = ["autolog"]
 _lock = threading.RLock()
 _settings: Settings | None = None
 _events: FitEvents | None = None
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # The thread that switches autologging while the process is forked is not in the child.
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def autolog(

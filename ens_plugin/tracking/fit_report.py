@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 import warnings
@@ -46,6 +47,16 @@ RANDOM_STATE = 0
 
 # matplotlib's defaults and the number of BLAS threads are the whole process's.
 _one_at_a_time = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # The thread that analyzes while the process is forked is not in the child.
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @dataclass(frozen=True, eq=False)

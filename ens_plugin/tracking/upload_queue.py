@@ -123,8 +123,7 @@ def post(upload: Upload, seconds: float) -> bool:
             )
         waiting.append(upload)
         if len(waiting) == 1:
-            # A daemon, because MLflow's own retries would hold up the end of the program for minutes.
-            threading.Thread(target=_work, args=(upload.store,), name="ens_plugin.autolog", daemon=True).start()
+            _start_worker(upload.store)
     return upload.sent.wait(seconds)
 
 
@@ -149,6 +148,15 @@ def wait_until_sent(seconds: float) -> bool:
     """
     deadline = time.monotonic() + seconds
     return all(upload.sent.wait(max(deadline - time.monotonic(), 0.0)) for upload in _unsent())
+
+
+def _start_worker(store: str) -> None:
+    try:
+        # A daemon, because MLflow's own retries would hold up the end of the program for minutes.
+        threading.Thread(target=_work, args=(store,), name="ens_plugin.autolog", daemon=True).start()
+    except RuntimeError as error:
+        del _queues[store]
+        raise TrackingError(f"No thread can be started to send the report: {error}.") from error
 
 
 def _work(store: str) -> None:

@@ -50,6 +50,17 @@ class TestPost:
         assert wait_until_sent(30)
         assert post(Upload("store", lambda: None), 30)
 
+    def test_a_thread_that_cannot_be_started_is_an_error_each_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as changed:
+            changed.setattr(threading.Thread, "start", refuse)
+            for _ in range(2):
+                with pytest.raises(TrackingError, match="can't start new thread"):
+                    post(Upload("store", lambda: None), 0.0)
+        assert post(Upload("store", lambda: None), 30)
+
     def test_nothing_runs_where_nothing_is_sent(self) -> None:
         assert post(Upload("store", lambda: None), 30)
         for _ in range(500):
