@@ -16,7 +16,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -283,8 +283,10 @@ def attack(trials: int, seed: int) -> Tally:
     logger.addHandler(listener)
     try:
         with store() as (client, experiment):
-            for number in range(trials):
-                trial(rng, number, tally)
+            # Ctrl-C ends the trials; what was found until then is counted.
+            with suppress(KeyboardInterrupt):
+                for number in range(trials):
+                    trial(rng, number, tally)
             token = None
             while token != "":
                 page = client.search_runs([experiment], page_token=token)
