@@ -60,6 +60,7 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)
     said: Counter[str] = field(default_factory=Counter)
     overheads: list[float] = field(default_factory=list)
+    slowest: tuple[float, str] = (0.0, "")
 
     def __str__(self) -> str:
         seconds = np.sort(self.overheads)
@@ -70,7 +71,7 @@ class Tally:
                 f"runs: {dict(self.runs)}",
                 f"said by the logger: {dict(self.said)}",
                 f"overhead in seconds: median {np.median(seconds):.2f}, 95 % {np.quantile(seconds, 0.95):.2f}, "
-                f"largest {seconds[-1]:.2f}; {late} above 2",
+                f"largest {seconds[-1]:.2f} ({self.slowest[1]}); {late} above 2",
                 f"faults: {dict(self.faults) or 'none'}",
             ]
         )
@@ -259,6 +260,7 @@ def trial(rng: np.random.Generator, number: int, tally: Tally) -> None:
     tally.faults.update(f"warning: {text[:60]}" for text in set(having[2]) - set(without[2]))
     if not is_drawn:
         tally.overheads.append(having[3] - without[3])
+        tally.slowest = max(tally.slowest, (having[3] - without[3], f"{name}, trial {number}"))
 
 
 @contextmanager
