@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from ens_plugin import _quantities, _summary
+from ens_plugin.chart_style import default_style
 from ens_plugin.errors import InputError
 from ens_plugin.plots import plot_agreement, plot_bias_variance, plot_error_curve
 from ens_plugin.report import EnsembleReport
@@ -215,13 +216,11 @@ def _pictures(report: EnsembleReport) -> dict[str, Any]:
 
 def _svg(draw: Callable[[Axes], None], inches: tuple[float, float], name: str) -> Any:
     """Draw a figure as an SVG element that can stand inside a page."""
-    import matplotlib
     from markupsafe import Markup
-    from matplotlib import style
     from matplotlib.figure import Figure
 
     buffer = io.BytesIO()
-    with style.context("default"), matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9.5}):
+    with default_style(font_size=9.5):
         figure = Figure(figsize=inches, layout="constrained")
         draw(figure.subplots())
         figure.savefig(buffer, format="svg", transparent=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ens_plugin._quantities import error_text, level_text
 from ens_plugin._summary import can_answer, printable
-from ens_plugin.chart_style import BLUE, GREEN, GREY, INK, ORANGE, label_in_percent, new_axes
+from ens_plugin.chart_style import BLUE, GREEN, GREY, INK, ORANGE, default_style, label_in_percent, new_axes
 from ens_plugin.core.tied_sizes import untied
 from ens_plugin.errors import InputError
 from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
@@ -28,6 +28,8 @@ __all__ = ["plot_agreement", "plot_bias_variance", "plot_error_curve", "report_f
 
 _SHARES = ("0-1 error", "0-1 loss")
 FIRST_SHOWN = 5
+LARGEST_DRAWN = 1e300  # matplotlib multiplies what it draws, and refuses limits that are not finite
+SMALLEST_LOGGED = 1e-12  # of an excess; on a logarithmic axis, rounding errors would take most of the room
 
 
 def plot_error_curve(
@@ -83,7 +85,7 @@ def plot_error_curve(
     ax.fill_between(drawn, lower, upper, color=BLUE, alpha=0.18, linewidth=0, label="interval")
     ax.plot(drawn, error, color=BLUE, linewidth=1.8, label="error")
     _limit_values(ax, np.concatenate([lower, upper, error, [curve.asymptote]]))
-    if not math.isnan(curve.asymptote):
+    if abs(curve.asymptote) <= LARGEST_DRAWN:
         _draw_level(ax, curve.asymptote, f"infinite\nensemble\n{error_text(curve.asymptote, curve.metric)}")
 
     def value_at(size: int) -> float | None:
@@ -197,7 +199,7 @@ def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
     ]
     for row, (_, error) in enumerate(bars):
         _draw_error_bar(ax, row, error, parts)
-    largest = max((error for _, error in bars if not math.isnan(error)), default=0.0)
+    largest = max(_drawn_length(error) for _, error in bars)
     ax.set_yticks(range(len(bars)), [label for label, _ in bars])
     ax.set_ylim(len(bars) - 0.4, -0.6)
     ax.set_xlim(0.0, 1.22 * largest or 1.0)
@@ -233,11 +235,10 @@ def report_figures(report: EnsembleReport) -> dict[str, Figure]:
     >>> sorted(report_figures(report))
     ['agreement.png', 'bias_variance.png', 'error_curve.png']
     """
-    from matplotlib import style
     from matplotlib.figure import Figure
 
     # Under a user's dark style the fixed colours above would not be legible.
-    with style.context("default"):
+    with default_style():
         figures = {
             "error_curve.png": Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained"),
             "agreement.png": Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained"),
@@ -294,7 +295,8 @@ def _labelled_steps(ax: Axes) -> tuple[float, ...]:
 
 
 def _limit_values(ax: Axes, values: NDArray[np.float64], ceiling: float = math.inf) -> None:
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    drawable = values[np.abs(values) <= LARGEST_DRAWN]
+    low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.0, 0.0)
     room = 0.06 * (high - low or abs(high) or 0.01)
     ax.set_ylim(max(low - room, 0.0) if low >= 0.0 else low - room, min(high + room, ceiling))
 
@@ -310,9 +312,10 @@ def _tabulated(recommendation: SizeRecommendation, size: float) -> float:
 
 
 def _scale_excess(ax: Axes, values: NDArray[np.float64]) -> None:
-    drawable = values[np.isfinite(values) & (values > 0.0)]
+    drawable = values[(values >= SMALLEST_LOGGED) & (values <= LARGEST_DRAWN)]
+    low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.01, 0.01)
     ax.set_yscale("log")
-    ax.set_ylim(float(drawable.min()) / 1.5, float(drawable.max()) * 1.5)
+    ax.set_ylim(low / 1.5, high * 1.5)
 
 
 def _draw_level(ax: Axes, value: float, text: str) -> None:
@@ -329,7 +332,7 @@ def _mark_sizes(
     if n_members is not None and n_members == recommended_size:
         marks = [("current = recommended", n_members, INK, "o")]
     # Each label has a row of its own above the axes, so labels cannot meet whatever the sizes are.
-    row, (first, last) = 0, ax.get_xlim()
+    row, (first, last), (bottom, top) = 0, ax.get_xlim(), ax.get_ylim()
     for name, size, colour, marker in marks:
         if size is None:
             continue
@@ -337,6 +340,8 @@ def _mark_sizes(
         text, value = f"{name} {_grouped(size)}", value_at(size)
         if value is not None:
             text = f"{text}: {error_text(value, metric)}"
+        if value is not None and bottom <= value <= top:
+            # Outside its axes, a mark that is not clipped would stretch the picture to where it is.
             ax.plot([size], [value], marker, color=colour, markeredgecolor="white", clip_on=False, zorder=4)
         across = math.log(size / first) / math.log(last / first)
         side = "left" if across < 0.4 else "right" if across > 0.6 else "center"
@@ -369,7 +374,7 @@ def _draw_size_interval(ax: Axes, level: float, low: int, high: int | None, last
 
 
 def _draw_error_bar(ax: Axes, row: int, error: float, parts: BiasVariance) -> None:
-    length = 0.0 if math.isnan(error) else error
+    length = _drawn_length(error)
     if math.isnan(parts.bias):
         ax.barh(row, length, height=0.55, color=GREY)
     else:
@@ -379,6 +384,10 @@ def _draw_error_bar(ax: Axes, row: int, error: float, parts: BiasVariance) -> No
         if length > stays:
             ax.barh(row, length - stays, left=stays, height=0.55, color=ORANGE, label=names[1])
     _write(ax, error_text(error, parts.loss), (length, row), "data", (5, 0), va="center")
+
+
+def _drawn_length(error: float) -> float:
+    return error if abs(error) <= LARGEST_DRAWN else 0.0
 
 
 def _grouped(number: float) -> str:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import stat
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
+import matplotlib
 import pytest
 
+from ens_plugin.chart_style import default_style
 from ens_plugin.errors import InputError
 from ens_plugin.page import render_page, write_page
 from tests import reports
@@ -268,3 +274,40 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
 def test_a_directory_is_not_a_page(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a directory"):
         write_page(REPORTS["perfect"], tmp_path)
+
+
+def test_threads_leave_the_users_style_alone_and_do_not_mix_pages() -> None:
+    names = list(REPORTS)[:2]
+    alone = {name: render_page(REPORTS[name]) for name in names}
+    filters, settings = list(warnings.filters), dict(matplotlib.rcParams)
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda name: render_page(REPORTS[name]), names * 4))
+    assert together == [alone[name] for name in names] * 4
+    assert dict(matplotlib.rcParams) == settings
+    assert warnings.filters == filters
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_while_a_thread_draws_can_draw() -> None:
+    def draw_in_child() -> None:
+        os._exit(0 if render_page(REPORTS[next(iter(REPORTS))]).startswith("<!DOCTYPE html>") else 1)
+
+    drawing, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with default_style():
+            drawing.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert drawing.wait(10)
+    child = multiprocessing.get_context("fork").Process(target=draw_in_child)
+    child.start()
+    child.join(60)
+    done.set()
+    thread.join()
+    code = child.exitcode
+    child.kill()
+    assert code == 0

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections import deque
 from pathlib import Path
 
 from ens_plugin.report import EnsembleReport
 
-__all__ = ["artifact_path", "render_artifacts", "write_data"]
+__all__ = ["RENDERING_S", "artifact_path", "render_artifacts", "write_data"]
+
+RENDERING_S = 0.6  # of page and figures, on two cores of 2020
+
+_last_seconds = deque([RENDERING_S], maxlen=2)  # two, because the first drawing of a process takes longer
 
 
 def artifact_path(prefix: str) -> str:
@@ -20,21 +27,44 @@ def artifact_path(prefix: str) -> str:
     return "ensemble" if prefix == "ens" else f"ensemble/{prefix}"
 
 
-def render_artifacts(report: EnsembleReport, directory: Path) -> None:
-    """Write report.json, report.html, curve.csv and the figures into an existing `directory`.
+def render_artifacts(report: EnsembleReport, directory: Path, deadline: float = math.inf) -> bool:
+    """Write report.json, curve.csv, report.html and the figures into an existing `directory`.
 
     Parameters
     ----------
     report : EnsembleReport
     directory : Path
+    deadline : float
+        By the clock ``time.perf_counter()``: page and figures are left out where they would not be done by then,
+        going by how long the last ones took.
+
+    Returns
+    -------
+    bool
+        Whether there was time for the page and the figures.
     """
+    write_data(report, directory)
+    start = time.perf_counter()
+    expected = min(_last_seconds)
+    if start + expected > deadline:
+        # The machine may have less to do by now, which only a try can tell.
+        _last_seconds.append(0.9 * expected)
+        return False
+    _draw(report, directory)
+    _last_seconds.append(time.perf_counter() - start)
+    return True
+
+
+def _draw(report: EnsembleReport, directory: Path) -> None:
+    from ens_plugin.chart_style import default_style
     from ens_plugin.page import write_page
     from ens_plugin.plots import report_figures
 
-    write_data(report, directory)
     write_page(report, directory / "report.html")
     for name, figure in report_figures(report).items():
-        figure.savefig(directory / name, dpi=120, bbox_inches="tight")
+        # The size is that of the figure: a box around all that is drawn has no limit.
+        with default_style():
+            figure.savefig(directory / name, dpi=120)
 
 
 def write_data(report: EnsembleReport, directory: Path) -> None:

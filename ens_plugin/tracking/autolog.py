@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from types import ModuleType
 
@@ -19,6 +20,16 @@ __all__ = ["autolog"]
 _lock = threading.RLock()
 _settings: Settings | None = None
 _events: FitEvents | None = None
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # The thread that switches autologging while the process is forked is not in the child.
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def autolog(
@@ -39,7 +50,8 @@ def autolog(
     LightGBM in ``rf`` mode (``train`` and the scikit-learn classes), alone or at the end of a
     ``Pipeline``, a ``RightSized*`` or a search, which reports its best estimator.  Other models are
     left alone, and so are fits that belong to something larger (a search's candidates,
-    cross-validation, the members of a bagging ensemble) or run in worker processes.
+    cross-validation, the members of a bagging ensemble) or run in worker processes.  An ensemble that
+    grows by ``warm_start`` is reported when it begins and when it has grown.
 
     It never raises into your code, changes what ``fit`` returns or waits long for a server; what goes
     wrong is said once by the logger ``ens_plugin.autolog``.
@@ -55,7 +67,8 @@ def autolog(
     max_overhead : float, default=0.1
         Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
         enough for all rows, the ensemble is judged by fewer, drawn at random, and the report says so.
-        ``math.inf`` is no limit.
+        ``math.inf`` is no limit.  A fit shorter than 0.1 seconds is reported without page and figures, unless this
+        share gives the time for them.
     prefix : str, default="ens"
         Start of all names.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-__all__ = ["LEAST_SECONDS", "Settings", "inform", "warn_once"]
+__all__ = ["LEAST_SECONDS", "Settings", "attempt", "inform", "warn_once"]
+
+Result = TypeVar("Result")
 
 LEAST_SECONDS = 2.0  # a report may always take this long, however short the fit was
 
@@ -59,3 +63,12 @@ def inform(settings: Settings, level: int, message: str) -> None:
     """Log at `level`, unless silent."""
     if not settings.silent:
         _logger.log(level, message)
+
+
+def attempt(settings: Settings, work: Callable[[], Result]) -> Result | None:
+    """Do what the user's fit must not suffer from; return None where it fails."""
+    try:
+        return work()
+    except Exception as error:
+        warn_once(settings, type(error).__name__, f"No report of this fit, which itself is not affected: {error}")
+        return None

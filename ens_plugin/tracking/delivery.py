@@ -1,33 +1,30 @@
-"""Sending reports from a thread of their own, so that a slow or dying server holds up nobody's fit."""
+"""Delivering a report to its run, or to a run that is made for it."""
 
 from __future__ import annotations
 
-import atexit
 import math
 import os
-import queue
-import threading
+import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ens_plugin._summary import printable
 from ens_plugin.errors import TrackingError
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.connection import check_server, tracking_errors
 from ens_plugin.tracking.report_log import pack, send
+from ens_plugin.tracking.upload_queue import Progress
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["Shipment", "deliver", "forget_unreachable", "post", "unreachable"]
+__all__ = ["Shipment", "deliver", "forget_unreachable", "unreachable"]
 
 INTEGRATION = "ens_plugin"
 RUN_VARIABLE = "MLFLOW_RUN_ID"
-MAX_WAITING = 20
-LAST_WAIT_S = 5.0
 AVOIDED_S = 60.0  # so long no other report tries a server that could not be reached
 
 _avoided: dict[str, tuple[float, str]] = {}
@@ -52,6 +49,7 @@ class Shipment:
         ``<prefix>_2``, and so on.
     data_digest : str or None
         Of the training data, kept as a tag of the run and of the model.
+    progress : Progress
     """
 
     report: EnsembleReport
@@ -61,10 +59,13 @@ class Shipment:
     model_id: str | None
     prefix: str
     data_digest: str | None
+    progress: Progress = field(default_factory=Progress)
 
 
 def deliver(shipment: Shipment) -> str:
     """Send a report and return the id of its run; a run made for it ends here, FINISHED or FAILED.
+
+    Until its report is complete it is FAILED, so that a program that is killed meanwhile leaves no run RUNNING.
 
     Raises
     ------
@@ -79,6 +80,7 @@ def deliver(shipment: Shipment) -> str:
     except TrackingError as error:
         _avoided[shipment.tracking_uri] = (time.monotonic() + AVOIDED_S, str(error))
         raise
+    shipment.progress.is_reachable = True
     with tracking_errors(shipment.tracking_uri):
         # MLflow would resume the run that the variable names, and end it.
         run_id = shipment.run_id or os.environ.get(RUN_VARIABLE)
@@ -91,9 +93,19 @@ def deliver(shipment: Shipment) -> str:
                 f"The tracking URI changed from {shipment.tracking_uri} before the report was sent, so there is no "
                 "telling where its run belongs. Call ens_plugin.log_report yourself, or set the URI before the fit."
             )
-        with mlflow.start_run(tags={MLFLOW_AUTOLOGGING: INTEGRATION}) as run:
-            _unload(client, str(run.info.run_id), shipment)
-            return str(run.info.run_id)
+        shipment.progress.make_run()
+        tags = {MLFLOW_AUTOLOGGING: INTEGRATION}
+        with mlflow.start_run(run_name=_run_name(shipment.report), tags=tags, log_system_metrics=False) as run:
+            run_id = str(run.info.run_id)
+            client.update_run(run_id, status="FAILED")
+            shipment.progress.run_made(run_id)
+            _unload(client, run_id, shipment)
+            return run_id
+
+
+def _run_name(report: EnsembleReport) -> str:
+    """Name a run, because MLflow would draw a name from Python's own generator, which is the user's."""
+    return f"{printable(report.model, 60)}-{secrets.token_hex(3)}"
 
 
 def unreachable(uri: str) -> str | None:
@@ -125,73 +137,3 @@ def _free_prefix(run: Run, prefix: str) -> str:
         count += 1
         numbered = f"{prefix}_{count}"
     return numbered
-
-
-@dataclass(frozen=True, eq=False)
-class _Letter:
-    send: Callable[[], object]
-    sent: threading.Event = field(default_factory=threading.Event)
-
-
-_letters: queue.Queue[_Letter] = queue.Queue(MAX_WAITING)
-_start = threading.Lock()
-_postman: threading.Thread | None = None
-
-
-def post(work: Callable[[], object], seconds: float) -> bool:
-    """Have `work` done after all work posted before it, and wait for it no longer than `seconds`.
-
-    Parameters
-    ----------
-    work : callable
-        Must not raise.
-    seconds : float
-
-    Returns
-    -------
-    bool
-        Whether it is done; if not, it goes on without being waited for.
-
-    Raises
-    ------
-    TrackingError
-        If 20 others are waiting already.
-    """
-    _employ()
-    letter = _Letter(work)
-    try:
-        _letters.put_nowait(letter)
-    except queue.Full:
-        raise TrackingError(
-            f"{MAX_WAITING} reports are waiting for the tracking server; this one is left out. Look after the server, "
-            "or log to another store."
-        ) from None
-    return letter.sent.wait(seconds)
-
-
-def _employ() -> None:
-    global _postman
-    with _start:
-        if _postman is None:
-            # A daemon, because MLflow's own retries would hold up the end of the program for minutes.
-            _postman = threading.Thread(target=_work, name="ens_plugin.autolog", daemon=True)
-            _postman.start()
-            atexit.register(_wait_for_the_last)
-
-
-def _work() -> None:
-    while True:
-        letter = _letters.get()
-        try:
-            letter.send()
-        finally:
-            letter.sent.set()
-
-
-def _wait_for_the_last() -> None:
-    last = _Letter(lambda: None)
-    try:
-        _letters.put_nowait(last)
-    except queue.Full:
-        return
-    last.sent.wait(LAST_WAIT_S)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from ens_plugin.tracking.fit_watch import Reader, watched
@@ -20,6 +21,7 @@ MLFLOW_ORIGINAL = "_gorilla_original_{}"
 
 # By replacement. An attribute of it would not do: MLflow copies those to its own patch.
 _originals: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()
+_replacements: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()  # by original
 
 
 class _Site(NamedTuple):
@@ -43,9 +45,23 @@ def patch_library(library: str) -> None:
     for site, attribute in _attributes(library):
         function = vars(site.owner)[attribute]
         if function not in _originals:
-            replacement = watched(function, site.read, returns_model=site.returns_model)
+            replacement = _replacement(site, attribute, function)
             _originals[replacement] = function
             setattr(site.owner, attribute, replacement)
+
+
+def _replacement(site: _Site, attribute: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    is_module = isinstance(site.owner, ModuleType)
+    # A program may keep a module's function; it is to get the same one each time.
+    if is_module and function in _replacements:
+        return _replacements[function]
+    replacement: Any = watched(function, site.read, returns_model=site.returns_model)
+    # Where pickle finds it again; the module in which a library defines a function still has the library's own.
+    replacement.__module__ = site.owner.__name__ if is_module else site.owner.__module__
+    replacement.__qualname__ = attribute if is_module else f"{site.owner.__qualname__}.{attribute}"
+    if is_module:
+        _replacements[function] = replacement
+    return cast("Callable[..., Any]", replacement)
 
 
 def unpatch_libraries() -> None:

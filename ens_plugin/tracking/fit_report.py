@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 import warnings
@@ -21,23 +22,24 @@ from ens_plugin.analysis import run_analysis
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import (
     BagError,
-    EnsPluginWarning,
+    EnsPluginError,
     InputError,
     NotFittedError,
     TrackingError,
     UnsupportedModelError,
 )
 from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.artifacts import render_artifacts, write_data
+from ens_plugin.tracking.artifacts import RENDERING_S, render_artifacts, write_data
 from ens_plugin.tracking.autolog_settings import Settings, inform, warn_once
 from ens_plugin.tracking.data_digest import data_digest
-from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, post, unreachable
-from ens_plugin.tracking.row_budget import affordable_rows
+from ens_plugin.tracking.delivery import AVOIDED_S, Shipment, deliver, unreachable
+from ens_plugin.tracking.row_budget import affordable_rows, pass_seconds
 from ens_plugin.tracking.training_data import TrainingData
+from ens_plugin.tracking.upload_queue import Upload, post
 
 __all__ = ["FinishedFit", "report_fit"]
 
-RENDERING_S = 0.6
+TRIFLE_S = 0.1  # a fit shorter than this is reported without page and figures
 SENDING_S = 0.3
 LEAST_WAIT_S = 1.0
 SLOW_S = 4.0  # a server that is down is noticed before; less than the end of a program waits
@@ -45,6 +47,16 @@ RANDOM_STATE = 0
 
 # matplotlib's defaults and the number of BLAS threads are the whole process's.
 _one_at_a_time = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # The thread that analyzes while the process is forked is not in the child.
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +76,8 @@ class FinishedFit:
     seconds : float
     run_id : str or None
         The MLflow run it belongs to.
+    digest : str or None
+        Of the data at the time of the fit, where the report comes later.
     """
 
     model: Any
@@ -72,6 +86,7 @@ class FinishedFit:
     ensemble_data: TrainingData | None
     seconds: float
     run_id: str | None
+    digest: str | None = None
 
 
 def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> None:
@@ -97,13 +112,20 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
     if problem is not None:
         inform(settings, logging.DEBUG, _not_logged(type(fit.model).__name__, problem))
         return
+    if fit.digest is not None and fit.digest != _digest(fit.data, settings):
+        raise InputError(
+            f"the training data of the {type(fit.model).__name__} that grew have changed since its last fit. Call "
+            "ens_plugin.log_report(ens_plugin.analyze(model, X, y)) before you change them."
+        )
     try:
         ensemble = inner_ensemble(fit.model)
         with _one_at_a_time:
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
-            folder = _render(report, deadline, settings) if settings.log_artifacts else None
-    except (BagError, NotFittedError, UnsupportedModelError) as error:
+            folder = _render(report, fit, deadline, settings) if settings.log_artifacts else None
+    except EnsPluginError as error:
+        if not _is_no_request(error, fit):
+            raise
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
     shipment = Shipment(
@@ -118,6 +140,16 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
     _send(shipment, folder, deadline, settings)
 
 
+def _is_no_request(error: EnsPluginError, fit: FinishedFit) -> bool:
+    """Whether a report was refused of a fit that nobody expects one of."""
+    if isinstance(error, (BagError, NotFittedError, UnsupportedModelError)):
+        return True
+    y = np.asarray(fit.data.y)
+    has_several_outputs = y.ndim > 1 and y.shape[1] > 1
+    has_one_label = y.size > 0 and bool(np.all(y == y.flat[0]))
+    return has_several_outputs or has_one_label or find_adapter(inner_ensemble(fit.model)).n_members < 2
+
+
 def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Settings) -> EnsembleReport:
     _refuse_resampled_layers(fit.model)
     data = _data_of(ensemble, fit)
@@ -128,6 +160,8 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
             f"the rows that this {type(ensemble).__name__} was trained on are out of reach. Pass lightgbm.train a "
             "Dataset that has not been constructed yet, or free_raw_data=False; let a search refit in this process."
         )
+    if not math.isinf(deadline):
+        deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
     deadline -= SENDING_S + (RENDERING_S if settings.log_artifacts else 0.0)
     allowance = settings.seconds_for(fit.seconds)
     cautions: list[str] = []
@@ -143,8 +177,8 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
         return rows
 
     with warnings.catch_warnings():
-        # The report has its own cautions.
-        warnings.simplefilter("ignore", EnsPluginWarning)
+        # The report has its own cautions, and nobody has asked for the arithmetic that others warn of.
+        warnings.simplefilter("ignore")
         report = run_analysis(
             ensemble,
             data.rows_for(ensemble),
@@ -155,6 +189,18 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
     return replace(report, warnings=(*cautions, *report.warnings))
+
+
+def _seconds_for_digest(data: TrainingData, left: float, settings: Settings) -> float:
+    """Estimate the digest's time; refuse rows that take longer to go through than there is time for."""
+    passes = pass_seconds(data.X, data.y)
+    if sum(passes) > max(left, 0.0):
+        raise InputError(
+            f"to go through its {data.X.shape[0]} rows takes about {sum(passes):.2g} s, more than autologging may take "
+            f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze when you have "
+            "the time."
+        )
+    return passes.digest
 
 
 def _refuse_resampled_layers(model: Any) -> None:
@@ -180,13 +226,14 @@ def _n_jobs(ensemble: Any) -> int | None:
     return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
 
-def _render(report: EnsembleReport, deadline: float, settings: Settings) -> TemporaryDirectory[str]:
+def _render(report: EnsembleReport, fit: FinishedFit, deadline: float, settings: Settings) -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="ens_plugin-")
     try:
-        if time.perf_counter() < deadline:
-            render_artifacts(report, Path(folder.name))
-        else:
+        if time.perf_counter() < deadline and _is_trifle(fit, settings):
             write_data(report, Path(folder.name))
+            inform(settings, logging.DEBUG, f"The report of {report.model} has no page and no figures: the fit took "
+                   f"less than {TRIFLE_S:g} seconds.")  # fmt: skip
+        elif not render_artifacts(report, Path(folder.name), deadline):
             warn_once(settings, "late", _without_figures(report.model, settings))
     except BaseException:
         folder.cleanup()
@@ -194,11 +241,16 @@ def _render(report: EnsembleReport, deadline: float, settings: Settings) -> Temp
     return folder
 
 
+def _is_trifle(fit: FinishedFit, settings: Settings) -> bool:
+    """Whether a fit was so short that figures would be most of its cost, and nobody asked for that."""
+    return fit.seconds < TRIFLE_S and settings.max_overhead * fit.seconds < RENDERING_S
+
+
 def _without_figures(model: str, settings: Settings) -> str:
     return (
-        f"The report of {model} has no page and no figures: its analysis took all the time that autologging may take "
-        f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them with EnsembleReport.from_json(...)"
-        ".to_html(path) from its report.json."
+        f"The report of {model} has no page and no figures: its analysis left too little of the time that autologging "
+        f"may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them with "
+        "EnsembleReport.from_json(...).to_html(path) from its report.json."
     )
 
 
@@ -224,9 +276,13 @@ def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: 
         if folder is not None:
             folder.cleanup()
 
+    def lose() -> None:
+        warn_once(settings, "lost", _lost(shipment))
+        clean_up()
+
     seconds = min(max(deadline - time.perf_counter(), LEAST_WAIT_S), threading.TIMEOUT_MAX)
     try:
-        is_sent = post(work, seconds)
+        is_sent = post(Upload(shipment.tracking_uri, work, lose, shipment.progress), seconds)
     except TrackingError:
         clean_up()
         raise
@@ -243,8 +299,22 @@ def _say_unless(is_done: threading.Event, settings: Settings, message: str) -> N
 
 
 def _still_sending(shipment: Shipment) -> str:
-    place = "tracking server" if shipment.tracking_uri.startswith(("http://", "https://")) else "store"
-    return f"The report of {shipment.report.model} is still being sent: the {place} is slow."
+    return f"The report of {shipment.report.model} is still being sent: the {_place(shipment)} is slow."
+
+
+def _lost(shipment: Shipment) -> str:
+    lost = (
+        f"The report of {shipment.report.model} was not sent completely before the program ended: the "
+        f"{_place(shipment)} was too slow."
+    )
+    if shipment.progress.makes_run:
+        return f"{lost} The run that was being made for it may be left RUNNING."
+    run = shipment.progress.run_id
+    return lost if run is None else f"{lost} The run {run}, made for it, is FAILED."
+
+
+def _place(shipment: Shipment) -> str:
+    return "tracking server" if shipment.tracking_uri.startswith(("http://", "https://")) else "store"
 
 
 def _not_logged(model: str, problem: str) -> str:

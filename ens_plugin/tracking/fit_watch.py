@@ -13,8 +13,9 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from ens_plugin.adapters.wrappers import inner_ensemble
-from ens_plugin.tracking.autolog_settings import Settings, warn_once
+from ens_plugin.tracking.autolog_settings import Settings, attempt
 from ens_plugin.tracking.fit_report import FinishedFit, report_fit
+from ens_plugin.tracking.growth import continues_growth, report_grown, report_later
 from ens_plugin.tracking.mlflow_events import FitEvents
 from ens_plugin.tracking.mlflow_state import MlflowState, autologging_is_suspended, state_of_thread
 from ens_plugin.tracking.training_data import TrainingData
@@ -51,6 +52,7 @@ class _Pending:
     fit: FinishedFit
     before: MlflowState
     settings: Settings
+    is_growth: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +78,10 @@ def start_watching(settings: Settings, events: FitEvents) -> None:
 
 
 def stop_watching() -> None:
-    """Let fits pass."""
+    """Report what has grown, and let fits pass."""
     global _watch
     _watch = None
+    report_grown()
 
 
 def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) -> Callable[..., Any]:
@@ -107,12 +110,12 @@ def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) 
         except TypeError:
             # The same complaint comes from `original`.
             return original(*args, **kwargs)
-        data = _attempt(watch.settings, lambda: read(arguments))
+        data = attempt(watch.settings, lambda: read(arguments))
         if scope is None:
             in_mlflow = _module(caller).startswith("mlflow.")
             return _report_after(lambda: original(*args, **kwargs), model, data, watch, in_mlflow)
         result = original(*args, **kwargs)
-        _attempt(watch.settings, lambda: _remember(scope, model, data))
+        attempt(watch.settings, lambda: _remember(scope, model, data))
         return result
 
     return call
@@ -122,7 +125,7 @@ def note_start() -> None:
     """Remember how things are in this thread before MLflow starts a run and a model for a fit."""
     watch = _watch
     if watch is not None and _thread.scope is None:
-        _thread.before = _attempt(watch.settings, state_of_thread)
+        _thread.before = attempt(watch.settings, state_of_thread)
 
 
 def forget_start() -> None:
@@ -139,9 +142,10 @@ def report_pending() -> None:
         return
 
     def report() -> None:
-        report_fit(pending.fit, _new_model(pending.before, state_of_thread()), pending.settings)
+        model_id = _new_model(pending.before, state_of_thread())
+        _report_or_wait(pending.fit, model_id, pending.settings, pending.is_growth)
 
-    _attempt(pending.settings, report)
+    attempt(pending.settings, report)
 
 
 def _report_after(
@@ -149,9 +153,11 @@ def _report_after(
 ) -> Result:
     # Without a note, MLflow's autologging lets this fit pass, or somebody else takes its events.
     noted = in_mlflow and _thread.before is not None and watch.events.come()
-    before = _thread.before if noted else _attempt(watch.settings, state_of_thread)
+    before = _thread.before if noted else attempt(watch.settings, state_of_thread)
     if before is None or data is None or (watch.settings.exclusive and before.is_users):
         return fit()
+    report_grown(threading.get_ident(), model)
+    is_growth = bool(attempt(watch.settings, lambda: continues_growth(model)))
     _thread.scope = scope = _Scope()
     start = time.perf_counter()
     try:
@@ -171,12 +177,17 @@ def _report_after(
             run_id=after.active_run or (after.last_run if after.last_run != before.last_run else None),
         )
         if noted:
-            _thread.pending = _Pending(finished, before, watch.settings)
+            _thread.pending = _Pending(finished, before, watch.settings, is_growth)
         else:
-            report_fit(finished, _new_model(before, after), watch.settings)
+            _report_or_wait(finished, _new_model(before, after), watch.settings, is_growth)
 
-    _attempt(watch.settings, finish)
+    attempt(watch.settings, finish)
     return result
+
+
+def _report_or_wait(fit: FinishedFit, model_id: str | None, settings: Settings, is_growth: bool) -> None:
+    if not (is_growth and report_later(fit, model_id, settings)):
+        report_fit(fit, model_id, settings)
 
 
 def _new_model(before: MlflowState, after: MlflowState) -> str | None:
@@ -219,12 +230,3 @@ def _caller() -> FrameType | None:
 
 def _module(frame: FrameType | None) -> str:
     return "" if frame is None else str(frame.f_globals.get("__name__", ""))
-
-
-def _attempt(settings: Settings, work: Callable[[], Result]) -> Result | None:
-    """Do what the user's fit must not suffer from."""
-    try:
-        return work()
-    except Exception as error:
-        warn_once(settings, type(error).__name__, f"No report of this fit, which itself is not affected: {error}")
-        return None

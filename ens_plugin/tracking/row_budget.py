@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.bags import Bags
+from ens_plugin.distinct_rows import row_cells
 from ens_plugin.errors import InputError
+from ens_plugin.repeats import find_repeats
+from ens_plugin.row_hashes import hash_rows
+from ens_plugin.tracking.data_digest import data_digest
 
-__all__ = ["affordable_rows"]
+__all__ = ["PassSeconds", "affordable_rows", "pass_seconds"]
 
 PILOT_ROWS = (8, 8, 64, 512, 2048)  # the first call of some members takes longer
 PILOT_SHARE = 0.05  # of the time there is; a pilot that took longer is long enough to tell the pace
@@ -21,6 +26,46 @@ TOO_FEW_ROWS = 200
 ESTIMATE_S = 0.3  # of an analysis after the members have spoken: on two cores of 2020, and rarely more
 ESTIMATE_S_PER_ROW = 5e-5
 ESTIMATED_ROWS = 20_000  # further rows hardly cost anything there
+
+HEAD_ROWS = 10_000  # whose passes tell the pace of those over all rows
+
+
+class PassSeconds(NamedTuple):
+    """How long it takes to go through all training rows: to compare them, and for their digest."""
+
+    comparison: float
+    digest: float
+
+
+def pass_seconds(X: Any, y: Any) -> PassSeconds:
+    """Estimate the passes over all rows, which no choice of rows can shorten, from those over the first 10 000.
+
+    Parameters
+    ----------
+    X, y : array-like
+        Training rows and target.
+
+    Returns
+    -------
+    PassSeconds
+        0 where there are no more rows than that, or no table.
+    """
+    if not isinstance(X, np.ndarray | pd.DataFrame) or X.shape[0] <= HEAD_ROWS:
+        return PassSeconds(0.0, 0.0)
+    # The first pass of a process takes longer.
+    tries = [_time_passes(X[:HEAD_ROWS], np.asarray(y[:HEAD_ROWS])) for _ in range(2)]
+    comparison, digest = np.min(tries, axis=0) * (X.shape[0] / HEAD_ROWS)
+    return PassSeconds(float(comparison), float(digest))
+
+
+def _time_passes(rows: Any, target: NDArray[Any]) -> PassSeconds:
+    start = time.perf_counter()
+    hashed = hash_rows(None, rows)
+    row_cells(hashed)
+    find_repeats(hashed, pd.factorize(target.reshape(-1))[0])
+    compared = time.perf_counter()
+    data_digest(rows, target)
+    return PassSeconds(compared - start, time.perf_counter() - compared)
 
 
 def affordable_rows(
@@ -64,7 +109,7 @@ def affordable_rows(
             f"asking all members about a row takes {pace:.2g} s, so there is no time for {TOO_FEW_ROWS} rows. Raise "
             "max_overhead of ens_plugin.autolog, or call ens_plugin.analyze when you have the time."
         )
-    return np.sort(rng.permutation(n_rows)[:n_chosen])
+    return np.sort(rng.choice(n_rows, n_chosen, replace=False))
 
 
 def _rows_within(seconds: float, pace: float) -> int:
@@ -80,7 +125,7 @@ def _seconds_per_row(
     """Ask all members about more and more rows, until it took long enough to tell the pace."""
     pace = np.inf
     for size in PILOT_ROWS:
-        rows = np.sort(rng.permutation(features.shape[0])[:size])
+        rows = np.sort(rng.choice(features.shape[0], min(size, features.shape[0]), replace=False))
         part, bags_of_part = features[rows], bags.take(rows)
         start = time.perf_counter()
         adapter.block(part, bags_of_part, slice(0, rows.size))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from ens_plugin.tracking.delivery import post
+from ens_plugin.tracking.upload_queue import wait_until_sent
 
 __all__ = ["answering"]
 
@@ -35,7 +35,7 @@ def answering(status: int | None, released: threading.Event) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         released.set()
-        assert post(lambda: None, 60), "reports are still being sent"
+        assert wait_until_sent(60), "reports are still being sent"
         server.shutdown()
         server.server_close()
         thread.join()

@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 import ens_plugin
 from ens_plugin.learners.right_sized import RightSizedClassifier
 from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking import fit_report
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
 from tests.extras import lightgbm, xgboost
@@ -301,3 +302,25 @@ class TestRuns:
         child.join(60)
         assert child.exitcode == 0
         assert top_runs(embedded, experiment) == []
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    def test_forked_processes_that_switch_it_on_report_theirs(
+        self, embedded: mlflow.MlflowClient, experiment: str
+    ) -> None:
+        """Whatever threads of the parent were doing."""
+        autolog(log_artifacts=False, max_overhead=PATIENT)
+        classifier().fit(X, y)
+
+        def work() -> None:
+            autolog(log_artifacts=False, max_overhead=PATIENT)
+            classifier().fit(X, y)
+
+        child = multiprocessing.get_context("fork").Process(target=work)
+        with fit_report._one_at_a_time:
+            child.start()
+            child.join(60)
+        code = child.exitcode
+        child.kill()
+        assert code == 0
+        assert [has_report(run) for run in top_runs(embedded, experiment)] == [True, True]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 import logging
+import pickle
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import joblib
 import mlflow
 import pytest
 from mlflow.utils.autologging_utils.events import AutologgingEventLogger
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -23,8 +26,8 @@ from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking import fit_patches
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
-from ens_plugin.tracking.delivery import post
-from tests.extras import INSTALL
+from ens_plugin.tracking.upload_queue import wait_until_sent
+from tests.extras import INSTALL, lightgbm, xgboost
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -86,7 +89,7 @@ class TestOptions:
         monkeypatch.setattr("ens_plugin.tracking.autolog_settings.LEAST_SECONDS", 0.0)
         autolog(max_overhead=0.0)
         classifier().fit(X, y)
-        assert post(lambda: None, 60)
+        assert wait_until_sent(60)
         run = only_run(embedded, experiment)
         assert has_report(run)
         assert "ens/error" in run.data.metrics
@@ -122,6 +125,7 @@ class TestBudget:
         monkeypatch.setattr("ens_plugin.tracking.fit_report.RENDERING_S", 1e9)
         autolog()
         classifier().fit(X, y)
+        assert wait_until_sent(60)
         file = embedded.download_artifacts(
             only_run(embedded, experiment).info.run_id, "ensemble/report.json", str(tmp_path)
         )
@@ -129,6 +133,24 @@ class TestBudget:
         assert report.n_rows + report.rows_without_oob == 120
         assert "120 of the 200 training rows" in report.warnings[0]
         assert "max_overhead=0.1" in report.warnings[0]
+
+    def test_rows_that_take_too_long_to_go_through_are_refused_before(
+        self,
+        embedded: mlflow.MlflowClient,
+        experiment: str,
+        log: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+        canned_report: list[Any],
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.fit_report.pass_seconds", lambda X, y: (1.5, 1.5))
+        autolog()
+        classifier().fit(X, y)
+        (warning,) = messages(log, logging.WARNING)
+        assert "200 rows takes about 3 s, more than autologging may take (max_overhead=0.1)" in warning
+        assert not canned_report
+        autolog(max_overhead=float("inf"), log_artifacts=False)
+        classifier().fit(X, y)
+        assert has_report(only_run(embedded, experiment))
 
     def test_an_infinite_one_means_all_rows(
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
@@ -206,6 +228,26 @@ class TestPatchedFunctions:
         assert has_fit_parameter(classifier(), "sample_weight")
         assert RandomForestClassifier.fit.__doc__
         assert Pipeline.fit.__name__ == "fit"
+
+    @pytest.mark.parametrize("with_mlflow", [False, True])
+    @pytest.mark.parametrize("module", [pickle, cloudpickle])
+    def test_can_be_pickled_and_are_the_same_again(self, module: Any, with_mlflow: bool) -> None:
+        libraries = [lightgbm, xgboost]
+        kept = [library.train for library in libraries]
+        autolog(disable=True)
+        own = [library.train for library in libraries]
+        if with_mlflow:
+            mlflow.autolog(log_models=False)
+        autolog()
+        if not with_mlflow:
+            assert [library.train for library in libraries] == kept
+        methods = [RandomForestClassifier.fit, BaggingClassifier.fit, Pipeline.fit, GridSearchCV.fit]
+        now = [library.train for library in libraries]
+        assert set(now).isdisjoint(own)
+        for function in (*now, *(() if with_mlflow else own), *methods, lightgbm.LGBMRegressor.fit):
+            pickled = module.dumps(function)
+            assert pickle.loads(pickled) is function
+            assert b"ens_plugin" not in pickled
 
     def test_do_not_travel_with_models(self, tmp_path: Path) -> None:
         joblib.dump(classifier(n_estimators=2).fit(X, y), tmp_path / "forest.joblib")

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 from ens_plugin.report import EnsembleReport
 from ens_plugin.tracking.autolog import autolog
-from ens_plugin.tracking.delivery import post
+from ens_plugin.tracking.upload_queue import wait_until_sent
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.faulty_proxy import faulty_proxy
 from tests.tracking.fits import new_experiment
@@ -152,7 +152,7 @@ class TestFaults:
         autolog(log_artifacts=False)
         with tracking_to(DOWN):
             classifier().fit(X, y)
-            assert post(lambda: None, 60)
+            assert wait_until_sent(60)
         (timer,) = timers
         timer.function(*timer.args)
         (warning,) = messages(log, logging.WARNING)
@@ -192,7 +192,7 @@ class TestFaults:
         said = wait_for(lambda: messages(log, logging.WARNING) != [])
         released.set()
         assert said
-        assert post(lambda: None, 60)
+        assert wait_until_sent(60)
         (warning,) = messages(log, logging.WARNING)
         assert "still being sent: the store is slow" in warning
 

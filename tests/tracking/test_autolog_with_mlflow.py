@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import Any
 
 import mlflow
 import numpy as np
 import pytest
 from mlflow.utils.autologging_utils.events import AutologgingEventLogger
+from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from ens_plugin.tracking.autolog import autolog
 from ens_plugin.tracking.data_digest import data_digest
@@ -119,12 +123,39 @@ class TestTrouble:
         self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
     ) -> None:
         autolog()
-        classifier(n_estimators=1).fit(X, y)
+        classifier(n_estimators=2).fit(X, y)
         data = lightgbm.Dataset(X, y).construct()
         lightgbm.train({**LIGHTGBM, "objective": "binary"}, data, 5)
         few, gone = messages(log, logging.WARNING)
-        assert "Train" in few
+        assert "too few to tell" in few
         assert "free_raw_data=False" in gone
+        assert top_runs(embedded, experiment) == []
+
+    def test_fits_that_nobody_expects_a_report_of(
+        self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+    ) -> None:
+        autolog()
+        parallel = {**XGBOOST, "num_parallel_tree": 1}
+        parts = xgboost.XGBRFRegressor(n_estimators=5, n_jobs=1)
+        fits: dict[str, Any] = {
+            "one member": lambda: classifier(n_estimators=1).fit(X, y),
+            "one bagged member": lambda: BaggingClassifier(n_estimators=1).fit(X, y),
+            "one member in a pipeline": lambda: make_pipeline(classifier(n_estimators=1)).fit(X, y),
+            "one round": lambda: xgboost.XGBClassifier(n_estimators=1, n_jobs=1).fit(X, y),
+            "one round of parts": lambda: xgboost.train(parallel, xgboost.DMatrix(X, y), 1),
+            "one tree": lambda: lightgbm.train(LIGHTGBM, lightgbm.Dataset(X, y), 1),
+            "one label": lambda: classifier().fit(X, np.zeros(y.size)),
+            "one label of one column": lambda: classifier().fit(X, np.full((y.size, 1), "a")),
+            "several outputs": lambda: classifier().fit(X, np.column_stack([y, y])),
+            "several outputs of XGBoost": lambda: parts.fit(X, np.column_stack([y, y])),
+        }  # fmt: skip
+        for name, fit in fits.items():
+            log.clear()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataConversionWarning)
+                fit()
+            assert messages(log, logging.WARNING) == [], name
+            assert len(messages(log, logging.DEBUG)) == 1, name
         assert top_runs(embedded, experiment) == []
 
     def test_silent_says_nothing_at_all(

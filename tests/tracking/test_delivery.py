@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import threading
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import mlflow
 import pytest
 
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.delivery import MAX_WAITING, Shipment, deliver, post
+from ens_plugin.tracking.delivery import Shipment, deliver
 from tests.reports import classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS
 
@@ -36,6 +36,32 @@ class TestDeliver:
         assert run.info.status == "FINISHED"
         assert run.data.tags["ens.data_digest"] == "v1:0"
         assert mlflow.active_run() is None
+
+    def test_the_run_is_failed_until_the_report_is_complete(
+        self, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A program that is killed meanwhile leaves no run RUNNING."""
+        seen: list[str] = []
+
+        def look(client: mlflow.MlflowClient, run_id: str, parcel: object) -> None:
+            seen.append(client.get_run(run_id).info.status)
+
+        monkeypatch.setattr("ens_plugin.tracking.delivery.send", look)
+        run = embedded.get_run(deliver(shipment()))
+        assert seen == ["FAILED"]
+        assert run.info.status == "FINISHED"
+
+    def test_pythons_generator_is_left_alone(self, embedded: mlflow.MlflowClient) -> None:
+        before = random.getstate()
+        run = embedded.get_run(deliver(shipment()))
+        assert random.getstate() == before
+        assert str(run.info.run_name).startswith(REPORT.model)
+
+    def test_no_run_is_made_when_the_program_has_ended(self, embedded: mlflow.MlflowClient) -> None:
+        late = shipment()
+        assert late.progress.give_up()
+        with pytest.raises(TrackingError, match="program has ended"):
+            deliver(late)
 
     def test_a_run_that_was_made_for_nothing_is_failed(
         self, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
@@ -68,38 +94,3 @@ class TestDeliver:
     def test_no_server(self, embedded: mlflow.MlflowClient) -> None:
         with pytest.raises(TrackingError, match="cannot be reached"):
             deliver(shipment(tracking_uri=DOWN, run_id="0" * 32))
-
-
-class TestPost:
-    def test_works_in_turn(self) -> None:
-        done: list[int] = []
-        first = threading.Event()
-        assert not post(lambda: done.append(int(first.wait(30)) * 0), 0.0)
-        assert not post(lambda: done.append(1), 0.0)
-        first.set()
-        assert post(lambda: done.append(2), 30)
-        assert done == [0, 1, 2]
-
-    def test_too_many_are_left_out(self) -> None:
-        gate = threading.Event()
-        started = threading.Event()
-        post(lambda: started.set() or gate.wait(30), 0.0)
-        assert started.wait(30)
-        for _ in range(MAX_WAITING):
-            post(lambda: None, 0.0)
-        with pytest.raises(TrackingError, match="waiting for the tracking server"):
-            post(lambda: None, 0.0)
-        gate.set()
-        assert wait_for_room()
-
-    def test_the_end_of_the_program_is_not_held_up(self) -> None:
-        assert all(thread.daemon for thread in threading.enumerate() if thread.name == "ens_plugin.autolog")
-
-
-def wait_for_room() -> bool:
-    for _ in range(100):
-        try:
-            return post(lambda: None, 30)
-        except TrackingError:
-            threading.Event().wait(0.1)
-    return False

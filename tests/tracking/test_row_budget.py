@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -78,3 +79,30 @@ def test_members_that_are_too_slow_are_refused_soon(monkeypatch: pytest.MonkeyPa
 
 def test_real_time_is_taken() -> None:
     assert row_budget.time is time
+
+
+class TestPasses:
+    """What no choice of rows shortens is foreseen before it begins."""
+
+    @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
+    def test_they_take_as_long_as_those_over_the_first_rows_tell(
+        self, container: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock = Clock(0.0)
+
+        def taking(seconds_per_row: float) -> Any:
+            def go(rows: Any, *others: Any) -> None:
+                clock.now += seconds_per_row * len(rows)
+
+            return go
+
+        monkeypatch.setattr(row_budget, "time", clock)
+        monkeypatch.setattr(row_budget, "row_cells", taking(1e-6))
+        monkeypatch.setattr(row_budget, "find_repeats", taking(2e-6))
+        monkeypatch.setattr(row_budget, "data_digest", taking(4e-6))
+        passes = row_budget.pass_seconds(container(FEATURES), np.arange(N_ROWS) % 2)
+        assert passes == pytest.approx((3e-6 * N_ROWS, 4e-6 * N_ROWS))
+
+    @pytest.mark.parametrize("rows", [np.zeros((10, 2)), [[0.0]] * 20_000, None])
+    def test_few_rows_and_what_is_no_table_are_not_timed(self, rows: Any) -> None:
+        assert row_budget.pass_seconds(rows, [0.0] * 20_000) == (0.0, 0.0)

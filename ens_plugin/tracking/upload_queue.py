@@ -1,0 +1,231 @@
+"""Uploads in threads of their own, one for each store, and what becomes of them when the program ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ens_plugin.errors import TrackingError
+
+__all__ = ["EXIT_S", "Progress", "Upload", "call_at_exit", "post", "wait_until_sent"]
+
+MAX_WAITING = 20  # in one store's queue
+EXIT_S = 30.0  # so long the end of a program waits for its reports,
+SILENT_S = 5.0  # so long for those to a store that has not answered at all,
+ENDING_S = 60.0  # and so much longer where a run was made that would stay RUNNING
+POLL_S = 0.02
+
+
+@dataclass(eq=False)
+class Progress:
+    """How far an upload has come, for the end of the program to know what it would cut off.
+
+    Attributes
+    ----------
+    is_reachable : bool
+        Whether the store has answered.
+    run_id : str or None
+        Run that was made for the upload, and is not RUNNING any more.
+    makes_run : bool
+        Whether one is being made.
+    """
+
+    is_reachable: bool = False
+    run_id: str | None = None
+    makes_run: bool = False
+    _is_given_up: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def make_run(self) -> None:
+        """Announce that a run will be made, which the end of the program must not leave RUNNING.
+
+        Raises
+        ------
+        TrackingError
+            If the program is ending.
+        """
+        with self._lock:
+            if self._is_given_up:
+                raise TrackingError("The program has ended before a run was made for the report.")
+            self.makes_run = True
+
+    def run_made(self, run_id: str) -> None:
+        """Tell which run was made, once it is not RUNNING any more."""
+        with self._lock:
+            self.run_id, self.makes_run = run_id, False
+
+    def give_up(self) -> bool:
+        """Make no run from now on; tell whether one is not being made at this moment."""
+        with self._lock:
+            self._is_given_up = not self.makes_run
+            return self._is_given_up
+
+
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """Something to be sent.
+
+    Attributes
+    ----------
+    store : str
+        Tracking URI.
+    send : callable
+        Must not raise.
+    lose : callable
+        Called instead of waiting longer, when the program ends.
+    progress : Progress
+    sent : threading.Event
+    """
+
+    store: str
+    send: Callable[[], object]
+    lose: Callable[[], object] = lambda: None
+    progress: Progress = field(default_factory=Progress)
+    sent: threading.Event = field(default_factory=threading.Event)
+
+
+_queues: dict[str, deque[Upload]] = {}  # by store; the first of a queue is being sent
+_lock = threading.Lock()
+_is_waited_for = False
+_first_at_exit: dict[Callable[[], object], None] = {}
+
+
+def post(upload: Upload, seconds: float) -> bool:
+    """Send after all that was posted to the same store before, and wait for it no longer than `seconds`.
+
+    Parameters
+    ----------
+    upload : Upload
+    seconds : float
+
+    Returns
+    -------
+    bool
+        Whether it is sent; if not, it goes on without being waited for.
+
+    Raises
+    ------
+    TrackingError
+        If 20 others are waiting for the same store already.
+    """
+    _wait_at_exit()
+    with _lock:
+        waiting = _queues.setdefault(upload.store, deque())
+        if len(waiting) > MAX_WAITING:
+            raise TrackingError(
+                f"{MAX_WAITING} reports are waiting for the tracking server; this one is left out. Look after the "
+                "server, or log to another store."
+            )
+        waiting.append(upload)
+        if len(waiting) == 1:
+            _start_worker(upload.store)
+    return upload.sent.wait(seconds)
+
+
+def call_at_exit(work: Callable[[], object]) -> None:
+    """Have `work` done when the program ends, before its uploads are waited for.
+
+    Parameters
+    ----------
+    work : callable
+        Must not raise.  It is called once, however often it is passed.
+    """
+    _wait_at_exit()
+    _first_at_exit[work] = None
+
+
+def wait_until_sent(seconds: float) -> bool:
+    """Wait for all uploads to all stores; tell whether they are sent.
+
+    Parameters
+    ----------
+    seconds : float
+    """
+    deadline = time.monotonic() + seconds
+    return all(upload.sent.wait(max(deadline - time.monotonic(), 0.0)) for upload in _unsent())
+
+
+def _start_worker(store: str) -> None:
+    try:
+        # A daemon, because MLflow's own retries would hold up the end of the program for minutes.
+        threading.Thread(target=_work, args=(store,), name="ens_plugin.autolog", daemon=True).start()
+    except RuntimeError as error:
+        del _queues[store]
+        raise TrackingError(f"No thread can be started to send the report: {error}.") from error
+
+
+def _work(store: str) -> None:
+    while True:
+        with _lock:
+            waiting = _queues[store]
+            if not waiting:
+                del _queues[store]
+                return
+            upload = waiting[0]
+        try:
+            upload.send()
+        finally:
+            with _lock:
+                waiting.popleft()
+            upload.sent.set()
+
+
+def _unsent() -> list[Upload]:
+    with _lock:
+        return [upload for waiting in _queues.values() for upload in waiting]
+
+
+def _wait_at_exit() -> None:
+    global _is_waited_for
+    with _lock:
+        if _is_waited_for:
+            return
+        _is_waited_for = True
+    # Only what is registered here is called while thread pools, by which MLflow sends files, still take work.
+    register = getattr(threading, "_register_atexit", atexit.register)
+    try:
+        register(_end)
+    except RuntimeError:
+        # The program is ending already.
+        atexit.register(_end)
+
+
+def _end() -> None:
+    pending: list[Upload] = []
+    try:
+        for work in _first_at_exit:
+            work()
+        start, pending = time.monotonic(), _unsent()
+        while pending := [upload for upload in pending if not _is_over(upload, time.monotonic() - start)]:
+            pending[0].sent.wait(POLL_S)
+    except KeyboardInterrupt:
+        # Whoever is at the keyboard does not want to wait.
+        for upload in pending:
+            upload.progress.give_up()
+            upload.lose()
+
+
+def _is_over(upload: Upload, waited: float) -> bool:
+    if upload.sent.is_set():
+        return True
+    patience = EXIT_S if upload.progress.is_reachable else SILENT_S
+    if waited < patience or (not upload.progress.give_up() and waited < patience + ENDING_S):
+        return False
+    upload.lose()
+    return True
+
+
+def _begin_again() -> None:
+    """Forget the parent's uploads: the threads that send them are not in a forked child."""
+    global _lock
+    _lock = threading.Lock()
+    _queues.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)
