@@ -98,14 +98,15 @@ def _damage_of_estimator(held: Any) -> str | None:
     attributes = getattr(held, "__dict__", None)
     if not isinstance(attributes, dict):
         return None
-    n_features, tree = attributes.get("n_features_in_"), attributes.get("tree_")
+    n_features: Any = attributes.get("n_features_in_")
+    tree: Any = attributes.get("tree_")
     if _is_tree(tree) and tree.n_features != n_features:
         return f"a tree of {tree.n_features} features says that it has {n_features!r:.40}"
     members = attributes.get("estimators_")
     if n_features is None or members is None or "estimators_features_" in attributes:
         return None
     for member in _parts(members):
-        inner = getattr(member, "tree_", None)
+        inner: Any = getattr(member, "tree_", None)
         if _is_tree(inner) and inner.n_features != n_features:
             return f"a tree of {inner.n_features} features is a member of an ensemble of {n_features!r:.40}"
     return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ens_plugin.errors import ModelLoadError
-from ens_plugin.tracking.connection import check_server
+from ens_plugin.tracking.connection import check_server, without_credentials, without_secrets
 from ens_plugin.tracking.model_damage import (
     damaged,
     is_lightgbm,
@@ -179,7 +179,8 @@ def _load_with_mlflow(uri: str) -> Any:
     if _pickles_forbidden() and not hasattr(mlflow.environment_variables, PICKLE_SWITCH):
         raise ModelLoadError(
             f"{PICKLE_SWITCH} is not true, and MLflow {mlflow.__version__} does not know this switch, so it would run "
-            f"code stored in {uri}. Upgrade MLflow, or set {PICKLE_SWITCH}=true if you trust the model."
+            f"code stored in {without_credentials(uri)}. Upgrade MLflow, or set {PICKLE_SWITCH}=true if you "
+            "trust the model."
         )
     if uri.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
         check_server(mlflow.get_tracking_uri())
@@ -196,10 +197,10 @@ def _load_with_mlflow(uri: str) -> Any:
         model = wrapped.get_raw_model()
     except (AttributeError, NotImplementedError) as error:
         raise ModelLoadError(
-            f"The model at {uri} is a Python function without a native model behind it, so its members cannot be "
-            "seen. Log the ensemble itself, with mlflow.sklearn.log_model for example."
+            f"The model at {without_credentials(uri)} is a Python function without a native model behind it, "
+            "so its members cannot be seen. Log the ensemble itself, with mlflow.sklearn.log_model for example."
         ) from error
-    refuse_damaged_model(model, uri)
+    refuse_damaged_model(model, without_credentials(uri))
     return model
 
 
@@ -310,11 +311,11 @@ def _library_missing(path: Path, library: str, extra: str) -> str:
 
 def _not_loaded(uri: str, error: Exception) -> str:
     return (
-        f"MLflow could not load a model from {uri}: {_reason(error)}. Check the name, version or run id, and "
-        "that the tracking URI is the one the model was logged to."
+        f"MLflow could not load a model from {without_credentials(uri)}: {_reason(error)}. Check the "
+        "name, version or run id, and that the tracking URI is the one the model was logged to."
     )
 
 
 def _reason(error: Exception) -> str:
-    line = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+    line = without_secrets((str(error).strip() or "no message").splitlines()[0].rstrip("."))
     return f"{type(error).__name__}: {line[:300]}"
