@@ -89,7 +89,8 @@ def deliver(shipment: Shipment) -> str:
         if mlflow.get_tracking_uri() != shipment.tracking_uri:
             raise TrackingError(
                 f"The tracking URI changed from {without_credentials(shipment.tracking_uri)} before the report was "
-                "sent, so there is no telling where its run belongs. Call ens_plugin.log_report yourself, or set the URI before the fit."
+                "sent, so there is no telling where its run belongs. "
+                "Call ens_plugin.log_report yourself, or set the URI before the fit."
             )
         with mlflow.start_run(tags={MLFLOW_AUTOLOGGING: INTEGRATION}) as run:
             _unload(client, str(run.info.run_id), shipment)

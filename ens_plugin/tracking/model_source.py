@@ -109,8 +109,8 @@ def _address(uri: str) -> VersionAddress:
         return parse_address(uri)
     raise InputError(
         f"{printable(repr(without_secrets(uri)), 120)} is not a model in MLflow, so there is nothing to log the "
-        "smaller one beside. Pass 'models:/<name>/<version>', 'models:/<name>@<alias>', 'models:/m-...' or 'runs:/<run id>/<path>'; "
-        "cut a model from a file with ens_plugin.truncate."
+        "smaller one beside. Pass 'models:/<name>/<version>', 'models:/<name>@<alias>', 'models:/m-...' or "
+        "'runs:/<run id>/<path>'; cut a model from a file with ens_plugin.truncate."
     )
 
 

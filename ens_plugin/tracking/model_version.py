@@ -84,7 +84,8 @@ def parse_address(uri: str) -> VersionAddress:
     if found is None:
         raise InputError(
             f"{printable(repr(without_secrets(str(uri))), 120)} is not a version in a registry; pass "
-            "'models:/<name>/<version>' or 'models:/<name>@<alias>', and register a model that has no version yet with mlflow.register_model."
+            "'models:/<name>/<version>' or 'models:/<name>@<alias>', "
+            "and register a model that has no version yet with mlflow.register_model."
         )
     return VersionAddress(found["name"], found["version"], found["alias"])
 
