@@ -33,7 +33,7 @@ from ens_plugin.errors import ModelLoadError
 __all__ = ["damaged", "is_lightgbm", "is_xgboost", "probe", "refuse_damaged_file", "refuse_damaged_model"]
 
 # Of computing, so that a busy machine does not make a sound model look damaged; of waiting, where it only waits.
-CPU_S = 20
+CPU_S = 10
 PATIENCE_S = 300
 BYTES_PER_S = 10_000_000
 CHUNK = 2**20
