@@ -133,7 +133,7 @@ def test_a_category_that_a_member_does_not_know() -> None:
     coded = np.arange(60)[:, None] % 30.0
     bagged = BaggingClassifier(members, 5, random_state=0, max_samples=20).fit(coded, y)
     with pytest.raises(InputError, match="failed on rows of X"):
-        ens_plugin.analyze(bagged, coded, y)
+        ens_plugin.analyze(bagged, coded, y, groups=np.arange(60))
 
 
 def test_a_step_that_wants_a_frame() -> None:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from ens_plugin._summary import printable
+from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
 
 if sys.version_info >= (3, 11):
@@ -242,4 +242,4 @@ def _switch(value: Any, place: str) -> bool:
 
 
 def _quoted(value: object) -> str:
-    return printable(repr(value), 80)
+    return shown(value)
