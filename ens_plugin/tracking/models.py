@@ -81,9 +81,13 @@ def load_model(source: str | Path) -> Any:
     if is_uri(str(source)):
         return _load_with_mlflow(str(source))
     path = Path(source)
-    if path.is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # a name too long, or a folder that may not be entered
+        raise ModelLoadError(f"{str(path)[:300]!r} cannot be read: {error.strerror or error}.") from error
+    if is_folder:
         return _load_directory(path)
-    if not path.is_file():
+    if not is_file:
         raise ModelLoadError(
             f"There is no file {str(path)!r}. Pass a model file, an MLflow model directory, or a URI such as "
             "models:/name/1 or runs:/<run id>/model."

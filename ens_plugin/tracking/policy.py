@@ -137,14 +137,14 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 
 
 def _bytes(path: Path) -> bytes:
-    if not path.is_file():
-        raise InputError(f"There is no policy file {str(path)!r}; write one as docs/gate.md shows.")
     try:
+        if not path.is_file():
+            raise InputError(f"There is no policy file {shown(str(path))}; write one as docs/gate.md shows.")
         with path.open("rb") as file:
             content = file.read(FILE_LIMIT + 1)
     except OSError as error:
         raise InputError(
-            f"The policy file {str(path)!r} cannot be read: {error.strerror or error}; check its permissions."
+            f"The policy file {shown(str(path))} cannot be read: {error.strerror or error}; check its permissions."
         ) from error
     if len(content) > FILE_LIMIT:
         raise InputError(f"The policy file {str(path)!r} has more than {FILE_LIMIT} bytes; a policy has a few lines.")
