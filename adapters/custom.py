@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any, ClassVar, TypeVar, get_args
 
@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import Aggregation, EnsembleAdapter, OutputKind
 from ens_plugin.adapters.custom_bags import GivenBags, check_in_bag
 from ens_plugin.adapters.draws import DrawCounts
+from ens_plugin.adapters.foreign_calls import ask, checked_labels, checked_numbers, reason_of
 from ens_plugin.adapters.labels import code_dtype, label_codes
 from ens_plugin.core.bags import Bags
+from ens_plugin.core.validation import LARGEST, as_array, shown
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 __all__ = ["CustomAdapter", "CustomEnsemble"]
@@ -79,8 +81,10 @@ class CustomEnsemble:
         aggregation: Aggregation,
         classes: ArrayLike | None = None,
     ) -> None:
-        if aggregation not in get_args(Aggregation):
-            raise InputError(f"aggregation must be one of {', '.join(get_args(Aggregation))}; got {aggregation!r}.")
+        if not isinstance(aggregation, str) or aggregation not in get_args(Aggregation):
+            raise InputError(
+                f"aggregation must be one of {', '.join(get_args(Aggregation))}; got {shown(aggregation)}."
+            )
         array = _as_outputs(outputs, aggregation)
         self.aggregation = aggregation
         self.n_members, self.n_rows = array.shape[:2]
@@ -153,6 +157,8 @@ class _EstimatorEnsemble(CustomEnsemble):
     def __init__(
         self, models: Sequence[Any], row_indices: ArrayLike | Sequence[ArrayLike] | None, classes: ArrayLike | None
     ) -> None:
+        if isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
+            raise InputError(f"models must be a list of fitted models, got {shown(models)}.")
         self.models = list(models)
         self.n_members = len(self.models)
         _check_models(self.models)
@@ -176,14 +182,20 @@ class _EstimatorEnsemble(CustomEnsemble):
     def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
         model, table = self.models[member], rows.frame if isinstance(rows, _FrameRows) else rows
         if self.classes is None:
-            return _checked(_ask(model.predict, table, member), (rows.shape[0],), member)
+            return checked_numbers(ask(model.predict, table, member), (rows.shape[0],), member)
         if self.aggregation == "vote":
-            labels = np.asarray(_ask(model.predict, table, member)).reshape(-1)
+            labels = checked_labels(ask(model.predict, table, member), rows.shape[0], member)
             codes = label_codes(labels, self.classes, f"The prediction of model {member}")
             return codes.astype(code_dtype(len(self.classes)))
-        own = label_codes(getattr(model, "classes_", self.classes), self.classes, f"classes_ of model {member}")
+        own = label_codes(
+            _distinct(getattr(model, "classes_", self.classes), f"classes_ of model {member}"),
+            self.classes,
+            f"classes_ of model {member}",
+        )
         probabilities = np.zeros((rows.shape[0], len(self.classes)))
-        probabilities[:, own] = _checked(_ask(model.predict_proba, table, member), (rows.shape[0], len(own)), member)
+        probabilities[:, own] = checked_numbers(
+            ask(model.predict_proba, table, member), (rows.shape[0], len(own)), member
+        )
         return probabilities
 
     def first(self, n_members: int) -> _EstimatorEnsemble:
@@ -278,24 +290,11 @@ def _with_first_bags(ensemble: AnyEnsemble, n_members: int) -> AnyEnsemble:
     return part
 
 
-def _as_array(values: ArrayLike, name: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{name} is not an array ({error}); give every row the same number of values.") from error
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    array = as_array(values, name)
     if array.ndim == 0:
-        raise InputError(f"{name} is a single value ({array!r:.60}); pass an array.")
+        raise InputError(f"{name} is a single value ({shown(values, 60)}); pass an array.")
     return array
-
-
-def _ask(predict: Callable[[Any], Any], table: Any, member: int) -> Any:
-    try:
-        return predict(table)
-    except Exception as error:  # a user's model may raise anything
-        raise InputError(
-            f"model {member} failed on rows of X ({type(error).__name__}: {error}); pass fitted models, and X as they "
-            "take it."
-        ) from error
 
 
 def _as_outputs(outputs: ArrayLike, aggregation: Aggregation) -> NDArray[Any]:
@@ -314,6 +313,8 @@ def _as_outputs(outputs: ArrayLike, aggregation: Aggregation) -> NDArray[Any]:
         raise InputError(
             "outputs holds NaN or infinite values; put any valid value into cells that are not to be read."
         )
+    if array.dtype.kind == "f" and float(np.abs(array).max()) > LARGEST:
+        raise InputError(f"outputs holds values beyond {LARGEST:g}, whose squares are no numbers; scale them down.")
     if aggregation == "mean_proba":
         _check_probabilities(array)
     return array
@@ -350,16 +351,26 @@ def _as_classes(classes: ArrayLike | None, outputs: NDArray[Any], aggregation: A
 
 
 def _labels_in(outputs: NDArray[Any]) -> NDArray[Any]:
+    return _sorted_labels(outputs, "outputs")
+
+
+def _sorted_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
     try:
-        return np.asarray(np.unique(outputs))
-    except TypeError as error:
-        raise InputError(f"outputs mixes labels that cannot be compared ({error}); use labels of one type.") from error
+        found = np.asarray(np.unique(labels))
+        set(found.tolist())
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(
+            f"{name} mixes labels that cannot be compared ({reason_of(error)}); use labels of one type."
+        ) from error
+    return found
 
 
-def _distinct(classes: ArrayLike) -> NDArray[Any]:
-    labels = _as_array(classes, "classes")
-    if labels.ndim != 1 or labels.size == 0 or len(set(labels.tolist())) != labels.size:
-        raise InputError(f"classes must be a non-empty list of distinct labels, got {labels.tolist()!r}.")
+def _distinct(classes: Any, name: str = "classes") -> NDArray[Any]:
+    labels = _as_array(classes, name)
+    if labels.ndim != 1 or labels.size == 0 or _sorted_labels(labels, name).size != labels.size:
+        raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
     return labels
 
 
@@ -384,18 +395,12 @@ def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any
             f"Only {len(known)} of {len(models)} models have classes_; pass fitted classifiers, or regressors, or "
             "all labels of the target as classes."
         )
-    return np.asarray(np.unique(np.concatenate(known)))
-
-
-def _checked(outputs: ArrayLike, shape: tuple[int, ...], member: int) -> NDArray[np.float64]:
-    array = np.asarray(outputs, dtype=np.float64)
-    if array.shape != shape:
-        raise InputError(
-            f"Model {member} returned shape {array.shape} where {shape} is expected; it must have one output."
-        )
-    if not np.isfinite(array).all():
-        raise InputError(f"Model {member} returned NaN or infinite values; remove it from the ensemble.")
-    return array
+    own = [_distinct(labels, f"classes_ of model {index}") for index, labels in enumerate(known)]
+    try:
+        together = np.concatenate(own)
+    except Exception as error:  # labels of types that do not go together
+        raise InputError(f"The models' classes_ cannot be put together ({reason_of(error)}).") from error
+    return _sorted_labels(together, "classes_")
 
 
 def _n_rows(X: Any) -> int:

@@ -10,9 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.draws import DrawCounts, DrawRule, counts_from_bags, counts_of_rows
 from ens_plugin.core.bags import Bags
+from ens_plugin.core.validation import as_array
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["GivenBags", "check_in_bag"]
+
+MAX_ROWS = 2**40
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,7 @@ def check_in_bag(
 def _as_mask(in_bag: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.bool_] | None:
     try:
         array = np.asarray(in_bag)
-    except ValueError:  # index arrays of different lengths
+    except Exception:  # index arrays of different lengths, or what a user's class raises
         return None
     return array if array.dtype == np.bool_ else None
 
@@ -132,18 +135,18 @@ def _as_sequence(in_bag: ArrayLike | Sequence[ArrayLike], name: str) -> list[Arr
 
 
 def _checked_rows(rows: ArrayLike, member: int, n_rows: int | None, name: str) -> NDArray[np.intp]:
-    array = np.asarray(rows)
+    array = as_array(rows, f"{name}[{member}]")
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise InputError(
             f"{name}[{member}] must be a non-empty list of row positions, got shape {array.shape} and dtype "
             f"{array.dtype}."
         )
-    if array.min() < 0 or (n_rows is not None and array.max() >= n_rows):
-        bound = "" if n_rows is None else f" and below {n_rows}"
+    if array.min() < 0 or array.max() >= (MAX_ROWS if n_rows is None else n_rows):
+        bound = f" and below {MAX_ROWS if n_rows is None else n_rows}"
         raise InputError(
             f"{name}[{member}] must hold row positions from 0 on{bound}, got {array.min()} to {array.max()}."
         )
-    return array.astype(np.intp)
+    return array.astype(np.intp, copy=True)
 
 
 def _is_integer_mask(members: list[NDArray[np.intp]], n_rows: int | None) -> bool:

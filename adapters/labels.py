@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.core.validation import as_array, one_line
+from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["code_dtype", "label_codes", "shortened"]
@@ -28,13 +30,15 @@ def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> ND
     >>> label_codes(["b", "a", "b"], np.array(["a", "b"])).tolist()
     [1, 0, 1]
     """
-    array = np.asarray(labels)
+    array = as_array(labels, name)
+    position = {label: code for code, label in enumerate(classes.tolist())}
     try:
         found, codes = np.unique(array, return_inverse=True)
-    except TypeError as error:
-        raise InputError(f"{name} mixes labels that cannot be compared ({error}); use labels of one type.") from error
-    position = {label: code for code, label in enumerate(classes.tolist())}
-    unknown = [label for label in found.tolist() if label not in position]
+        unknown = [label for label in found.tolist() if label not in position]
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(
+            f"{name} mixes labels that cannot be compared ({one_line(str(error))}); use labels of one type."
+        ) from error
     if unknown:
         raise DataMismatchError(
             f"{name} holds labels that are not among the model's: {shortened(unknown)}; the model's are "
@@ -50,5 +54,5 @@ def code_dtype(n_labels: int) -> type[np.uint8] | type[np.uint16]:
 
 def shortened(items: Sequence[Any], shown: int = 5) -> str:
     """Return the first items as text, and how many there are besides."""
-    text = ", ".join(repr(item) for item in items[:shown])
+    text = ", ".join(in_words(item) for item in items[:shown])
     return text + (f" and {len(items) - shown} more" if len(items) > shown else "")

@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.draws import DrawCounts, DrawRule, counts_of_rows
+from ens_plugin.adapters.foreign_calls import ask, checked_numbers
 from ens_plugin.adapters.labels import code_dtype
 from ens_plugin.adapters.scattered import RowBags, refuse_other_attempts
 from ens_plugin.adapters.sklearn_data import (
@@ -38,7 +39,7 @@ from ens_plugin.adapters.sklearn_trees import (
 )
 from ens_plugin.adapters.sklearn_truncation import truncated_ensemble
 from ens_plugin.core.bags import Bags
-from ens_plugin.errors import BagError, UnsupportedModelError
+from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 
 __all__ = ["SklearnBaggingAdapter"]
 
@@ -106,12 +107,12 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         """Label codes, probabilities or values of one member for the prepared rows."""
         estimator, rows = self.model.estimators_[member], self._member_rows(member, features)
         if self.output_kind == "values":
-            return self._values(estimator, rows)
+            return self._values(estimator, rows, member)
         if self.output_kind == "probabilities":
-            return self._probabilities(estimator, rows)
+            return self._probabilities(estimator, rows, member)
         if self._are_trees:
             return leaf_labels(estimator, rows)
-        return np.asarray(estimator.predict(rows), dtype=code_dtype(len(self.model.classes_)))
+        return self._votes(estimator, rows, member)
 
     def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
         """Label codes, probabilities or values of some consecutive members for the prepared rows."""
@@ -227,19 +228,27 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         columns = self._columns[member]
         return features if columns is None else features[:, columns]
 
-    def _values(self, estimator: Any, rows: Any) -> NDArray[np.float64]:
+    def _values(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
         if self._are_trees:
             return leaf_outputs(estimator, rows)[:, 0]
-        values = np.asarray(estimator.predict(rows), dtype=np.float64)
-        if values.ndim != 1:
+        values = ask(estimator.predict, rows, member)
+        if getattr(values, "ndim", 1) == 2:
             raise _several_outputs(self.model, values.shape[1])
-        return values
+        return checked_numbers(values, (rows.shape[0],), member)
 
-    def _probabilities(self, estimator: Any, rows: Any) -> NDArray[np.float64]:
+    def _votes(self, estimator: Any, rows: Any, member: int) -> NDArray[Any]:
+        n_labels = len(self.model.classes_)
+        codes = checked_numbers(ask(estimator.predict, rows, member), (rows.shape[0],), member)
+        if not np.isin(codes, np.arange(n_labels)).all():
+            raise InputError(f"Model {member} predicts labels that are not among the {n_labels} of the ensemble.")
+        return codes.astype(code_dtype(n_labels))
+
+    def _probabilities(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
         if self._are_trees:
             seen = leaf_outputs(estimator, rows)
         else:
-            seen = np.asarray(estimator.predict_proba(rows), dtype=np.float64)
+            n_labels = len(getattr(estimator, "classes_", self.model.classes_))
+            seen = checked_numbers(ask(estimator.predict_proba, rows, member), (rows.shape[0], n_labels), member)
         if seen.shape[1] == len(self.model.classes_):
             return seen
         probabilities = np.zeros((len(seen), len(self.model.classes_)))

@@ -8,6 +8,7 @@ from copy import copy, deepcopy
 from typing import Any
 
 from ens_plugin.adapters.spark_wrappers import held_model
+from ens_plugin.core.validation import one_line
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
 __all__ = ["inner_ensemble", "is_learner", "layers", "refuse_resampled", "replace_ensemble", "unwrap"]
@@ -243,9 +244,10 @@ def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:
         raise NotFittedError(
             f"This {type(pipeline).__name__} has not been fitted; call its fit(X, y) first."
         ) from error
-    except (KeyError, TypeError, ValueError) as error:
+    except Exception as error:  # a step may be a user's function
         raise DataMismatchError(
-            f"The steps before the ensemble refuse X ({error}); pass the columns the pipeline was trained on."
+            f"The steps before the ensemble refuse X ({type(error).__name__}: {one_line(str(error))}); pass "
+            "the columns the pipeline was trained on."
         ) from error
 
 

@@ -81,9 +81,9 @@ def printable(text: str, limit: int | None = None) -> str:
     >>> printable("two\nlines", limit=6)
     'two l…'
     """
-    # Cf holds the direction overrides, which make a text read as another one.
+    # Cf holds the direction overrides, which make a text read as another one, Cn what no document may hold.
     visible = "".join(
-        "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs") else sign for sign in " ".join(text.split())
+        "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())
     )
     return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
 

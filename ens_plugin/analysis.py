@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.foreign_calls import model_errors
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row_weights
 from ens_plugin.collection import BlockReader, Progress, collect
 from ens_plugin.conclusion import Metric, compare_with_stored, conclude
 from ens_plugin.core.bags import Bags
+from ens_plugin.core.validation import as_array
 from ens_plugin.distinct_rows import row_cells, with_distinct_rows
 from ens_plugin.errors import DataMismatchError, InputError
 from ens_plugin.grouping import encode_groups
@@ -157,10 +159,11 @@ def run_analysis(
 
     ``choose_rows(adapter, features, bags)`` may name training rows, in ascending order, to judge by in place of all.
     """
-    return _analyzed(
-        model, X, y, data, sample_weight, groups, metric=metric, random_state=random_state, n_jobs=n_jobs,
-        progress=progress, choose_rows=choose_rows, **options,
-    )[0]  # fmt: skip
+    with model_errors(model):
+        return _analyzed(
+            model, X, y, data, sample_weight, groups, metric=metric, random_state=random_state, n_jobs=n_jobs,
+            progress=progress, choose_rows=choose_rows, **options,
+        )[0]  # fmt: skip
 
 
 def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, JudgedRows]:
@@ -176,20 +179,21 @@ def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[Ensemb
     EnsPluginError
         As :func:`analyze`.
     """
-    report, rows = _analyzed(
-        model,
-        X,
-        y,
-        data,
-        None,
-        None,
-        metric=None,
-        random_state=0,
-        n_jobs=None,
-        progress=None,
-        choose_rows=None,
-        judges=True,
-    )
+    with model_errors(model):
+        report, rows = _analyzed(
+            model,
+            X,
+            y,
+            data,
+            None,
+            None,
+            metric=None,
+            random_state=0,
+            n_jobs=None,
+            progress=None,
+            choose_rows=None,
+            judges=True,
+        )
     assert rows is not None
     return report, rows
 
@@ -351,10 +355,12 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     >>> ens_plugin.in_bag(forest, X).shape
     (10, 150)
     """
-    ensemble, rows = unwrap(model, X)
-    adapter = find_adapter(ensemble)
-    features = adapter.prepare(rows)
-    return adapter.bags(rows, features, None if y is None else np.asarray(y)).in_bag()
+    labels = None if y is None else as_array(y, "y")
+    with model_errors(model):
+        ensemble, rows = unwrap(model, X)
+        adapter = find_adapter(ensemble)
+        features = adapter.prepare(rows)
+        return adapter.bags(rows, features, labels).in_bag()
 
 
 def _prepared(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:

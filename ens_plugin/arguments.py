@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.error_curve import hypergeometric_limit
-from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight
+from ens_plugin.core.validation import LARGEST, MAX_SIZE, as_array, as_sizes, as_weight, one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.estimates import Settings
 
@@ -54,18 +54,20 @@ def resolve_settings(
             "The ensemble has one member: how its error depends on size cannot be seen. Train at least 2, better 50."
         )
     if not isinstance(data, str) or data not in ("oob", "holdout"):
-        raise InputError(f"data must be 'oob' (the training rows) or 'holdout' (rows no member saw), got {data!r}.")
+        raise InputError(
+            f"data must be 'oob' (the training rows) or 'holdout' (rows no member saw), got {shown(data)}."
+        )
     for name, value in (("confidence", confidence), ("tolerance", tolerance), ("interval_level", interval_level)):
         if not isinstance(value, Real):
-            raise InputError(f"{name} must be a number, got {value!r}.")
+            raise InputError(f"{name} must be a number, got {shown(value)}.")
     if not 0.5 < confidence < 1.0:
-        raise InputError(f"confidence must lie strictly between 0.5 and 1, got {confidence!r}.")
+        raise InputError(f"confidence must lie strictly between 0.5 and 1, got {shown(confidence)}.")
     if not 0.0 < interval_level < 1.0:
-        raise InputError(f"interval_level must lie strictly between 0 and 1, got {interval_level!r}.")
+        raise InputError(f"interval_level must lie strictly between 0 and 1, got {shown(interval_level)}.")
     if not MIN_TOLERANCE <= tolerance < np.inf:
-        raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {tolerance!r}.")
+        raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(tolerance)}.")
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
-        raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {str(max_size)[:40]!r}.")
+        raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
     resolved = _resolve_estimator(estimator, adapter.task, metric)
     return Settings(
         estimator=resolved,
@@ -82,13 +84,15 @@ def resolve_settings(
 def _resolve_estimator(estimator: str, task: str, metric: Callable[..., float] | None) -> str:
     allowed = CLASSIFICATION_ESTIMATORS if task == "classification" else REGRESSION_ESTIMATORS
     if metric is not None and not callable(metric):
-        raise InputError(f"metric must be a callable (y, mean_output) -> float, or None, got {metric!r}.")
+        raise InputError(f"metric must be a callable (y, mean_output) -> float, or None, got {shown(metric)}.")
+    if not isinstance(estimator, str):
+        raise InputError(f"estimator must be a string, got {shown(estimator)}.")
     if metric is not None and estimator != "auto":
         raise InputError("A metric of your own is estimated by subset averages; leave estimator='auto'.")
     if estimator == "auto":
         return allowed[0]
     if estimator not in allowed:
-        raise InputError(f"estimator must be 'auto' or one of {', '.join(allowed)} for {task}, got {estimator!r}.")
+        raise InputError(f"estimator must be 'auto' or one of {', '.join(allowed)} for {task}, got {shown(estimator)}.")
     return estimator
 
 
@@ -100,7 +104,7 @@ def _seed(random_state: int | None) -> int:
         or not isinstance(random_state, (int, np.integer))
         or random_state < 0
     ):
-        raise InputError(f"random_state must be a non-negative integer or None, got {random_state!r}.")
+        raise InputError(f"random_state must be a non-negative integer or None, got {shown(random_state)}.")
     return int(random_state)
 
 
@@ -121,10 +125,9 @@ def _tabulated_sizes(sizes: ArrayLike | None, estimator: str, n_members: int, ma
 
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads that `n_jobs` stands for, in joblib's convention."""
-    try:
-        return int(effective_n_jobs(n_jobs))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}.") from error
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise InputError(f"n_jobs must be a whole number other than 0, or None, got {shown(n_jobs)}.")
+    return int(effective_n_jobs(n_jobs))
 
 
 def within_reach(settings: Settings, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None) -> Settings:
@@ -144,10 +147,7 @@ def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
         If y is empty, has more than one column, holds NaN, a label the ensemble does not know, or a
         single label.
     """
-    try:
-        target = np.asarray(y)
-    except ValueError as error:
-        raise InputError(f"y is not one label or value per row ({error}).") from error
+    target = as_array(y, "y")
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
     if target.ndim != 1:
@@ -168,7 +168,12 @@ def _count_missing(target: NDArray[Any]) -> int:
     if target.dtype.kind == "f":
         return int(np.count_nonzero(~np.isfinite(target)))
     if target.dtype.kind == "O":
-        return sum(map(_is_missing, target))
+        try:
+            return sum(map(_is_missing, target))
+        except Exception as error:  # a user's class may raise anything where it is compared
+            raise InputError(
+                f"y holds values that cannot be compared ({type(error).__name__}); use numbers."
+            ) from error
     return 0
 
 
@@ -180,26 +185,34 @@ def _is_missing(value: Any) -> bool:
 
 def _real_values(target: NDArray[Any]) -> NDArray[np.float64]:
     try:
-        return target.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"y must hold numbers for a regression ensemble ({error}).") from error
+        if target.dtype.kind in "cmM":
+            raise TypeError(f"dtype {target.dtype}")
+        values = target.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"y must hold numbers for a regression ensemble ({one_line(str(error))}).") from error
+    if not np.abs(values).max() <= LARGEST:
+        raise InputError(f"y holds values beyond {LARGEST:g}, whose squared errors are no numbers; scale y down.")
+    return values
 
 
 def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     code_of = {label: code for code, label in enumerate(classes.tolist())}
     try:
         labels, index = np.unique(target, return_inverse=True)
-    except TypeError as error:
-        raise InputError(f"y mixes labels that cannot be compared ({error}); use labels of one type.") from error
-    unknown = [label for label in labels.tolist() if label not in code_of]
+        unknown = [label for label in labels.tolist() if label not in code_of]
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(
+            f"y mixes labels that cannot be compared ({one_line(str(error))}); use labels of one type."
+        ) from error
     if unknown:
         raise InputError(
-            f"y holds labels that the ensemble does not know: {unknown[:5]}; it knows {classes.tolist()[:10]}. Pass "
+            f"y holds labels that the ensemble does not know: {shown(unknown[:5])}; it knows "
+            f"{shown(classes.tolist()[:10])}. Pass "
             "the labels as the ensemble was trained on them (a booster knows codes only)."
         )
     if labels.size < 2:
         raise InputError(
-            f"y holds a single label, {labels.tolist()[0]!r}: an error rate over one class says nothing about the "
+            f"y holds a single label, {shown(labels.tolist()[0])}: an error rate over one class says nothing about the "
             "others. Pass rows of at least two classes."
         )
     return np.array([code_of[label] for label in labels.tolist()], dtype=np.int64)[index]

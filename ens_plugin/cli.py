@@ -28,6 +28,7 @@ from ens_plugin.commands.request import AnalysisRequest, analysis_arguments, ans
 from ens_plugin.commands.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError
 from ens_plugin.report import EnsembleReport
+from ens_plugin.tracking.connection import without_secrets
 
 __all__ = ["cli", "main"]
 
@@ -341,7 +342,7 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
 
     from ens_plugin.commands.store import use_store
     from ens_plugin.tracking import log_report
-    from ens_plugin.tracking.connection import check_server, tracking_errors
+    from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
     from ens_plugin.tracking.models import logged_model_id, source_run_id
 
     with only_results_on_stdout(), quiet_libraries():
@@ -355,7 +356,7 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
             with tracking_errors(uri):
                 run_id = source_run_id(request.model)
         logged = log_report(report, run_id=run_id, model_id=model_id)
-    notice(f"Logged to run {logged} at {uri}.")
+    notice(f"Logged to run {logged} at {without_credentials(uri)}.")
 
 
 def _in_options(message: str) -> str:
@@ -385,7 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show_refusal(error)
         code = COULD_NOT_TELL
     except EnsPluginError as error:
-        paragraph(f"Error: {_in_options(str(error))}")
+        paragraph(f"Error: {_in_options(without_secrets(str(error)))}")
         code = COULD_NOT_TELL
     except SystemExit:
         # Of click's own only where the reader closed the pipe; its 1 would mean "no" here.
@@ -395,7 +396,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = INTERRUPTED
     except Exception:
         # Python would exit with 1, which here means "no"; a defect of ours must not pass for an answer.
-        traceback.print_exc()
+        notice(without_secrets(traceback.format_exc().rstrip()))
         notice("Error: this is a defect in ens-plugin; please report it with the lines above.")
         code = COULD_NOT_TELL
     sys.exit(code or 0)

@@ -13,6 +13,7 @@ from ens_plugin.core.paired_losses import row_losses
 from ens_plugin.core.row_groups import design_effect, small_number_factor
 from ens_plugin.core.row_weight import RowWeight
 from ens_plugin.core.tally import AnyTally, ValueTally
+from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
 __all__ = ["encode_groups", "group_doubts", "refuse_groups_in_bags", "with_groups"]
@@ -43,12 +44,14 @@ def encode_groups(groups: Any, n_rows: int) -> IntArray:
     [0, 1, 0]
     """
     if isinstance(groups, (str, bytes)) or not hasattr(groups, "__len__"):
-        raise InputError(f"groups must hold one group for each row, or be 'identical' or None, got {groups!r:.60}.")
+        raise InputError(
+            f"groups must hold one group for each row, or be 'identical' or None, got {shown(groups, 40)}."
+        )
     try:
         labels = groups if isinstance(groups, (pd.Series, pd.Index, pd.Categorical)) else _as_column(groups)
         codes = np.asarray(pd.factorize(labels)[0], dtype=np.int64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"groups is not one group for each row ({error}).") from error
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(f"groups is not one group for each row ({shown(error)}).") from error
     if codes.size != n_rows:
         raise InputError(f"groups has {codes.size} entries and there are {n_rows} rows; give one group for each row.")
     missing = np.count_nonzero(codes < 0)

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.draws import DrawCounts
+from ens_plugin.adapters.foreign_calls import model_errors
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.core.infinitesimal_jackknife import (
     FEWEST_MEMBERS,
@@ -20,6 +21,7 @@ from ens_plugin.core.infinitesimal_jackknife import (
     variance_over_seeds,
 )
 from ens_plugin.core.tally import both_scores
+from ens_plugin.core.validation import as_array
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 
 __all__ = ["TrainingVariance", "training_variance"]
@@ -138,6 +140,11 @@ def training_variance(
     >>> found.variance.shape, bool(found.mean_variance < found.uncorrected.mean())
     ((20,), True)
     """
+    with model_errors(model):
+        return _training_variance(model, X_train, X_new, y_train, groups)
+
+
+def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, groups: Any) -> TrainingVariance:
     ensemble, rows = unwrap(model, X_train)
     adapter = find_adapter(ensemble)
     if adapter.n_members < FEWEST_MEMBERS:
@@ -148,7 +155,7 @@ def training_variance(
     new = adapter.prepare(unwrap(model, X_new)[1])
     with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
         features = adapter.prepare(rows)
-        labels = None if y_train is None else np.asarray(y_train)
+        labels = None if y_train is None else as_array(y_train, "y_train")
         draws = adapter.draw_counts(rows, features, labels)
         _check_own_bags(draws, ensemble)
         return _told(adapter, draws, new, _group_codes(groups, features.shape[0]), _repeated(features, labels))

@@ -13,6 +13,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.extrapolation import Extrapolation, extrapolate, subset_sizes
 from ens_plugin.core.skewed_mean import hall_limits
 from ens_plugin.core.subsets import Sample, subset_means, subset_statistics
+from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.estimates import Estimates, Settings
 from ens_plugin.report import ErrorCurve
@@ -321,7 +322,8 @@ def _rows_by_group(groups: NDArray[np.integer]) -> list[NDArray[np.int64]]:
 
 
 def _name(metric: Metric) -> str:
-    return str(getattr(metric, "__name__", type(metric).__name__))
+    name = getattr(metric, "__name__", None)
+    return one_line(name if isinstance(name, str) else type(metric).__name__)
 
 
 def _call(metric: Metric, target: NDArray[Any], mean: NDArray[Any]) -> float:
@@ -330,7 +332,7 @@ def _call(metric: Metric, target: NDArray[Any], mean: NDArray[Any]) -> float:
         value = float(metric(target, mean))
     except Exception as error:  # a user's function may raise anything
         raise InputError(
-            f"metric {name!r} failed on y of shape {target.shape} and mean output of shape {mean.shape}: {error}"
+            f"metric {name!r} failed on y of shape {target.shape} and mean output of shape {mean.shape}: {shown(error)}"
         ) from error
     if not np.isfinite(value):
         raise InputError(f"metric {name!r} returned {value}; it must return a finite number, lower is better.")

@@ -6,7 +6,9 @@ from numbers import Integral
 from typing import Any
 
 from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.foreign_calls import model_errors
 from ens_plugin.adapters.wrappers import replace_ensemble
+from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
 
 __all__ = ["truncate"]
@@ -61,14 +63,15 @@ def truncate(model: Any, size: int) -> Any:
     >>> small, small.predict(X[:2]), len(forest.estimators_)
     (RandomForestClassifier(n_estimators=40, random_state=0), array([0, 0]), 100)
     """
-    return replace_ensemble(model, lambda ensemble: _truncated(ensemble, size))
+    with model_errors(model):
+        return replace_ensemble(model, lambda ensemble: _truncated(ensemble, size))
 
 
 def _truncated(ensemble: Any, size: int) -> Any:
     adapter = find_adapter(ensemble)
     if isinstance(size, bool) or not isinstance(size, Integral):
         raise InputError(
-            f"size must be a whole number of members, got {size!r:.40}; this ensemble has {adapter.n_members}."
+            f"size must be a whole number of members, got {shown(size, 40)}; this ensemble has {adapter.n_members}."
         )
     if not 1 <= size <= adapter.n_members:
         raise InputError(

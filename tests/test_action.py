@@ -6,7 +6,10 @@ import os
 import re
 import subprocess
 import sys
+import venv
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import joblib
@@ -38,7 +41,9 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def run_action(workshop: Path, tmp_path: Path, **given: str) -> Job:
+def run_action(
+    workshop: Path, tmp_path: Path, environment: Mapping[str, str] = MappingProxyType({}), **given: str
+) -> Job:
     """Run the steps as the platform would: inputs into variables, outputs from files."""
     inputs = {name: str(entry.get("default", "")) for name, entry in ACTION["inputs"].items()}
     inputs |= {"model": "model.joblib", "data": "train.csv", "target": "label", "python": sys.executable}
@@ -57,13 +62,13 @@ def run_action(workshop: Path, tmp_path: Path, **given: str) -> Job:
             known[f"steps.{step['id']}.outputs.artifact-url"] = LINK
             continue
         written = tmp_path / f"output-{step['name']}"
-        written.touch()
+        written.write_text("", encoding="utf-8")
         variables = {name: _filled(value, known) for name, value in step["env"].items()}
         platform = {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(written)}
         platform["GITHUB_STEP_SUMMARY"] = str(tmp_path / "step-summary.md")
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            env={**os.environ, "PYTHONPATH": str(ROOT), **platform, **variables},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment, **platform, **variables},
             cwd=workshop,
             capture_output=True,
             text=True,
@@ -119,6 +124,80 @@ def test_inputs_are_data(text: str, workshop: Path, tmp_path: Path) -> None:
     job = run_action(workshop, tmp_path, model=text)
     assert job.code == 2
     assert not list(workshop.glob("pwned")) + list(tmp_path.rglob("pwned"))
+
+
+HOSTILE = (
+    "numpy.py", "ens_plugin/__init__.py", "pip/__init__.py", "json.py", "sys.py", "site.py", "sitecustomize.py",
+    "usercustomize.py", "click.py", "mlflow/__init__.py", "runpy.py", "encodings/__init__.py",
+)  # fmt: skip
+
+
+@pytest.fixture
+def hostile(workshop: Path, tmp_path: Path) -> Path:
+    """A workspace in which every module that Python may look for tells that it was run."""
+    workspace = tmp_path / "workspace"
+    for name in HOSTILE:
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(f"open({str(tmp_path / 'pwned')!r}, 'a').write({name!r})\n", encoding="utf-8")
+    for name in ("model.joblib", "train.csv"):
+        (workspace / name).symlink_to(workshop / name)
+    return workspace
+
+
+@pytest.mark.parametrize(
+    "path", ["{root}:.", *(pytest.param(path, marks=pytest.mark.slow) for path in ("", ".", "{root}:"))]
+)
+def test_no_module_is_imported_from_the_workspace(path: str, hostile: Path, tmp_path: Path) -> None:
+    environment = {"PYTHONPATH": path.format(root=ROOT)}
+    job = run_action(hostile, tmp_path, environment, measure="false")
+    assert not (tmp_path / "pwned").exists()
+    assert job.code == 0, job.stderr
+    assert job.outputs["n-members"] == "120"
+
+
+def test_installing_imports_nothing_from_the_workspace(hostile: Path, tmp_path: Path) -> None:
+    """Where ens-plugin is missing, pip is run; a Python that has neither fails, and runs nothing of the workspace."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    job = run_action(hostile, tmp_path, {"PYTHONPATH": ""}, python=str(tmp_path / "bare" / "bin" / "python"))
+    assert not (tmp_path / "pwned").exists()
+    assert job.code == 1
+    assert "No module named pip" in job.stderr
+
+
+@pytest.mark.slow
+def test_a_python_of_the_workspace_is_found(hostile: Path, tmp_path: Path) -> None:
+    (hostile / "bin").mkdir()
+    (hostile / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+    (hostile / "bin" / "python").chmod(0o755)
+    job = run_action(hostile, tmp_path, python="bin/python", measure="false")
+    assert job.code == 0, job.stderr
+
+
+@pytest.mark.slow
+def test_what_an_earlier_step_left_is_no_answer(workshop: Path, tmp_path: Path) -> None:
+    assert run_action(workshop, tmp_path, measure="false").outputs["passed"] == "true"
+    assert run_action(workshop, tmp_path, model="there is none").outputs["passed"] == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["", "sqlite:///mlflow.db"])
+def test_a_store_in_the_workspace_is_found(store: str, hostile: Path, tmp_path: Path) -> None:
+    logging = f"""
+import joblib, mlflow, sys
+model = joblib.load("{hostile}/model.joblib")
+mlflow.set_tracking_uri("sqlite:///mlflow.db")
+with mlflow.start_run():
+    mlflow.sklearn.log_model(model, name="forest", registered_model_name="m", pip_requirements=[],
+                             serialization_format="cloudpickle")
+"""
+    script = tmp_path / "training" / "logging_a_model.py"
+    script.parent.mkdir()
+    script.write_text(logging, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, script], cwd=hostile, env=environment, check=True, capture_output=True)
+    job = run_action(hostile, tmp_path, {"MLFLOW_TRACKING_URI": store}, model="models:/m/1", measure="false")
+    assert job.code == 0, job.stderr
+    assert not (tmp_path / "pwned").exists()
 
 
 def test_the_documents_name_every_input_and_output() -> None:

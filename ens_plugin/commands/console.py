@@ -17,6 +17,7 @@ import click
 
 from ens_plugin._summary import WIDTH
 from ens_plugin.errors import EnsPluginWarning, InputError
+from ens_plugin.tracking.connection import without_secrets
 
 __all__ = [
     "notice",
@@ -49,7 +50,7 @@ def show_refusal(error: click.ClickException) -> None:
     """Show an error of click's as click does, usage first, but with the message in lines of 80 columns."""
     shown = StringIO()
     error.show(shown)
-    for line in shown.getvalue().splitlines():
+    for line in without_secrets(shown.getvalue()).splitlines():
         (paragraph if line.startswith("Error: ") else notice)(line)
 
 

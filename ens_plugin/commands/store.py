@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from ens_plugin.tracking.connection import EMBEDDED_STORE
+from ens_plugin.tracking.connection import EMBEDDED_STORE, without_credentials
 
 __all__ = ["browse_hint", "use_store"]
 
@@ -34,7 +34,8 @@ def _has_file_store() -> bool:
 
 
 def browse_hint(uri: str, experiment_id: str) -> str:
-    """Tell how to see an experiment in the browser: what to run, what to open."""
+    """Tell how to see an experiment in the browser: what to run, what to open; no credentials."""
+    uri = without_credentials(uri)
     page = f"#/experiments/{experiment_id}/runs"
     if uri.startswith(("http://", "https://")):
         return f"Open {uri.rstrip('/')}/{page}"

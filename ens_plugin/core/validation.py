@@ -2,24 +2,84 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.errors import InputError
 
-__all__ = ["MAX_SIZE", "as_counts", "as_probability", "as_sizes", "as_values", "as_weight", "pair_index"]
+__all__ = [
+    "LARGEST",
+    "MAX_SIZE",
+    "as_array",
+    "as_counts",
+    "as_probability",
+    "as_sizes",
+    "as_values",
+    "as_weight",
+    "one_line",
+    "pair_index",
+    "shown",
+]
 
 FloatArray = NDArray[np.float64]
 
 MAX_SIZE = 1_000_000_000
+LARGEST = 1e100  # of values and weights: their squares and sums over rows are still numbers
+
+
+def shown(value: object, limit: int = 80) -> str:
+    r"""Return what was passed as a message shows it: on one line, without control characters, not longer than `limit`.
+
+    Examples
+    --------
+    >>> shown("a\x1b[31m"), shown(list(range(100)), limit=12)
+    ("'a\\x1b[31m'", '[0, 1, 2, 3…')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # a user's class may raise anything
+        text = f"a {type(value).__name__}"
+    return one_line(text, limit)
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    r"""Return a text of unknown origin on one line, without control characters, not longer than `limit`.
+
+    Examples
+    --------
+    >>> one_line("two\nlines", limit=6)
+    'two l…'
+    """
+    words = " ".join(text[: 10 * limit].split())
+    text = "".join("\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in words)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return an array, or raise InputError naming `name`.
+
+    Examples
+    --------
+    >>> as_array([[1, 2], [3]], "y")
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: y is not an array (ValueError: ...); give every row the same number of values.
+    """
+    try:
+        return np.asarray(values)
+    except Exception as error:  # a user's class may raise anything where NumPy asks it
+        raise InputError(
+            f"{name} is not an array ({type(error).__name__}: {one_line(str(error))}); give every row the same "
+            "number of values."
+        ) from error
 
 
 def as_values(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
     """Return a finite one-dimensional float64 array, or raise InputError naming `name`."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must hold numbers ({error}).") from error
+    array = _as_numbers(values, name)
     if array.ndim != 1:
         raise InputError(f"{name} must have one dimension, got shape {array.shape}.")
     if length is not None and array.size != length:
@@ -29,6 +89,16 @@ def as_values(values: ArrayLike, name: str, length: int | None = None) -> FloatA
     if not np.isfinite(array).all():
         raise InputError(f"{name} holds NaN or infinite values; remove or replace them.")
     return array
+
+
+def _as_numbers(values: Any, name: str) -> FloatArray:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "cmM":
+            raise TypeError(f"dtype {array.dtype}")
+        return array.astype(np.float64, copy=False)
+    except Exception as error:  # a user's class may raise anything where NumPy asks it
+        raise InputError(f"{name} must hold numbers ({one_line(str(error))}).") from error
 
 
 def as_probability(values: ArrayLike, name: str) -> FloatArray:
@@ -55,17 +125,19 @@ def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> Fl
     if weight is None:
         return np.ones(length)
     array = as_values(weight, name, length)
-    if array.min() < 0 or array.sum() <= 0:
+    if array.min() < 0 or array.max() <= 0:
         raise InputError(f"{name} must be non-negative with a positive sum.")
+    if not 1 / LARGEST <= array.max() <= LARGEST:
+        raise InputError(
+            f"{name} goes up to {array.max():g}, and sums of squares of such weights are no numbers; divide all "
+            "weights by the same number, their largest for example."
+        )
     return array
 
 
 def as_sizes(sizes: ArrayLike, name: str = "sizes") -> FloatArray:
     """Return ensemble sizes as floats, checked: whole numbers of at least 1, or infinity."""
-    try:
-        array = np.atleast_1d(np.asarray(sizes, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{name} must hold whole numbers ({error}).") from error
+    array = np.atleast_1d(_as_numbers(sizes, name))
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{name} must be a non-empty list of ensemble sizes, got shape {array.shape}.")
     finite = array[np.isfinite(array)]

@@ -6,13 +6,17 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 from ens_plugin.errors import EnsPluginError, TrackingError
 
-__all__ = ["EMBEDDED_STORE", "check_server", "tracking_errors", "without_credentials"]
+__all__ = ["EMBEDDED_STORE", "check_server", "tracking_errors", "without_credentials", "without_secrets"]
 
 EMBEDDED_STORE = "sqlite:///mlflow.db"
 RETRIES_VARIABLE = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+HIDDEN = "..."
+QUERY = re.compile(r"[?#]")
+URI_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
 PROBE_TIMEOUT_S = 10
 PROBE_PATH = "/api/2.0/mlflow/experiments/search?max_results=1"
 
@@ -103,26 +107,57 @@ def tracking_errors(uri: str) -> Iterator[None]:
         raise TrackingError(_unreachable(uri, error)) from error
     except (MlflowException, OSError) as error:
         raise TrackingError(
-            f"The MLflow tracking store {without_credentials(uri)} refused the call: {_first_line(error)}. "
+            f"The MLflow tracking store {without_credentials(uri)} refused the call: {_first_line(error, uri)}. "
             f"{_advice(error)}"
         ) from error
 
 
 def without_credentials(uri: str) -> str:
-    """Leave user and password out of a URI, for logs and messages.
+    """Leave user, password and query out of a URI, for logs and messages.
+
+    A password may hold any character, so whatever is before the last ``@`` is left out; where that may be part of a
+    query, nothing but the scheme is shown.
 
     Examples
     --------
-    >>> without_credentials("https://me:secret@mlflow.example:5000")
-    'https://mlflow.example:5000'
+    >>> without_credentials("https://me:p@ss/word@mlflow.example:5000/team?token=abc")
+    'https://mlflow.example:5000/team'
+    >>> without_credentials("sqlite:///mlflow.db"), without_credentials("models:/churn@champion")
+    ('sqlite:///mlflow.db', 'models:/churn@champion')
     """
-    return re.sub(r"(?<=://)[^/@]*@", "", uri)
+    scheme, found, rest = uri.partition("://")
+    if not found:
+        return uri
+    hidden = f"{scheme}://{HIDDEN}"
+    before, at, address = rest.rpartition("@")
+    if at and QUERY.search(before) is not None:
+        return hidden
+    try:
+        parts = urlsplit(f"{scheme}://{address}")
+    except ValueError:  # brackets that enclose no address
+        return hidden
+    return f"{scheme}://{parts.netloc}{parts.path}"
+
+
+def without_secrets(message: str, *uris: str) -> str:
+    """Leave the credentials of `uris`, and of every URI in a message, out of the message.
+
+    Examples
+    --------
+    >>> without_secrets("request to http://me:secret@127.0.0.1/api?token=abc failed")
+    'request to http://127.0.0.1/api failed'
+    """
+    for uri in uris:
+        shown = without_credentials(uri)
+        if shown != uri:
+            message = message.replace(uri, shown)
+    return URI_IN_TEXT.sub(lambda found: without_credentials(found[0]), message)
 
 
 def _unreachable(uri: str, error: Exception) -> str:
     return (
-        f"The MLflow tracking server at {without_credentials(uri)} cannot be reached ({_first_line(error)}). Start it "
-        f"(`mlflow server`), correct MLFLOW_TRACKING_URI, or use another store: {_other_store()}."
+        f"The MLflow tracking server at {without_credentials(uri)} cannot be reached ({_first_line(error, uri)}). "
+        f"Start it (`mlflow server`), correct MLFLOW_TRACKING_URI, or use another store: {_other_store()}."
     )
 
 
@@ -136,6 +171,6 @@ def _other_store() -> str:
     return f"`mlflow.set_tracking_uri({EMBEDDED_STORE!r})`, or on the command line `--tracking-uri {EMBEDDED_STORE}`"
 
 
-def _first_line(error: Exception) -> str:
-    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+def _first_line(error: Exception, uri: str) -> str:
+    line = without_secrets((str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."), uri)
     return line if len(line) <= 300 else line[:297] + "..."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ens_plugin._summary import printable
 from ens_plugin.errors import TrackingError
 from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.connection import check_server, tracking_errors
+from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
 from ens_plugin.tracking.report_log import pack, send
 from ens_plugin.tracking.upload_queue import Progress
 
@@ -90,8 +90,9 @@ def deliver(shipment: Shipment) -> str:
             return run_id
         if mlflow.get_tracking_uri() != shipment.tracking_uri:
             raise TrackingError(
-                f"The tracking URI changed from {shipment.tracking_uri} before the report was sent, so there is no "
-                "telling where its run belongs. Call ens_plugin.log_report yourself, or set the URI before the fit."
+                f"The tracking URI changed from {without_credentials(shipment.tracking_uri)} before the report was "
+                "sent, so there is no telling where its run belongs. "
+                "Call ens_plugin.log_report yourself, or set the URI before the fit."
             )
         shipment.progress.make_run()
         tags = {MLFLOW_AUTOLOGGING: INTEGRATION}

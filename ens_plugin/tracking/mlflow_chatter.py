@@ -10,12 +10,15 @@ from contextlib import contextmanager
 __all__ = ["no_check_messages", "no_progress_bars"]
 
 PROGRESS_VARIABLE = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+QUIET = {PROGRESS_VARIABLE: "false", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 CHECK_LOGGER = "mlflow.models.evaluation.validation"
 
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Have MLflow show no bars for artifacts inside the block, unless the user has said something about them.
+    """Have MLflow show neither bars for artifacts nor addresses of runs, with their credentials, inside the block.
+
+    Where the user has said something about them, that stays.
 
     Examples
     --------
@@ -23,14 +26,13 @@ def no_progress_bars() -> Iterator[None]:
     ...     os.environ[PROGRESS_VARIABLE]
     'false'
     """
-    if PROGRESS_VARIABLE in os.environ:
-        yield
-        return
-    os.environ[PROGRESS_VARIABLE] = "false"
+    ours = {name: value for name, value in QUIET.items() if name not in os.environ}
+    os.environ.update(ours)
     try:
         yield
     finally:
-        os.environ.pop(PROGRESS_VARIABLE, None)
+        for name in ours:
+            os.environ.pop(name, None)
 
 
 @contextmanager

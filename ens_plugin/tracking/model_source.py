@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ens_plugin._summary import printable
 from ens_plugin.errors import InputError, ModelLoadError, UnsupportedModelError
-from ens_plugin.tracking.connection import check_server, tracking_errors
+from ens_plugin.tracking.connection import check_server, tracking_errors, without_secrets
 from ens_plugin.tracking.measurement import recorded_digest
 from ens_plugin.tracking.model_version import VersionAddress, find_version, parse_address
 
@@ -108,9 +108,9 @@ def _address(uri: str) -> VersionAddress:
     if uri.startswith("models:/"):
         return parse_address(uri)
     raise InputError(
-        f"{printable(repr(uri), 120)} is not a model in MLflow, so there is nothing to log the smaller one beside. "
-        "Pass 'models:/<name>/<version>', 'models:/<name>@<alias>', 'models:/m-...' or 'runs:/<run id>/<path>'; "
-        "cut a model from a file with ens_plugin.truncate."
+        f"{printable(repr(without_secrets(uri)), 120)} is not a model in MLflow, so there is nothing to log the "
+        "smaller one beside. Pass 'models:/<name>/<version>', 'models:/<name>@<alias>', 'models:/m-...' or "
+        "'runs:/<run id>/<path>'; cut a model from a file with ens_plugin.truncate."
     )
 
 
@@ -136,8 +136,8 @@ def _document(uri: str) -> Model:
         return mlflow.models.Model.load(uri)
     except (MlflowException, OSError) as error:
         raise ModelLoadError(
-            f"MLflow found no model at {printable(uri, 120)}: {printable(str(error), 300)}. Check the name, version "
-            "or run id, and that the tracking URI is the one the model was logged to."
+            f"MLflow found no model at {printable(uri, 120)}: {printable(without_secrets(str(error)), 300)}. "
+            "Check the name, version or run id, and that the tracking URI is the one the model was logged to."
         ) from error
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ens_plugin._summary import printable
 from ens_plugin.errors import GateError, InputError
+from ens_plugin.tracking.connection import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -82,8 +83,9 @@ def parse_address(uri: str) -> VersionAddress:
     found = ADDRESS.fullmatch(uri) if isinstance(uri, str) else None
     if found is None:
         raise InputError(
-            f"{printable(repr(uri), 120)} is not a version in a registry; pass 'models:/<name>/<version>' or "
-            "'models:/<name>@<alias>', and register a model that has no version yet with mlflow.register_model."
+            f"{printable(repr(without_secrets(str(uri))), 120)} is not a version in a registry; pass "
+            "'models:/<name>/<version>' or 'models:/<name>@<alias>', "
+            "and register a model that has no version yet with mlflow.register_model."
         )
     return VersionAddress(found["name"], found["version"], found["alias"])
 

@@ -10,17 +10,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ens_plugin.adapters.lightgbm_text import MODEL_START, is_complete
-from ens_plugin.adapters.xgboost_ubjson import decode
 from ens_plugin.errors import ModelLoadError
-from ens_plugin.tracking.connection import check_server
+from ens_plugin.tracking.connection import check_server, without_credentials, without_secrets
+from ens_plugin.tracking.model_damage import (
+    damaged,
+    is_lightgbm,
+    is_xgboost,
+    refuse_damaged_file,
+    refuse_damaged_model,
+)
 from ens_plugin.tracking.model_version import ADDRESS, find_version, parse_address
 
 __all__ = ["is_uri", "load_model", "logged_model_id", "source_run_id"]
 
 PICKLE_SWITCH = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters and more: C:/ is a Windows drive
-UBJSON_START = b"{L"
+# Of the files in which MLflow stores models of scikit-learn, LightGBM and XGBoost.
+MODEL_SUFFIXES = frozenset({".pkl", ".cloudpickle", ".joblib", ".skops", ".lgb", ".xgb", ".json", ".ubj"})
 TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 
 
@@ -75,14 +81,23 @@ def load_model(source: str | Path) -> Any:
     if is_uri(str(source)):
         return _load_with_mlflow(str(source))
     path = Path(source)
-    if path.is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # a name too long, or a folder that may not be entered
+        raise ModelLoadError(f"{str(path)[:300]!r} cannot be read: {error.strerror or error}.") from error
+    if is_folder:
         return _load_directory(path)
-    if not path.is_file():
+    if not is_file:
         raise ModelLoadError(
             f"There is no file {str(path)!r}. Pass a model file, an MLflow model directory, or a URI such as "
             "models:/name/1 or runs:/<run id>/model."
         )
-    return _checked(_reader_of(path)(path), str(path))
+    read = _reader_of(path)
+    if read is not _load_pickle or not _pickles_forbidden():
+        refuse_damaged_file(path)
+    model = _checked(read(path), str(path))
+    refuse_damaged_model(model, repr(str(path)))
+    return model
 
 
 def logged_model_id(source: str) -> str | None:
@@ -168,31 +183,46 @@ def _load_with_mlflow(uri: str) -> Any:
     if _pickles_forbidden() and not hasattr(mlflow.environment_variables, PICKLE_SWITCH):
         raise ModelLoadError(
             f"{PICKLE_SWITCH} is not true, and MLflow {mlflow.__version__} does not know this switch, so it would run "
-            f"code stored in {uri}. Upgrade MLflow, or set {PICKLE_SWITCH}=true if you trust the model."
+            f"code stored in {without_credentials(uri)}. Upgrade MLflow, or set {PICKLE_SWITCH}=true if you "
+            "trust the model."
         )
     if uri.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
         check_server(mlflow.get_tracking_uri())
     try:
-        wrapped = mlflow.pyfunc.load_model(uri)
+        folder = Path(mlflow.artifacts.download_artifacts(uri))
+        _refuse_damaged_folder(folder)
+        wrapped = mlflow.pyfunc.load_model(str(folder))
+    except ModelLoadError:
+        raise
     except Exception as error:
         # Loading runs code stored with the model, which can raise anything.
         raise ModelLoadError(_not_loaded(uri, error)) from error
     try:
-        return wrapped.get_raw_model()
+        model = wrapped.get_raw_model()
     except (AttributeError, NotImplementedError) as error:
         raise ModelLoadError(
-            f"The model at {uri} is a Python function without a native model behind it, so its members cannot be "
-            "seen. Log the ensemble itself, with mlflow.sklearn.log_model for example."
+            f"The model at {without_credentials(uri)} is a Python function without a native model behind it, "
+            "so its members cannot be seen. Log the ensemble itself, with mlflow.sklearn.log_model for example."
         ) from error
+    refuse_damaged_model(model, without_credentials(uri))
+    return model
+
+
+def _refuse_damaged_folder(folder: Path) -> None:
+    modules = [str(folder / "code")] if (folder / "code").is_dir() else []
+    for path in sorted(folder.iterdir()):
+        is_read = path.is_file() and path.suffix in MODEL_SUFFIXES
+        if is_read and not (_pickles_forbidden() and _reader_of(path) is _load_pickle):
+            refuse_damaged_file(path, modules)
 
 
 def _reader_of(path: Path) -> Callable[[Path], Any]:
     """The function that reads a file, told by the file's content; what is nothing else may be a pickle."""
     with path.open("rb") as file:
         start = file.read(64)
-    if start.startswith(MODEL_START):
+    if is_lightgbm(start):
         return _load_lightgbm
-    if start.startswith(b"{") and b"learner" in start:
+    if is_xgboost(start):
         return _load_xgboost
     return _load_skops if _is_skops(path) else _load_pickle
 
@@ -202,13 +232,10 @@ def _load_lightgbm(path: Path) -> Any:
         lightgbm = import_module("lightgbm")
     except ImportError as error:
         raise ModelLoadError(_library_missing(path, "LightGBM", "lightgbm")) from error
-    text = path.read_bytes()
-    if not is_complete(text):
-        raise ModelLoadError(_damaged(path, "LightGBM", "trees are missing or cut short"))
     try:
-        return lightgbm.Booster(model_str=text.decode())
+        return lightgbm.Booster(model_str=path.read_bytes().decode())
     except (lightgbm.basic.LightGBMError, ValueError) as error:
-        raise ModelLoadError(_damaged(path, "LightGBM", _reason(error))) from error
+        raise ModelLoadError(damaged(path, "LightGBM", _reason(error))) from error
 
 
 def _load_xgboost(path: Path) -> Any:
@@ -216,14 +243,11 @@ def _load_xgboost(path: Path) -> Any:
         xgboost = import_module("xgboost")
     except ImportError as error:
         raise ModelLoadError(_library_missing(path, "XGBoost", "xgboost")) from error
-    document = path.read_bytes()
     try:
-        if document.startswith(UBJSON_START):
-            decode(document)  # XGBoost itself ends the process where a binary document is cut short
         # From memory, because by its path the name of the file would have to tell its format.
-        return xgboost.Booster(model_file=bytearray(document))
+        return xgboost.Booster(model_file=bytearray(path.read_bytes()))
     except (xgboost.core.XGBoostError, KeyError, ValueError) as error:
-        raise ModelLoadError(_damaged(path, "XGBoost", _reason(error))) from error
+        raise ModelLoadError(damaged(path, "XGBoost", _reason(error))) from error
 
 
 def _is_skops(path: Path) -> bool:
@@ -289,20 +313,13 @@ def _library_missing(path: Path, library: str, extra: str) -> str:
     return f"{str(path)!r} is a model file of {library}, which is not installed: pip install 'ens-plugin[{extra}]'."
 
 
-def _damaged(path: Path, library: str, reason: str) -> str:
-    return (
-        f"{str(path)!r} begins like a model file of {library}, but cannot be read as one ({reason}). Check that it is "
-        f"complete and was not written by a newer {library} than the one installed."
-    )
-
-
 def _not_loaded(uri: str, error: Exception) -> str:
     return (
-        f"MLflow could not load a model from {uri}: {_reason(error)}. Check the name, version or run id, and "
-        "that the tracking URI is the one the model was logged to."
+        f"MLflow could not load a model from {without_credentials(uri)}: {_reason(error)}. Check the "
+        "name, version or run id, and that the tracking URI is the one the model was logged to."
     )
 
 
 def _reason(error: Exception) -> str:
-    line = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+    line = without_secrets((str(error).strip() or "no message").splitlines()[0].rstrip("."))
     return f"{type(error).__name__}: {line[:300]}"

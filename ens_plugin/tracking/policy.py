@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from ens_plugin._summary import printable
+from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
 
 if sys.version_info >= (3, 11):
@@ -137,14 +137,14 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 
 
 def _bytes(path: Path) -> bytes:
-    if not path.is_file():
-        raise InputError(f"There is no policy file {str(path)!r}; write one as docs/gate.md shows.")
     try:
+        if not path.is_file():
+            raise InputError(f"There is no policy file {shown(str(path))}; write one as docs/gate.md shows.")
         with path.open("rb") as file:
             content = file.read(FILE_LIMIT + 1)
     except OSError as error:
         raise InputError(
-            f"The policy file {str(path)!r} cannot be read: {error.strerror or error}; check its permissions."
+            f"The policy file {shown(str(path))} cannot be read: {error.strerror or error}; check its permissions."
         ) from error
     if len(content) > FILE_LIMIT:
         raise InputError(f"The policy file {str(path)!r} has more than {FILE_LIMIT} bytes; a policy has a few lines.")
@@ -242,4 +242,4 @@ def _switch(value: Any, place: str) -> bool:
 
 
 def _quoted(value: object) -> str:
-    return printable(repr(value), 80)
+    return shown(value)

@@ -63,3 +63,9 @@ def test_a_database_needs_the_ui_of_this_environment(tmp_path: Path, monkeypatch
     assert hint[1].endswith("http://127.0.0.1:5000/#/experiments/1/runs")
     monkeypatch.setenv("PATH", str(programs))
     assert "   mlflow ui" in browse_hint("sqlite:///mlflow.db", "1")
+
+
+@pytest.mark.parametrize("uri", ["https://me:p@ss/word@host:5000", "postgresql://me:p@ss/word@host/db?token=word"])
+def test_the_hint_holds_no_credentials(uri: str) -> None:
+    hint = browse_hint(uri, "1")
+    assert not [secret for secret in ("me:", "p@ss", "word") if secret in hint]

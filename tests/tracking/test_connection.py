@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,7 +12,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.connection import check_server, tracking_errors
+from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
 from tests.tracking.stores import DOWN
 
 
@@ -115,3 +116,58 @@ def test_nobody_who_reads_is_told_to_log(raised: Exception) -> None:
 def test_defects_are_not_dressed_up_as_tracking_errors() -> None:
     with pytest.raises(ZeroDivisionError), tracking_errors(DOWN):
         raise ZeroDivisionError
+
+
+SECRETS = (
+    "p@ss",
+    "pa/ss",
+    "p:a@s/s",
+    "p?a@ss",
+    "p#a@ss",
+    "p@?ss",
+    "p%40ss",
+    "[p@ss",
+    "p&t=1@ss",
+    "üp@ss",
+    "p@@ss/@",
+    "p ss",
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "form", ["https://{}@host:5000/team", "http://me:{}@host", "postgresql+psycopg2://me:{}@host:5432/db?ssl=1"]
+)
+def test_no_form_of_a_password_is_shown(form: str, secret: str) -> None:
+    shown = without_credentials(form.format(secret))
+    assert "me" not in shown.partition("://")[2].replace("team", "")
+    assert not [part for part in re.split(r"[@/?#:&=]", secret) if len(part) > 1 and part in shown.partition("://")[2]]
+    assert without_credentials(shown) == shown
+
+
+@pytest.mark.parametrize("query", ["token=abc", "a=1&access_token=abc", "token=a@abc", "token=abc#abc", "=abc"])
+def test_no_token_of_a_query_is_shown(query: str) -> None:
+    for address in ("http://host:5000", "http://host:5000/", "s3://bucket/path", "sqlite:///mlflow.db"):
+        assert "abc" not in without_credentials(f"{address}?{query}")
+    assert "abc" not in without_credentials(f"http://host/#{query}")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["http://127.0.0.1:5000", "http://[::1]:5000/a/b", "sqlite:///mlflow.db", "mlruns", "databricks", "file:///a/b"],
+)
+def test_an_address_without_secrets_stays(uri: str) -> None:
+    assert without_credentials(uri) == uri
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_errors_of_other_libraries_are_shown_without_credentials(secret: str) -> None:
+    uri = f"http://me:{secret}@127.0.0.1:1"
+    for raised in (
+        MlflowException(f"API request to {uri}/api failed"),
+        requests.ConnectionError(f"no route to {uri}/"),
+    ):
+        with pytest.raises(TrackingError) as refused, tracking_errors(uri):
+            raise raised
+        assert secret not in str(refused.value)
+        assert "me:" not in str(refused.value)

@@ -170,3 +170,16 @@ def test_any_content_is_a_policy_or_an_input_error(content: dict[str, Any]) -> N
         policy = None
     assert json.dumps(content, sort_keys=True) == before
     assert policy is None or all(math.isfinite(requirement.threshold) for requirement in policy.requirements)
+
+
+class Unprintable:
+    """Raises where it is shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("source", ["x" * 10_000, Unprintable()])
+def test_a_source_that_cannot_even_be_looked_for(source: Any) -> None:
+    with pytest.raises(InputError, match="policy"):
+        read_policy(source)

@@ -1,0 +1,116 @@
+"""Calls of code that is not ours: whatever it raises or returns becomes an error of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.validation import LARGEST, one_line
+from ens_plugin.errors import EnsPluginError, InputError, UnsupportedModelError
+
+__all__ = ["ask", "checked_labels", "checked_numbers", "model_errors", "reason_of"]
+
+
+def ask(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
+    """Return what a member predicts.
+
+    Raises
+    ------
+    InputError
+        If it raises anything.
+    """
+    try:
+        return predict(rows)
+    except EnsPluginError:
+        raise
+    except Exception as error:  # a user's model may raise anything
+        raise InputError(
+            f"model {member} failed on rows of X ({reason_of(error)}); pass fitted models, and X as they take it."
+        ) from error
+
+
+def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArray[np.float64]:
+    """Return finite numbers of one member in the shape that is expected.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> checked_numbers([0.5, 1.0], (2,), 0).tolist()
+    [0.5, 1.0]
+    """
+    try:
+        array = np.asarray(outputs, dtype=np.float64)
+    except Exception as error:  # a user's model may return anything
+        raise InputError(
+            f"Model {member} returned a {type(outputs).__name__} that holds no numbers ({reason_of(error)}); it must "
+            "return one output for each row."
+        ) from error
+    _check_shape(array, shape, member)
+    if not (np.abs(array) <= LARGEST).all():
+        raise InputError(
+            f"Model {member} returned NaN, infinite values, or values beyond {LARGEST:g}; remove it from the ensemble."
+        )
+    return array
+
+
+def checked_labels(outputs: Any, n_rows: int, member: int) -> NDArray[Any]:
+    """Return one label of each row, of one member.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        array = np.asarray(outputs)
+    except Exception as error:  # a user's model may return anything
+        raise InputError(
+            f"Model {member} returned a {type(outputs).__name__} that is no array ({reason_of(error)}); it must return "
+            "one label for each row."
+        ) from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    _check_shape(array, (n_rows,), member)
+    return array
+
+
+@contextmanager
+def model_errors(model: object) -> Iterator[None]:
+    """Turn whatever a model's library raises inside the block into UnsupportedModelError.
+
+    Raises
+    ------
+    UnsupportedModelError
+    """
+    try:
+        yield
+    except EnsPluginError:
+        raise
+    except Exception as error:
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} could not be used on these rows ({reason_of(error)}). If its own predict(X) "
+            "fails too, the model is damaged, or X is not as it takes it; if it does not, please report this as a "
+            "defect of ens_plugin."
+        ) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the kind of an exception and the first line of its message."""
+    try:
+        text = str(error)
+    except Exception:  # a user's exception may raise where it is printed
+        text = ""
+    return f"{type(error).__name__}: {one_line(text.strip().partition(chr(10))[0])}"
+
+
+def _check_shape(array: NDArray[Any], shape: tuple[int, ...], member: int) -> None:
+    if array.shape != shape:
+        raise InputError(
+            f"Model {member} returned shape {array.shape} where {shape} is expected; it must have one output."
+        )
