@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar, get_args
 
 import numpy as np
@@ -12,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import Aggregation, EnsembleAdapter, OutputKind
 from ens_plugin.adapters.custom_bags import GivenBags, check_in_bag
 from ens_plugin.adapters.draws import DrawCounts
-from ens_plugin.adapters.kept_rows import hold_kept_rows, keep_rows, tree_cells
 from ens_plugin.adapters.labels import code_dtype, label_codes
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError, InputError
@@ -253,17 +253,17 @@ class CustomAdapter(EnsembleAdapter):
         if not isinstance(self.model, _EstimatorEnsemble):
             return False
         rows = features.frame if isinstance(features, _FrameRows) else features
-        return hold_kept_rows([(model, rows) for model in self.model.models])
+        return bool(_kept_rows().hold_kept_rows([(model, rows) for model in self.model.models]))
 
     def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the labels in the leaves of trees, or their leaves: one row is sure of each."""
         if isinstance(self.model, _EstimatorEnsemble):
             rows = features.frame if isinstance(features, _FrameRows) else features
-            yield from tree_cells([(model, rows) for model in self.model.models], target, self.classes)
+            yield from _kept_rows().tree_cells([(model, rows) for model in self.model.models], target, self.classes)
 
     def checks_held_out_rows(self, features: Any) -> bool:
         """Tell whether models are trees, or keep rows they were trained on."""
-        return isinstance(self.model, _EstimatorEnsemble) and keep_rows(self.model.models)
+        return isinstance(self.model, _EstimatorEnsemble) and bool(_kept_rows().keep_rows(self.model.models))
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each model drew each row, by the index arrays the user gave."""
@@ -280,6 +280,11 @@ class CustomAdapter(EnsembleAdapter):
     def truncated(self, size: int) -> Any:
         """Return a CustomEnsemble of the first `size` members; models themselves are not copied."""
         return self.model.first(size)
+
+
+def _kept_rows() -> Any:
+    # Arrays of outputs need no model library; models are looked at when held-out rows are.
+    return import_module("ens_plugin.adapters.kept_rows")
 
 
 def _no_bags() -> BagError:
