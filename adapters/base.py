@@ -72,6 +72,8 @@ class EnsembleAdapter(ABC):
     reads_rows_alone : bool
         Whether an output never depends, to the bit, on the other rows it is asked for with.  True of
         trees; not of matrix products, whose rounding follows their height.
+    target_is_proved : bool
+        Set by :meth:`bags`: whether y was compared with what the members were fitted to.  Without, a report warns.
     asked_together : int
         Members whose :meth:`range_outputs` cost hardly more than those of one; 1 by default.
 
@@ -93,6 +95,7 @@ class EnsembleAdapter(ABC):
     aggregation: Aggregation
     output_kind: OutputKind
     bags_are: Provenance
+    target_is_proved: bool = True
     reads_rows_alone: bool = False
     asked_together: int = 1
 
@@ -287,8 +290,25 @@ class EnsembleAdapter(ABC):
         """
         return False
 
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield, tree by tree, what cells counted at training, at least, and how many of the given rows are in them.
+
+        Optional; asked about held-out rows, until a cell has too few.  Cells are disjoint: leaves, or labels in leaves.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        target : ndarray, shape (n_rows,)
+            Label codes or values.
+        """
+        return iter(())
+
     def checks_training_rows(self) -> bool:
         """Whether :meth:`bags` notices rows that are not the training rows in training order."""
+        return True
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Whether :meth:`are_training_rows` can notice that these rows, whatever their order, are training rows."""
         return True
 
     def cautions(self, data: str) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar, get_args
 
 import numpy as np
@@ -259,6 +260,23 @@ class CustomAdapter(EnsembleAdapter):
         bags: Bags = self.model.in_bag.pack(features.shape[0])
         return bags
 
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Tell whether models hold these rows, or split at their values; outputs given as arrays tell nothing."""
+        if not isinstance(self.model, _EstimatorEnsemble):
+            return False
+        rows = features.frame if isinstance(features, _FrameRows) else features
+        return bool(_kept_rows().hold_kept_rows([(model, rows) for model in self.model.models]))
+
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the labels in the leaves of trees, or their leaves: one row is sure of each."""
+        if isinstance(self.model, _EstimatorEnsemble):
+            rows = features.frame if isinstance(features, _FrameRows) else features
+            yield from _kept_rows().tree_cells([(model, rows) for model in self.model.models], target, self.classes)
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Tell whether models are trees, or keep rows they were trained on."""
+        return isinstance(self.model, _EstimatorEnsemble) and bool(_kept_rows().keep_rows(self.model.models))
+
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each model drew each row, by the index arrays the user gave."""
         if not isinstance(self.model, _EstimatorEnsemble):
@@ -274,6 +292,11 @@ class CustomAdapter(EnsembleAdapter):
     def truncated(self, size: int) -> Any:
         """Return a CustomEnsemble of the first `size` members; models themselves are not copied."""
         return self.model.first(size)
+
+
+def _kept_rows() -> Any:
+    # Arrays of outputs need no model library; models are looked at when held-out rows are.
+    return import_module("ens_plugin.adapters.kept_rows")
 
 
 def _no_bags() -> BagError:

@@ -34,6 +34,7 @@ __all__ = [
     "Grown",
     "count_grown",
     "explained",
+    "fill_every_leaf",
     "grown_trees",
     "judge_counts",
     "log_chance",
@@ -47,6 +48,8 @@ MAX_CHANCE = 1e-9
 # Measured share of what chance misplaces: bundled columns mostly below 0.3, permuted rows 0.7 to 1.4.
 NEARLY = 0.6
 CLEAR_START = 5
+# Of all trees together, so that other rows do not agree by chance.
+LEAVES_THAT_TELL = 8
 _HOLDOUT = 'for rows the model never saw pass data="holdout".'
 
 
@@ -107,6 +110,28 @@ def prove_bags(
             return Bags(rounds.bits[grown.round_of], n_rows)
         failures.append(failure)
     raise explained(min(failures, key=lambda failure: len(failure.failed)), sampling)
+
+
+def fill_every_leaf(model: ModelText, n_rows: int, blocks: Iterable[tuple[slice, NDArray[Any]]]) -> bool:
+    """Tell whether all rows fill every leaf as at training, as those of a forest without bagging do in any order.
+
+    Parameters
+    ----------
+    model : ModelText
+    n_rows : int
+    blocks : iterable of (slice, ndarray)
+        As of :func:`count_grown`.
+    """
+    counts = {index: tree.integers("leaf_count") for index, tree in enumerate(model.trees) if tree.n_leaves > 1}
+    if sum(own.size - 1 for own in counts.values()) < LEAVES_THAT_TELL or any(
+        own.sum() != n_rows for own in counts.values()
+    ):
+        return False
+    found = {index: np.zeros(own.size, dtype=np.int64) for index, own in counts.items()}
+    for _, leaves in blocks:
+        for index, own in found.items():
+            own += np.bincount(leaves[index], minlength=own.size)
+    return all(np.array_equal(own, counts[index]) for index, own in found.items())
 
 
 def judge_counts(

@@ -16,17 +16,25 @@ from ens_plugin.adapters.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.lightgbm_bags import Sampling, read_sampling
 from ens_plugin.adapters.lightgbm_data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm_objective import Objective, read_objective
-from ens_plugin.adapters.lightgbm_proof import prove_bags
+from ens_plugin.adapters.lightgbm_proof import fill_every_leaf, prove_bags
 from ens_plugin.adapters.lightgbm_row_bags import DrawnRows
-from ens_plugin.adapters.lightgbm_text import ModelText, parse_model
+from ens_plugin.adapters.lightgbm_target import checked_trees, judge_leaf_targets, target_sums
+from ens_plugin.adapters.lightgbm_text import ModelText, parse_model, split_values
 from ens_plugin.adapters.lightgbm_truncation import truncated_forest
-from ens_plugin.adapters.lightgbm_values import check_leaf_target, check_not_refit, may_be_refit
+from ens_plugin.adapters.lightgbm_values import check_not_refit, may_be_refit
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.sklearn_data import training_target
-from ens_plugin.adapters.sklearn_trees import checked_members
+from ens_plugin.adapters.split_values import hold_split_values, tell_split_values
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import both_scores
-from ens_plugin.errors import BagError, EnsPluginWarning, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.errors import (
+    BagError,
+    DataMismatchError,
+    EnsPluginWarning,
+    InputError,
+    NotFittedError,
+    UnsupportedModelError,
+)
 from ens_plugin.user_warnings import warn_user
 
 __all__ = ["LightGBMForestAdapter"]
@@ -138,9 +146,35 @@ class LightGBMForestAdapter(EnsembleAdapter):
         positive = _positive_rows(sampling, target)
         self._keep_leaves(features)
         bags = prove_bags(self._text, sampling, n_rows, positive, lambda: self._leaf_blocks(features))
-        if target is not None:
-            self._check_target(features, bags, target)
+        self.target_is_proved = target is not None and self._check_target(features, bags, target)
         return bags
+
+    def are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
+        """Tell whether the rows fill the leaves as the training rows did, or hold the values that trees split at."""
+        self._keep_leaves(features)
+        return self._fill_leaves(features, y) or hold_split_values(features.table, split_values(self._text), np.float64)
+
+    def checks_held_out_rows(self, features: PreparedRows) -> bool:
+        """Tell whether trees split between values that differ by row."""
+        return tell_split_values(features.table, split_values(self._text), np.float64)
+
+    def leaf_counts(self, features: PreparedRows, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each tree, where those of all trees are kept."""
+        for index, tree in enumerate(self._text.trees if features.leaves is not None else ()):
+            if tree.n_leaves > 1:
+                assert features.leaves is not None
+                yield tree.integers("leaf_count"), np.bincount(features.leaves[index], minlength=tree.n_leaves)
+
+    def _fill_leaves(self, features: PreparedRows, y: ArrayLike) -> bool:
+        if self._is_linear and features.leaves is None:
+            features = PreparedRows(features.table, self._leaves(features.table))
+        try:
+            sampling = read_sampling(self._text.parameters)
+            positive = _positive_rows(sampling, training_target(y, self.classes, features.shape[0]))
+            prove_bags(self._text, sampling, features.shape[0], positive, lambda: self._leaf_blocks(features))
+        except (BagError, DataMismatchError):
+            return fill_every_leaf(self._text, features.shape[0], self._leaf_blocks(features))
+        return True
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
@@ -259,20 +293,16 @@ class LightGBMForestAdapter(EnsembleAdapter):
             yield rows, self._leaves(block.table) if block.leaves is None else block.leaves
             start = rows.stop
 
-    def _check_target(self, features: PreparedRows, bags: Bags, target: NDArray[Any]) -> None:
-        n_trees = self._text.trees_per_iteration
-        for member in checked_members(self.n_members):
-            in_bag = bags.member(member)
-            first = member * n_trees
+    def _check_target(self, features: PreparedRows, bags: Bags, target: NDArray[Any]) -> bool:
+        n_trees, sums = self._text.trees_per_iteration, {}
+        for tree in checked_trees(self._text):
+            member = tree // n_trees
             if features.leaves is not None:
-                leaves = features.leaves[first : first + n_trees]
+                leaves = features.leaves[tree]
             else:
-                leaves = self._leaves(features.table, range(member, member + 1))
-            for label in range(n_trees):
-                wanted = target == label if n_trees > 1 else target
-                # LightGBM keeps the target as float32.
-                values = wanted[in_bag].astype(np.float32).astype(np.float64)
-                check_leaf_target(self._text, self._objective, first + label, leaves[label][in_bag], values)
+                leaves = self._leaves(features.table, range(member, member + 1))[tree % n_trees]
+            sums[tree] = target_sums(self._text, self._objective, tree, leaves, target, bags.member(member))
+        return judge_leaf_targets(self._text, self._objective, sums)
 
 
 def _fitted_booster(model: Any) -> Any:

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.lightgbm_bags import Sampling, draw_rows
 from ens_plugin.adapters.lightgbm_objective import Objective
 from ens_plugin.adapters.lightgbm_proof import count_grown, explained, grown_trees, judge_counts
+from ens_plugin.adapters.lightgbm_target import checked_trees, judge_leaf_targets, target_sums
 from ens_plugin.adapters.lightgbm_text import ModelText
-from ens_plugin.adapters.lightgbm_values import check_leaf_sums, target_sums
 from ens_plugin.adapters.scattered import RowBags, Sums, merge_sums
-from ens_plugin.adapters.sklearn_trees import checked_members
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError
 
@@ -72,7 +71,7 @@ class DrawnRows(RowBags):
         ]
         return min([n_rounds, *complete])
 
-    def sums(self, features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> Sums:
         """Count rows by leaf of every tree, and sum up the target of three."""
         leaves = self._leaves_of(features)
         _, first = np.unique(self._grown.round_of, return_index=True)
@@ -80,27 +79,17 @@ class DrawnRows(RowBags):
         found, reached = count_grown(self._grown, rounds, [(slice(0, bags.n_rows), leaves)])
         added = {"found": np.concatenate(found), "reached": np.concatenate(reached)}
         parts = [Sums(added)]
-        for tree, label in self._checked_trees():
+        for tree in checked_trees(self._text):
             own = bags.member(tree // self._text.trees_per_iteration)
-            wanted = target if label is None else target == label
-            # LightGBM keeps the target as float32.
-            values = wanted[own].astype(np.float32).astype(np.float64)
-            parts.append(target_sums(leaves[tree][own], values, self._text.trees[tree].n_leaves).named(tree))
+            parts.append(target_sums(self._text, self._objective, tree, leaves[tree], target, own).named(tree))
         return merge_sums(parts)
 
-    def _checked_trees(self) -> list[tuple[int, int | None]]:
-        """Trees whose target is checked, each with the label it speaks for, if there are several."""
-        n_trees = self._text.trees_per_iteration
-        members = checked_members(len(self._text.trees) // n_trees)
-        labels: list[int | None] = [None] if n_trees == 1 else list(range(n_trees))
-        return [(member * n_trees + (label or 0), label) for member in members for label in labels]
-
-    def prove(self, sums: Sums) -> None:
+    def prove(self, sums: Sums) -> bool:
         """Compare the counts with those of the trees, then the target with their leaf values."""
         edges = np.cumsum([counts.size for counts in self._grown.counts])[:-1]
         found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))
         failure = judge_counts(self._grown, found, reached, self._n_rows, self._n_tried)
         if failure is not None:
             raise explained(failure, self._sampling)
-        for tree, _ in self._checked_trees():
-            check_leaf_sums(self._text, self._objective, tree, sums.of_tree(tree))
+        by_tree = {tree: sums.of_tree(tree) for tree in checked_trees(self._text)}
+        return judge_leaf_targets(self._text, self._objective, by_tree)

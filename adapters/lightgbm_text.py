@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MODEL_START", "ModelText", "TreeText", "is_complete", "parse_model"]
+__all__ = ["MODEL_START", "ModelText", "TreeText", "is_complete", "parse_model", "split_values"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 MODEL_START = b"tree\nversion="
+# Bit of a split's decision type.
+CATEGORICAL = 1
 TREES_END = b"end of trees\n"
 
 
@@ -97,6 +100,20 @@ def parse_model(text: str) -> ModelText:
         parameters=_parameters(rest),
         trees=[TreeText(_key_values(tree)) for tree in trees],
     )
+
+
+def split_values(model: ModelText) -> Iterator[tuple[int, FloatArray]]:
+    """Yield every column that trees split by numbers, with all its thresholds."""
+    trees = [tree for tree in model.trees if tree.n_leaves > 1]
+    if not trees:
+        return
+    column, value, kind = (
+        np.concatenate([getattr(tree, read)(key) for tree in trees])
+        for key, read in (("split_feature", "integers"), ("threshold", "floats"), ("decision_type", "integers"))
+    )
+    is_number = kind & CATEGORICAL == 0
+    for own in np.unique(column[is_number]):
+        yield int(own), value[is_number & (column == own)]
 
 
 def is_complete(text: bytes) -> bool:

@@ -77,12 +77,17 @@ class RowBags(ABC):
         """
 
     @abstractmethod
-    def sums(self, features: Any, target: NDArray[Any], bags: Bags) -> Sums:
-        """What some rows, prepared, add to the proof."""
+    def sums(self, rows: IntArray, features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+        """What some rows, by position and prepared, add to the proof."""
 
     @abstractmethod
-    def prove(self, sums: Sums) -> None:
+    def prove(self, sums: Sums) -> bool:
         """Compare the sums over all rows with what the members kept.
+
+        Returns
+        -------
+        bool
+            Whether the target is proved too.
 
         Raises
         ------

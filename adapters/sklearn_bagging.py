@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.draws import DrawCounts, DrawRule, counts_of_rows
 from ens_plugin.adapters.foreign_calls import ask, checked_numbers
+from ens_plugin.adapters.kept_rows import hold_kept_rows, keep_rows
 from ens_plugin.adapters.labels import code_dtype
 from ens_plugin.adapters.scattered import RowBags, refuse_other_attempts
 from ens_plugin.adapters.sklearn_data import (
@@ -22,14 +24,20 @@ from ens_plugin.adapters.sklearn_data import (
     check_row_count,
     drawing_weight,
     left_out_chances,
+    oob_score,
     prepare_rows,
     training_target,
 )
-from ens_plugin.adapters.sklearn_known_rows import are_outputs_of_known_rows, are_shuffled_rows
+from ens_plugin.adapters.sklearn_growth import check_growth, leaf_counts
+from ens_plugin.adapters.sklearn_known_rows import (
+    are_outputs_of_known_rows,
+    are_shuffled_rows,
+    hold_node_values,
+    tell_node_values,
+)
 from ens_plugin.adapters.sklearn_row_bags import RecordedBags
 from ens_plugin.adapters.sklearn_trees import (
     are_recognised,
-    check_growth,
     checked_members,
     growth_is_known,
     leaf_labels,
@@ -39,9 +47,13 @@ from ens_plugin.adapters.sklearn_trees import (
 )
 from ens_plugin.adapters.sklearn_truncation import truncated_ensemble
 from ens_plugin.core.bags import Bags
-from ens_plugin.errors import BagError, InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = ["SklearnBaggingAdapter"]
+
+SAME_SCORE = 1e-9
+# Rows whose likeliest label rounding may change.
+TIED_ROWS = 1.5
 
 _ENSEMBLES = (BaggingClassifier, BaggingRegressor)
 _TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
@@ -126,8 +138,10 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         self._check_recorded(n_rows)
         check_row_count(self.model, n_rows)
         target = training_target(y, self.classes, n_rows)
-        if self._are_trees and growth_is_known(features):
-            self._check_rows(features, target)
+        if self._are_trees:
+            self.target_is_proved = growth_is_known(features) and self._check_rows(features, target)
+        else:
+            self.target_is_proved = self._check_score(target)
         return draw_bags(self._draw, self.n_members, n_rows)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
@@ -157,14 +171,20 @@ class SklearnBaggingAdapter(EnsembleAdapter):
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
         """Tell whether three trees grew on these very rows, or all members know every row they may know."""
+        target = training_target(y, self.classes, features.shape[0])
+        assert target is not None
+        if self._hold_known_rows(features):
+            return True
         # Seeds of the last members only, as after a warm start, redraw no member's rows.
         if len(self.model._seeds) != self.n_members:
             return False
-        target = training_target(y, self.classes, features.shape[0])
-        assert target is not None
         if self._grew_on(features, target):
             return True
         return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+
+    def _hold_known_rows(self, features: Any) -> bool:
+        members = [(member, self._member_rows(index, features)) for index, member in enumerate(self.model.estimators_)]
+        return hold_node_values(members) if self._are_trees else hold_kept_rows(members)
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Tell whether all members know every row they may know."""
@@ -182,6 +202,18 @@ class SklearnBaggingAdapter(EnsembleAdapter):
     def checks_training_rows(self) -> bool:
         """Tell whether trees or stored out-of-bag outputs give away other rows."""
         return self._are_trees or self.stored_oob_outputs() is not None
+
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each member, where all are trees."""
+        members = self.model.estimators_ if self._are_trees and growth_is_known(features) else []
+        return (leaf_counts(tree, self._member_rows(member, features), target) for member, tree in enumerate(members))
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Tell whether members are trees that split between values of their rows, or keep rows they were trained on."""
+        if self._are_trees:
+            members = enumerate(self.model.estimators_)
+            return tell_node_values([(tree, self._member_rows(member, features)) for member, tree in members])
+        return keep_rows(self.model.estimators_)
 
     def distributions(self) -> tuple[str, ...]:
         """Name scikit-learn's distribution."""
@@ -219,10 +251,35 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         leaves = self.model.estimators_[member].apply(rows, check_input=False)
         return np.asarray(self._node_labels[member].take(leaves))
 
-    def _check_rows(self, features: Any, target: NDArray[Any] | None) -> None:
-        for member in checked_members(self.n_members):
-            rows = self._member_rows(member, features)
-            check_growth(self.model.estimators_[member], rows, self._draw(member), target, member)
+    def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
+        return all(
+            [
+                check_growth(
+                    self.model.estimators_[member],
+                    self._member_rows(member, features),
+                    self._draw(member),
+                    target,
+                    member,
+                )
+                for member in checked_members(self.n_members)
+            ]
+        )
+
+    def _check_score(self, target: NDArray[Any] | None) -> bool:
+        """Raise DataMismatchError unless the stored out-of-bag outputs have the stored score; False without these."""
+        outputs, stored = self.stored_oob_outputs(), getattr(self.model, "oob_score_", None)
+        if target is None or outputs is None or stored is None or outputs.shape[0] != target.size:
+            return False
+        expected = oob_score(outputs, target)
+        slack = TIED_ROWS / target.size if self.classes is not None else SAME_SCORE * max(abs(stored), 1.0)
+        if abs(stored - expected) > slack:
+            raise DataMismatchError(
+                "These are not the rows the model was trained on, in training order, or y is not their target: the "
+                f"stored out-of-bag outputs have a score of {expected:.6g} with y, and had one of {stored:.6g} at "
+                "training. X and y must be the exact training rows in training order; for rows the model never saw "
+                'pass data="holdout".'
+            )
+        return True
 
     def _member_rows(self, member: int, features: Any) -> Any:
         columns = self._columns[member]

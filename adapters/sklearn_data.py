@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +22,7 @@ __all__ = [
     "check_row_count",
     "drawing_weight",
     "left_out_chances",
+    "oob_score",
     "prepare_rows",
     "training_target",
 ]
@@ -149,6 +151,20 @@ def training_target(y: ArrayLike | None, classes: NDArray[Any] | None, n_rows: i
         raise DataMismatchError(f"y has shape {target.shape}, but X has {n_rows} rows; pass one value per row.")
     target = target.reshape(n_rows)
     return target.astype(np.float64) if classes is None else label_codes(target, classes)
+
+
+def oob_score(outputs: NDArray[Any], target: NDArray[Any]) -> float:
+    """Return the out-of-bag score of bagging ensembles: accuracy of the likeliest label, or R2 of the values.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n_rows, n_labels) or (n_rows,)
+    target : ndarray of shape (n_rows,)
+        Label codes or values.
+    """
+    if outputs.ndim == 2:
+        return float(np.mean(np.argmax(outputs, axis=1) == target))
+    return float(r2_score(target, outputs))
 
 
 def _check_values(model: Any, rows: Any) -> None:

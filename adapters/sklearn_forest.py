@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar
@@ -27,11 +28,16 @@ from ens_plugin.adapters.sklearn_data import (
     prepare_rows,
     training_target,
 )
-from ens_plugin.adapters.sklearn_known_rows import are_outputs_of_known_rows, are_shuffled_rows
+from ens_plugin.adapters.sklearn_growth import check_growth, leaf_counts
+from ens_plugin.adapters.sklearn_known_rows import (
+    are_outputs_of_known_rows,
+    are_shuffled_rows,
+    hold_node_values,
+    tell_node_values,
+)
 from ens_plugin.adapters.sklearn_row_bags import RecordedBags
 from ens_plugin.adapters.sklearn_trees import (
     are_recognised,
-    check_growth,
     checked_members,
     growth_is_known,
     held_outputs,
@@ -119,7 +125,7 @@ class SklearnForestAdapter(EnsembleAdapter):
         """Return the rows each tree drew, after checking three trees against these very rows."""
         self._check_bootstrap()
         check_row_count(self.model, features.shape[0])
-        self._check_rows(features, y)
+        self.target_is_proved = self._check_rows(features, y)
         return draw_bags(self._draw, self.n_members, features.shape[0])
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
@@ -146,11 +152,22 @@ class SklearnForestAdapter(EnsembleAdapter):
             return True
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
-        return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+        return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples) or hold_node_values(
+            [(tree, features) for tree in self.model.estimators_]
+        )
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Tell whether all trees know every row they may know."""
         return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
+
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each tree."""
+        trees = self.model.estimators_ if growth_is_known(features) else []
+        return (leaf_counts(tree, features, target) for tree in trees)
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Tell whether trees split between values that differ by row."""
+        return tell_node_values([(tree, features) for tree in self.model.estimators_])
 
     def distributions(self) -> tuple[str, ...]:
         """Name scikit-learn's distribution."""
@@ -189,12 +206,16 @@ class SklearnForestAdapter(EnsembleAdapter):
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
         return are_recognised(trees, lambda: self._check_rows(features, y))
 
-    def _check_rows(self, features: Any, y: ArrayLike | None) -> None:
+    def _check_rows(self, features: Any, y: ArrayLike | None) -> bool:
         target = training_target(y, self.classes, features.shape[0])
         if not growth_is_known(features):
-            return
-        for member in checked_members(self.n_members):
-            check_growth(self.model.estimators_[member], features, self._draw(member), target, member)
+            return False
+        return all(
+            [
+                check_growth(self.model.estimators_[member], features, self._draw(member), target, member)
+                for member in checked_members(self.n_members)
+            ]
+        )
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
         """Return the rows one member drew: those of all members at once take 4 bytes per row and tree."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_matrix
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.split_values import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
 from ens_plugin.core.known_rows import are_known, may_be_known
 
-__all__ = ["are_outputs_of_known_rows", "are_shuffled_rows"]
+__all__ = ["are_outputs_of_known_rows", "are_shuffled_rows", "hold_node_values", "tell_node_values"]
 
+ASKED_TREES, ASKED_NODES = 8, 64
 ASKED_ROWS = 2_000
 
 
@@ -60,6 +63,63 @@ def are_outputs_of_known_rows(
     """
     asked = _asked(target.size)
     return _are_left_out(adapter, (own[asked] for own in outputs), target[asked], draw, n_trained)
+
+
+def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
+    """Tell whether rows at nodes are those that trees split half-way between, by more than chance.
+
+    Parameters
+    ----------
+    trees : sequence of (tree, features)
+        Fitted trees, each with the rows as it takes them, float32; some of the trees are asked.
+    """
+    counts: dict[tuple[int, int], list[int]] = {}
+    columns: dict[tuple[int, int], tuple[NDArray[np.float32], float]] = {}
+    for tree, features in trees[:: max(len(trees) // ASKED_TREES, 1)][:ASKED_TREES]:
+        nodes, reached = tree.tree_, None
+        for node in np.flatnonzero(nodes.children_left != -1)[:ASKED_NODES]:
+            column = int(nodes.feature[node])
+            key = id(features), column
+            if key not in columns:
+                columns[key] = _column_and_chance(features, column)
+            values, chance = columns[key]
+            if chance > MOST_SHARED:
+                continue
+            if reached is None:
+                reached = csc_matrix(tree.decision_path(features, check_input=False))
+            rows = reached.indices[reached.indptr[node] : reached.indptr[node + 1]]
+            own = counts.setdefault(key, [0, 0])
+            own[0] += 1
+            own[1] += _is_midpoint(values[rows], float(nodes.threshold[node]))
+    found = [(tested, matched, columns[key][1]) for key, (tested, matched) in counts.items()]
+    return are_too_many(found, trees[0][1].shape[0])
+
+
+def tell_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
+    """Tell whether :func:`hold_node_values` can tell: trees split half-way between values, which differ by row."""
+    n_telling, chances = 0, dict[tuple[int, int], float]()
+    for tree, features in trees[:: max(len(trees) // ASKED_TREES, 1)][:ASKED_TREES]:
+        if tree.splitter != "best":
+            continue
+        split = tree.tree_.feature[tree.tree_.feature >= 0]
+        for column in np.unique(split).tolist():
+            key = id(features), column
+            if key not in chances:
+                chances[key] = _column_and_chance(features, column)[1]
+            n_telling += int(np.count_nonzero(split == column)) if chances[key] <= MOST_SHARED else 0
+    return n_telling >= ENOUGH
+
+
+def _column_and_chance(features: Any, column: int) -> tuple[NDArray[np.float32], float]:
+    values = column_of(features, column)
+    assert values is not None
+    return values.astype(np.float32), chance_of_value(values[np.isfinite(values)].astype(np.float32))
+
+
+def _is_midpoint(values: NDArray[np.float32], threshold: float) -> bool:
+    """Whether a threshold is half-way between the nearest values below and above it."""
+    below, above = values[values <= threshold], values[values > threshold]
+    return bool(below.size and above.size and (float(below.max()) + float(above.min())) / 2.0 == threshold)
 
 
 def _asked(n_rows: int) -> NDArray[np.intp]:

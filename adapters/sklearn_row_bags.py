@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import draw_bags
 from ens_plugin.adapters.scattered import RowBags, Sums, merge_sums
-from ens_plugin.adapters.sklearn_trees import checked_members, growth_is_known, growth_sums, judge_growth
+from ens_plugin.adapters.sklearn_growth import growth_sums, judge_growth
+from ens_plugin.adapters.sklearn_trees import checked_members, growth_is_known
 from ens_plugin.core.bags import Bags
 
 __all__ = ["RecordedBags"]
@@ -52,7 +53,7 @@ class RecordedBags(RowBags):
         """Look some rows up."""
         return Bags.from_mask(self._bags.at(rows))
 
-    def sums(self, features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> Sums:
         """Count rows by node of three trees; nothing where routing of missing values is not known."""
         if self._trees is None:
             return Sums()
@@ -61,13 +62,14 @@ class RecordedBags(RowBags):
         parts = []
         for member in checked_members(self._n_members):
             own = np.flatnonzero(bags.member(member))
-            sums = growth_sums(self._trees[member], self._member_rows(member, features[own]), target[own])
+            draws = np.bincount(self._draw(member), minlength=self._n_rows)[rows[own]]
+            sums = growth_sums(self._trees[member], self._member_rows(member, features[own]), target[own], draws)
             parts.append(sums.named(member))
         return merge_sums(parts)
 
-    def prove(self, sums: Sums) -> None:
-        """Compare the counts with those of the trees."""
+    def prove(self, sums: Sums) -> bool:
+        """Compare the counts and the target with those of the trees."""
         if self._trees is None or "unknown" in sums.added:
-            return
-        for member in checked_members(self._n_members):
-            judge_growth(self._trees[member], sums.of_tree(member), member)
+            return False
+        members = checked_members(self._n_members)
+        return all([judge_growth(self._trees[member], sums.of_tree(member), member) for member in members])

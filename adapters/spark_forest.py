@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from ens_plugin.adapters.distributions import first_installed
 from ens_plugin.adapters.labels import code_dtype
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.spark_nodes import Tree, read_trees, running_session
+from ens_plugin.adapters.split_values import hold_split_values, tell_split_values
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 
@@ -97,6 +99,34 @@ class SparkForestAdapter(EnsembleAdapter):
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Raise BagError: Spark keeps no record of them."""
         raise self._unknown_bags()
+
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Tell whether the rows hold the values that trees split at."""
+        return hold_split_values(features, self._split_values(), np.float64)
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Tell whether trees split between values that differ by row."""
+        return tell_split_values(features, self._split_values(), np.float64)
+
+    def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Yield every column that trees split by numbers, with all its thresholds."""
+        trees = self.forest.trees
+        column, value = (np.concatenate([getattr(tree, name) for tree in trees]) for name in ("feature", "threshold"))
+        is_number = (column >= 0) & ~np.isnan(value)
+        for own in np.unique(column[is_number]):
+            yield int(own), value[is_number & (column == own)]
+
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the labels in the leaves of each tree, or its leaves: one row is sure of each."""
+        for tree in self.forest.trees:
+            leaves, is_leaf = _leaves(tree, features), tree.feature < 0
+            if tree.value.ndim == 1:
+                reached = np.bincount(leaves, minlength=is_leaf.size)[is_leaf]
+                yield np.ones_like(reached), reached
+                continue
+            found = np.zeros(tree.value.shape, dtype=np.int64)
+            np.add.at(found, (leaves, target), 1)
+            yield (tree.value[is_leaf] > 0).astype(np.int64).ravel(), found[is_leaf].ravel()
 
     def row_bags(self, n_rows: int, attempt: int) -> RowBags:
         """Raise BagError, as :meth:`bags`."""

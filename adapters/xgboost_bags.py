@@ -29,18 +29,32 @@ from ens_plugin.adapters.xgboost_search import (
 )
 from ens_plugin.adapters.xgboost_target import check_target
 from ens_plugin.core.bags import Bags
+from ens_plugin.errors import BagError, InputError
 
-__all__ = ["CHANCE", "MAX_PROOFS", "Guess", "Share", "chance_of_false_match", "n_draws", "packed_bags", "proved_bags"]
+__all__ = [
+    "CHANCE",
+    "MAX_PROOFS",
+    "Guess",
+    "Share",
+    "are_confirmed",
+    "chance_of_false_match",
+    "n_draws",
+    "packed_bags",
+    "proved_bags",
+]
 
 FloatArray = NDArray[np.float64]
 
 CHANCE = 1e-9
+# Of the first trees together, so that other rows do not agree by chance.
+LEAVES_THAT_TELL = 8
 PROBE_CELLS = 200_000
 MAX_PROOFS = 6
 TREES_AT_ONCE = 4
 DRAWN_CELLS = 1_000_000
 SPREADS = 5.0
 MAX_SHARES = 40
+FEW_SHARES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +70,14 @@ class Guess:
     tried: dict[int, int]
 
 
-def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Bags:
+def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> tuple[Bags, bool]:
     """Return which rows each tree was trained on, shape (n_trees, n_rows), once every leaf confirms it.
+
+    Returns
+    -------
+    bags : Bags
+    is_target : bool
+        Whether `y` is proved too.
 
     Raises
     ------
@@ -84,9 +104,36 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     if chance > CHANCE:
         n_trees, drawn = len(forest.trees), n_draws(guess.draws)
         raise (too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn))
-    if y is not None:
-        check_target(forest, rows, hessians, bags, y)
-    return bags
+    return bags, y is not None and check_target(forest, rows, hessians, bags, y)
+
+
+def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> bool:
+    """Tell whether the first trees were grown on likely draws of these very rows, or on all of them, without a search.
+
+    Parameters
+    ----------
+    forest : Forest
+    rows : Rows
+    y : ndarray of shape (n_rows,) or None
+    """
+    try:
+        check_settings(forest.settings)
+        hessians = Hessians.of(forest, rows, y)
+    except (BagError, InputError):
+        return False
+    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
+    if sum(probe.covers.size - 1 for probe in probes) < LEAVES_THAT_TELL:
+        return False
+    share = _sampled_share(hessians)
+    if share.is_whole:
+        everything = np.ones(rows.shape[0], dtype=bool)
+        return all(probe.accepts(everything) for probe in probes)
+    sampler, likely = RowSampler(rows.shape[0], 0.5), likely_draws(forest, rows.shape[0])
+    stated = forest.settings.subsample
+    shares = [stated] if share.fits(stated) else share.candidates(stated)[:FEW_SHARES]
+    return any(
+        _confirmed(draws, sampler.with_subsample(value), probes) == len(probes) for value in shares for draws in likely
+    )
 
 
 @dataclass(frozen=True)

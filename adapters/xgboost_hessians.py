@@ -12,7 +12,7 @@ from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.errors import BagError, InputError
 
-__all__ = ["Hessians"]
+__all__ = ["Hessians", "hessian_of_a_row"]
 
 FloatArray = NDArray[np.float64]
 
@@ -116,6 +116,17 @@ class Hessians:
             curvature = p * (1 - p)
         first = FIRST_ROUND + ROUNDING / np.maximum(curvature, 1e-12)
         return np.where(forest.round == 0, first[forest.group], later)
+
+
+def hessian_of_a_row(forest: Forest) -> FloatArray | None:
+    """Second derivative of one row of weight 1 before the first round, by group; None where it is not known."""
+    try:
+        _check_objective(forest)
+    except BagError:
+        return None
+    one = Hessians(forest, np.ones(1), forest.base_margin[None, :])
+    by_row: FloatArray = np.asarray(one.at(slice(0, 1), one.first(slice(0, 1))), dtype=np.float64)
+    return by_row.reshape(-1)
 
 
 def _check_objective(forest: Forest) -> None:

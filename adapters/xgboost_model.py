@@ -111,7 +111,9 @@ class Settings:
     release: tuple[int, ...]
     eta: float
     penalty: float
-    plain_leaves: bool
+    alpha: float
+    max_delta_step: float
+    is_constrained: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,5 +327,7 @@ def _settings(configuration: dict[str, Any]) -> Settings:
         release=tuple(configuration["version"]),
         eta=float(tree["eta"]),
         penalty=float(tree["lambda"]),
-        plain_leaves=float(tree["alpha"]) == 0 and float(tree["max_delta_step"]) == 0 and not constraints,
+        alpha=float(tree["alpha"]),
+        max_delta_step=float(tree["max_delta_step"]),
+        is_constrained=bool(constraints),
     )

@@ -80,7 +80,7 @@ class DrawnTrees(RowBags):
             return Bags.from_mask(self._packed.at(rows))
         return Bags.from_mask(RowSampler(rows.size, self._subsample, powers_at(rows)).from_words(self._words))
 
-    def sums(self, features: Rows, target: NDArray[Any], bags: Bags) -> Sums:
+    def sums(self, rows: NDArray[np.int64], features: Rows, target: NDArray[Any], bags: Bags) -> Sums:
         """Add up second derivatives by leaf of every tree, and first ones of three trees."""
         self._keep_leaves(features)
         y = target.astype(np.float64)
@@ -89,7 +89,7 @@ class DrawnTrees(RowBags):
         by_tree = target_sums(self._forest, features, hessians, bags, y)
         return merge_sums([Sums({"sums": sums, "sizes": sizes}), *(own.named(tree) for tree, own in by_tree.items())])
 
-    def prove(self, sums: Sums) -> None:
+    def prove(self, sums: Sums) -> bool:
         """Compare the sums with those in the leaves, bound the chance of a false match, then check the target."""
         forest = self._forest
         hessians = _unit_hessians(forest)
@@ -104,7 +104,7 @@ class DrawnTrees(RowBags):
             raise (
                 too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
             )
-        judge_target(forest, {tree: sums.of_tree(tree) for tree in telling_trees(forest)})
+        return judge_target(forest, {tree: sums.of_tree(tree) for tree in telling_trees(forest)})
 
     def _not_likely(self, failed: NDArray[np.integer[Any]]) -> DataMismatchError | BagError:
         fits = self._share.fits(self._forest.settings.subsample)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -17,9 +17,11 @@ from ens_plugin.adapters.distributions import first_installed
 from ens_plugin.adapters.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.scattered import RowBags
 from ens_plugin.adapters.sklearn_data import training_target
-from ens_plugin.adapters.xgboost_bags import proved_bags
+from ens_plugin.adapters.split_values import hold_split_values, tell_split_values
+from ens_plugin.adapters.xgboost_bags import are_confirmed, proved_bags
+from ens_plugin.adapters.xgboost_hessians import hessian_of_a_row
 from ens_plugin.adapters.xgboost_leaves import LeafReader
-from ens_plugin.adapters.xgboost_model import Forest, read_forest, read_shape
+from ens_plugin.adapters.xgboost_model import LEAF, Forest, read_forest, read_shape
 from ens_plugin.adapters.xgboost_row_bags import DrawnTrees
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_truncation import truncated_trees
@@ -34,6 +36,7 @@ _MORE_LABELS = ("multi:softprob", "multi:softmax")
 _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
 _CHECKED_ROWS = 16
 _CLOSE = 1e-5
+WHOLE = 1e-4
 # Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
 KEPT_BYTES = 64_000_000
 
@@ -153,7 +156,48 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Return the rows each tree drew, in the booster's order, proved on the sums in all its leaves."""
         target = training_target(y, self.classes, features.shape[0])
         self._keep_leaves(features)
-        return proved_bags(self.forest, features, None if target is None else target.astype(np.float64))
+        y = None if target is None else target.astype(np.float64)
+        bags, self.target_is_proved = proved_bags(self.forest, features, y)
+        return bags
+
+    def are_training_rows(self, features: Rows, y: ArrayLike) -> bool:
+        """Tell whether the first trees grew on these very rows, or the rows hold the values that trees split at."""
+        target = training_target(y, self.classes, features.shape[0])
+        known = None if target is None else target.astype(np.float64)
+        return are_confirmed(self.forest, features, known) or hold_split_values(
+            features.table, self._split_values(), np.float32
+        )
+
+    def checks_held_out_rows(self, features: Rows) -> bool:
+        """Tell whether trees split at values that differ by row."""
+        return tell_split_values(features.table, self._split_values(), np.float32)
+
+    def leaf_counts(self, features: Rows, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each tree: their rows, if rows may have counted alike; else one row is sure of each."""
+        self._keep_leaves(features)
+        one, trees = hessian_of_a_row(self.forest), self.forest.trees
+        if one is None or features.leaves is None:
+            return
+        counted = [tree.leaf_covers / one[group] for tree, group in zip(trees, self.forest.group, strict=True)]
+        found = [np.bincount(own, minlength=tree.n_leaves) for own, tree in zip(features.leaves, trees, strict=True)]
+        # Weights make other sums than counts, so that fewer rows than a sum are no sign of fresh ones.
+        are_counts = all(
+            np.abs(own - np.round(own)).max() <= WHOLE * own.max() and bool((reached >= np.round(own)).all())
+            for own, reached in zip(counted, found, strict=True)
+        )
+        for own, reached in zip(counted, found, strict=True):
+            yield (np.round(own) if are_counts else np.ones_like(own)).astype(np.int64), reached
+
+    def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Yield every column that trees split by numbers, with all its thresholds."""
+        nodes = self.forest.document["learner"]["gradient_booster"]["model"]["trees"]
+        column, value, kind = (
+            np.concatenate([tree[key] for tree in nodes]) for key in ("split_indices", "split_conditions", "split_type")
+        )
+        is_leaf = np.concatenate([tree["left_children"] for tree in nodes]) == LEAF
+        is_number = ~is_leaf & (kind == 0)
+        for own in np.unique(column[is_number]):
+            yield int(own), value[is_number & (column == own)]
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""

@@ -208,6 +208,7 @@ def summarize(report: EnsembleReport) -> str:
         [
             *_wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
             *_wrapped(gain_sentence(report)),
+            *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
             "",
             *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
             *(_row(*line) for line in _error_lines(report)),
@@ -217,7 +218,6 @@ def summarize(report: EnsembleReport) -> str:
             *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
             "",
             *(line for sentence in _origin(report) for line in _wrapped(sentence)),
-            *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
         ]
     )
 
@@ -238,11 +238,11 @@ def markdown_summary(report: EnsembleReport) -> str:
     rows = [" | ".join(["", *line, ""]).strip() for line in _error_lines(report)]
     sentences = [
         gain_sentence(report),
+        *(f"Warning: {text}" for text in all_cautions(report)),
         _size_sentence(report),
         report.recommendation.reason,
         *_sentences(report),
         *_origin(report),
-        *(f"Warning: {text}" for text in all_cautions(report)),
     ]
     return "\n".join(
         [

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.foreign_calls import model_errors
+from ens_plugin.adapters.leaf_cover import measure_cover
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row_weights
 from ens_plugin.collection import BlockReader, Progress, collect
@@ -30,6 +31,14 @@ from ens_plugin.row_hashes import HashedRows, hash_rows
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
 
 COMPARED_ROWS = 1000
+UNKNOWN_ROWS = (
+    "Nothing in this model tells whether its members were trained on these rows; were they, the error would come out "
+    "far too low."
+)
+LIKE_TRAINING_ROWS = (
+    "These rows may be the ones the model was trained on, in another order: every leaf of every tree holds as many of "
+    "them as of its training rows. If they are, the members know them, and every error in this report is far too low."
+)
 
 RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
@@ -228,6 +237,7 @@ def _analyzed(
         parallel_config(backend="threading", n_jobs=n_threads(n_jobs)),
         threadpool_limits(limits=1, user_api="blas"),
     ):
+        row_doubts, row_warnings = tuple[str, ...](), tuple[str, ...]()
         if data == "oob":
             bags = adapter.bags(rows, features, labels)
             chances = adapter.left_out_chances() if likeness.groups is None else None
@@ -244,7 +254,7 @@ def _analyzed(
                 likeness = likeness.take(chosen)
         else:
             bags = None
-            _refuse_training_rows(adapter, features, labels)
+            row_doubts, row_warnings = _judge_held_out_rows(adapter, features, target, labels)
         evidence = collect(
             adapter,
             features,
@@ -271,6 +281,8 @@ def _analyzed(
             target=target,
         )
         report = with_distinct_rows(report, evidence, likeness.cell, settings)
+        basis = replace(report.basis, doubts=(*row_doubts, *report.basis.doubts))
+        report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
         rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
     return report, rows_judged
 
@@ -372,10 +384,20 @@ def _prepared(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:
     return features
 
 
-def _refuse_training_rows(adapter: EnsembleAdapter, features: Any, y: ArrayLike) -> None:
-    if adapter.are_training_rows(features, np.asarray(y)):
-        raise DataMismatchError(
-            "These are the rows the model was trained on: its members know them, and the error would come out far too "
-            'low. Leave out data="holdout", with all training rows in training order, to judge each by the members '
-            "that never saw it, or pass rows that were not used for training."
-        )
+def _judge_held_out_rows(
+    adapter: EnsembleAdapter, features: Any, target: NDArray[Any], labels: NDArray[Any]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Refuse rows that are known to be training rows; return doubts and warnings about those that may be."""
+    if not adapter.are_training_rows(features, labels):
+        cover = measure_cover(adapter.leaf_counts(features, target), target.size)
+        if cover is None:
+            return (), ()
+        if not cover.is_doubtful:
+            return (), () if adapter.checks_held_out_rows(features) else (UNKNOWN_ROWS,)
+        if not cover.is_proof:
+            return (LIKE_TRAINING_ROWS,), ()
+    raise DataMismatchError(
+        "These rows, or many of them, are rows the model was trained on: its members know them, and the error would "
+        'come out far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
+        "the members that never saw it, or pass rows that were not used for training."
+    )

@@ -34,6 +34,16 @@ from ens_plugin.stratified import estimate_by_members, largest_shared_size
 
 __all__ = ["Metric", "compare_with_stored", "conclude"]
 
+UNPROVED_TARGET = (
+    "y is not proved: the model keeps too little of its target (it was fitted with weights, constraints or penalties "
+    "that are not known here, or missing values hide where its rows went). If y is not exactly the training target, in "
+    "training order, every error in this report is wrong."
+)
+UNTOLD_ROWS = (
+    "Nothing in this model tells whether these rows are its training rows in training order; were they not, the error "
+    "would come out far too low. Fit with oob_score=True to have it checked."
+)
+
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 
 
@@ -231,7 +241,7 @@ def _report(
         rows_without_oob=dropped,
         mean_oob_members=used.row_sum(evidence.tally.trials[usable]) / used.n_rows,
         aggregation=adapter.aggregation,
-        bags=adapter.bags_are if settings.data == "oob" else "holdout",
+        bags=_provenance(adapter) if settings.data == "oob" else "holdout",
         data="oob" if settings.data == "oob" else "holdout",
         error_curve=estimates.error_curve,
         recommendation=estimates.recommendation,
@@ -251,15 +261,18 @@ def _report(
     )
 
 
+def _provenance(adapter: EnsembleAdapter) -> str:
+    return "recorded" if adapter.bags_are == "proved" and not adapter.target_is_proved else adapter.bags_are
+
+
 def _cautions(
     adapter: EnsembleAdapter, estimates: Estimates, n_effective: float, dropped: int, settings: Settings
 ) -> tuple[str, ...]:
     cautions = list(adapter.cautions(settings.data))
     if settings.data == "oob" and not adapter.checks_training_rows():
-        cautions.append(
-            "Nothing in this model tells whether these rows are its training rows in training order; were they not, "
-            "the error would come out far too low. Fit with oob_score=True to have it checked."
-        )
+        cautions.append(UNTOLD_ROWS)
+    elif settings.data == "oob" and not adapter.target_is_proved:
+        cautions.append(UNPROVED_TARGET)
     if n_effective < FEWEST_ROWS:
         cautions.append(f"Only {n_effective:.3g} rows: every figure is rough.")
     if dropped:

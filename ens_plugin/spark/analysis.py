@@ -190,7 +190,7 @@ def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, cou
         if plan.n_trained is None:
             return part
         try:
-            adapter.row_bags(plan.n_trained, plan.attempt).prove(part.proof)
+            adapter.target_is_proved = adapter.row_bags(plan.n_trained, plan.attempt).prove(part.proof)
             return part
         except (DataMismatchError, BagError) as error:
             first_error = first_error or error

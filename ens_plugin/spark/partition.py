@@ -186,7 +186,7 @@ def _read_block(
     target = rows.target.astype(np.float64) if adapter.classes is None else label_codes(rows.target, adapter.classes)
     bags = None if row_bags is None else row_bags.at(rows.row, target)
     marks = None if plan.n_trained is None else row_marks(features, rows.features, target, plan.n_trained)
-    proof = Sums() if bags is None or row_bags is None else row_bags.sums(features, target, bags)
+    proof = Sums() if bags is None or row_bags is None else row_bags.sums(rows.row, features, target, bags)
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
     reader = BlockReader(adapter, features, bags, target, rows.weight, n_labels, sampled, plan.with_path)

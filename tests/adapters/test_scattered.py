@@ -54,7 +54,7 @@ def prove(model: Any, X: Any, y: Any, *, shift: int = 0, attempt: int = 0) -> An
     for rows in np.array_split(order, 4):
         bags = row_bags.at((rows + shift) % len(y), target[rows])
         in_bag.append(bags.in_bag())
-        sums.append(row_bags.sums(adapter.prepare(X[rows]), target[rows], bags))
+        sums.append(row_bags.sums(rows, adapter.prepare(X[rows]), target[rows], bags))
     row_bags.prove(merge_sums(sums))
     return np.concatenate(in_bag, axis=1)[:, np.argsort(order)]
 
@@ -82,7 +82,7 @@ def test_sums_of_all_parts_prove_the_bags_and_sums_of_some_do_not(name: str) -> 
     sums = []
     for rows in np.array_split(np.random.default_rng(1).permutation(len(y)), 5):
         bags = row_bags.at(rows, target[rows])
-        sums.append(row_bags.sums(adapter.prepare(X[rows]), target[rows], bags))
+        sums.append(row_bags.sums(rows, adapter.prepare(X[rows]), target[rows], bags))
     row_bags.prove(merge_sums(sums))
     with pytest.raises((BagError, DataMismatchError)):
         row_bags.prove(merge_sums(sums[:-1]))

@@ -1,0 +1,81 @@
+"""Whether rows fill the leaves of trees as far as the training rows did: the training rows do, in any order.
+
+A leaf that counted some rows of its bag is reached by at least as many of the training rows.  Of as many fresh rows,
+often fewer reach it: the bag is about two thirds of the training rows, and small leaves were cut to fit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+__all__ = ["LeafCover", "measure_cover"]
+
+IntArray = NDArray[np.integer]
+
+# No tree is grown alike on fresh rows with this chance; trees together, which resemble each other, only make doubt.
+MAX_CHANCE = 1e-9
+EXPECTED_GAPS = 5.0
+
+
+@dataclass(frozen=True)
+class LeafCover:
+    """How unlikely fresh rows were to fill all leaves.
+
+    Attributes
+    ----------
+    chance : float
+        Bound for the tree that tells most.
+    expected_gaps : float
+        Leaves, or labels of leaves, of all trees that fresh rows would be expected to leave short.
+    """
+
+    chance: float
+    expected_gaps: float
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether the rows are training rows."""
+        return self.chance < MAX_CHANCE
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the rows look like training rows."""
+        return self.expected_gaps >= EXPECTED_GAPS
+
+
+def measure_cover(trees: Iterable[tuple[IntArray, IntArray]], n_rows: int) -> LeafCover | None:
+    """Compare rows in leaves with what the leaves counted; None as soon as one of them has fewer.
+
+    Parameters
+    ----------
+    trees : iterable of (counted, found)
+        By tree, for disjoint cells (leaves, or labels of leaves): training rows of the bag counted, at least, and the
+        given rows found in them.
+    n_rows : int
+        Given rows.
+
+    Examples
+    --------
+    >>> measure_cover([(np.array([3, 2]), np.array([4, 1]))], 5) is None
+    True
+    >>> measure_cover([(np.array([1, 1]), np.array([2, 2]))], 4).chance.__round__(2)
+    0.79
+    """
+    least, gaps = 0.0, 0.0
+    for counted, found in trees:
+        held = counted > 0
+        if (found[held] < counted[held]).any():
+            return None
+        if not held.any():
+            continue
+        # With c of m rows of the bag, fresh ones are a negative binomial number: c rows or more of n come with this
+        # chance.  Numbers in disjoint cells go against one another, so that the product bounds that of all.
+        chance = betainc(counted[held], counted[held] + 1.0, n_rows / (n_rows + float(counted.sum())))
+        least = min(least, float(np.log(chance).sum()))
+        gaps += float((1.0 - chance).sum())
+    return LeafCover(float(np.exp(least)), gaps)

@@ -1,0 +1,140 @@
+"""Whether rows hold the values that trees split at: these come from the training rows, whatever their order.
+
+Tree learners put a threshold on a training value, or half-way between two that are next to each other.  Rows that
+are fresh hold such values by chance only, as often as they hold each other's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import issparse
+from scipy.stats import binom
+
+__all__ = [
+    "ENOUGH",
+    "MOST_SHARED",
+    "are_too_many",
+    "chance_of_value",
+    "column_of",
+    "hold_split_values",
+    "tell_split_values",
+]
+
+FloatArray = NDArray[np.float64]
+
+MAX_CHANCE = 1e-9
+FEWEST_MATCHES = 6
+# Thresholds of which so few, at the least, would match.
+ENOUGH = 15
+# Columns whose values are shared more often than that tell nothing.
+MOST_SHARED = 0.25
+ROUNDING = 4.0
+# Values shared that none of the rows shows, at most, with a confidence of 98 %.
+UNSEEN = 4.0
+
+
+def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
+    """Tell whether so many thresholds are values of the rows, or midpoints of two, that chance cannot explain it.
+
+    Parameters
+    ----------
+    table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
+    splits : iterable of (int, ndarray)
+        Columns, each with the thresholds of numbers on it.
+    dtype : dtype
+        Type in which the library compares values with thresholds.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).random((100, 1))
+    >>> splits = [(0, np.sort(x[:, 0])[9::10])]
+    >>> hold_split_values(x, splits, np.float64), hold_split_values(x + 1e-6, splits, np.float64)
+    (True, False)
+    """
+    counts = []
+    for column, thresholds in splits:
+        values = column_of(table, column)
+        if values is not None and thresholds.size:
+            counts.append(_matches(values.astype(dtype), np.unique(thresholds.astype(dtype))))
+    return are_too_many(counts, table.shape[0])
+
+
+def tell_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
+    """Tell whether :func:`hold_split_values` can tell: enough thresholds lie on columns whose values differ by row."""
+    n_telling = 0
+    for column, thresholds in splits:
+        values = column_of(table, column)
+        if values is not None and chance_of_value(values[np.isfinite(values)].astype(dtype)) <= MOST_SHARED:
+            n_telling += np.unique(thresholds).size
+    return n_telling >= ENOUGH
+
+
+def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:
+    """Tell whether matches are more than chance explains.
+
+    Parameters
+    ----------
+    counts : list of (int, int, float)
+        By column: thresholds, how many match, and the chance of each to match by chance.
+    n_rows : int
+        Rows that the chances were told from.
+    """
+    telling = [own for own in counts if own[2] <= MOST_SHARED]
+    tested, matched = (sum(own[place] for own in telling) for place in (0, 1))
+    if matched < FEWEST_MATCHES:
+        return False
+    chance = sum(own[0] * own[2] for own in telling) / tested + UNSEEN / (n_rows * len(telling))
+    # Of trials with different chances, as many successes above the mean are likeliest where all have the mean's.
+    return bool(matched > tested * chance and binom.sf(matched - 1, tested, chance) < MAX_CHANCE)
+
+
+def chance_of_value(values: NDArray[Any]) -> float:
+    """Bound the chance of a value, or of a midpoint of two, to be among those of as many rows.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+
+    Returns
+    -------
+    float
+        Share of the rows with a value that another row has (Good and Turing), and what rounding adds, for both.
+    """
+    found, counts = np.unique(values, return_counts=True)
+    if found.size < 3:
+        return 1.0
+    shared = 1.0 - np.count_nonzero(counts == 1) / values.size
+    gap = float(np.median(np.diff(found.astype(np.float64))))
+    rounding = ROUNDING * float(np.finfo(values.dtype).eps) * float(np.abs(found).max()) / gap
+    return min(2.0 * shared + rounding, 1.0)
+
+
+def _matches(values: NDArray[Any], thresholds: NDArray[Any]) -> tuple[int, int, float]:
+    """Thresholds, those that are a value or the midpoint of two next to each other, and the chance of that."""
+    values = values[np.isfinite(values)]
+    chance = chance_of_value(values)
+    if chance > MOST_SHARED:
+        return thresholds.size, 0, chance
+    found = np.unique(values)
+    above = np.searchsorted(found, thresholds, side="left")
+    is_value = found[np.minimum(above, found.size - 1)] == thresholds
+    upper = np.clip(np.searchsorted(found, thresholds, side="right"), 1, found.size - 1)
+    low, high = found[upper - 1].astype(np.float64), found[upper].astype(np.float64)
+    slack = ROUNDING * np.finfo(values.dtype).eps * np.maximum(np.abs(low), np.abs(high))
+    is_midpoint = np.abs((low + high) / 2.0 - thresholds) <= slack
+    return thresholds.size, int(np.count_nonzero(is_value | is_midpoint)), chance
+
+
+def column_of(table: Any, column: int) -> FloatArray | None:
+    """Return a column as numbers; None where it holds others."""
+    if hasattr(table, "iloc"):
+        series = table.iloc[:, column]
+        return np.asarray(series, dtype=np.float64) if getattr(series.dtype, "kind", "O") in "biuf" else None
+    if issparse(table):
+        sparse: Any = table
+        return np.asarray(sparse[:, [column]].toarray(), dtype=np.float64)[:, 0]
+    return np.asarray(table[:, column], dtype=np.float64)

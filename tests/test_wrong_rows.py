@@ -1,0 +1,222 @@
+"""Rows and targets that are not those of the training: refused, or told at the top of the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+import ens_plugin
+from ens_plugin.adapters.base import find_adapter
+from ens_plugin.errors import DataMismatchError
+
+pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")
+
+Array = NDArray[Any]
+N_ROWS = 240
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(2 * N_ROWS, 5))
+SCORE = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * RNG.normal(size=2 * N_ROWS)
+LABELS, VALUES = (SCORE > 0).astype(int), SCORE + 3.0
+TRAIN, FRESH = slice(0, N_ROWS), slice(N_ROWS, None)
+ORDER = RNG.permutation(N_ROWS)
+WEIGHT = RNG.integers(1, 5, N_ROWS).astype(float)
+WRONG_LABELS = {"inverted": 1 - LABELS[TRAIN], "permuted": LABELS[TRAIN][ORDER]}
+WRONG_VALUES = {
+    "scaled": 1.5 * VALUES[TRAIN],
+    "shifted": VALUES[TRAIN] + 0.3,
+    "negated": -VALUES[TRAIN],
+    "squeezed": VALUES.mean() + 0.5 * (VALUES[TRAIN] - VALUES.mean()),
+    "permuted": VALUES[TRAIN][ORDER],
+}
+LIGHTGBM: dict[str, Any] = {
+    "boosting_type": "rf",
+    "n_estimators": 20,
+    "subsample": 0.6,
+    "subsample_freq": 1,
+    "num_leaves": 8,
+    "min_child_samples": 5,
+    "n_jobs": 1,
+    "verbose": -1,
+}
+XGBOOST: dict[str, Any] = {
+    "n_estimators": 1,
+    "num_parallel_tree": 20,
+    "subsample": 0.6,
+    "learning_rate": 1,
+    "n_jobs": 1,
+}
+
+
+def lightgbm_model(y: Array, weight: Array | None = None, **options: Any) -> Any:
+    lightgbm = pytest.importorskip("lightgbm")
+    cls = lightgbm.LGBMClassifier if y is LABELS else lightgbm.LGBMRegressor
+    return cls(**{**LIGHTGBM, **options}).fit(X[TRAIN], y[TRAIN], sample_weight=weight)
+
+
+def xgboost_model(y: Array, **options: Any) -> Any:
+    xgboost = pytest.importorskip("xgboost")
+    cls = xgboost.XGBClassifier if y is LABELS else xgboost.XGBRegressor
+    return cls(**{**XGBOOST, **options}).fit(X[TRAIN], y[TRAIN])
+
+
+def proof_of(model: Any, y: Array) -> bool:
+    adapter = find_adapter(model)
+    adapter.bags(X[TRAIN], adapter.prepare(X[TRAIN]), y)
+    return adapter.target_is_proved
+
+
+def first_lines(report: ens_plugin.EnsembleReport) -> str:
+    return " ".join(report.summary().partition("\n\n")[0].split())
+
+
+# ---- training rows passed as held out
+
+
+HELD_OUT = {
+    "lightgbm": lambda: lightgbm_model(LABELS),
+    "lightgbm values": lambda: lightgbm_model(VALUES),
+    "lightgbm weights": lambda: lightgbm_model(VALUES, WEIGHT),
+    "xgboost": lambda: xgboost_model(LABELS),
+    "xgboost values": lambda: xgboost_model(VALUES, max_depth=3),
+    "xgboost exact": lambda: xgboost_model(VALUES, tree_method="exact"),
+    "small forest": lambda: RandomForestClassifier(20, max_leaf_nodes=8, random_state=0).fit(X[TRAIN], LABELS[TRAIN]),
+    "bagged neighbours": lambda: BaggingClassifier(KNeighborsClassifier(1), 10, random_state=0).fit(
+        X[TRAIN], LABELS[TRAIN]
+    ),
+    "bagged support vectors": lambda: BaggingClassifier(SVC(), 10, random_state=0).fit(X[TRAIN], LABELS[TRAIN]),
+    "given trees": lambda: ens_plugin.CustomEnsemble.from_estimators(
+        [
+            DecisionTreeClassifier(max_depth=5, random_state=seed).fit(X[rows], LABELS[rows])
+            for seed in range(10)
+            for rows in (np.random.default_rng(seed).integers(0, N_ROWS, N_ROWS),)
+        ],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_training_rows_are_not_held_out_in_any_order(name: str) -> None:
+    model = HELD_OUT[name]()
+    y = VALUES if find_adapter(model).classes is None else LABELS
+    mixed = RNG.permutation(N_ROWS + 40)
+    for rows in (np.arange(N_ROWS), ORDER, np.arange(N_ROWS)[::-1], mixed):
+        with pytest.raises(DataMismatchError, match="rows the model was trained on"):
+            ens_plugin.analyze(model, X[rows], y[rows], data="holdout", sizes=[1])
+    assert not find_adapter(model).are_training_rows(find_adapter(model).prepare(X[FRESH]), y[FRESH])
+
+
+def test_training_rows_of_few_values_are_doubted_in_another_order() -> None:
+    rounded = np.round(X)
+    model = pytest.importorskip("lightgbm").LGBMClassifier(**LIGHTGBM).fit(rounded[TRAIN], LABELS[TRAIN])
+    report = ens_plugin.analyze(model, rounded[ORDER], LABELS[ORDER], data="holdout", sizes=[1])
+    assert "may be the ones the model was trained on" in first_lines(report)
+    fresh = ens_plugin.analyze(model, rounded[FRESH], LABELS[FRESH], data="holdout", sizes=[1])
+    assert fresh.warnings == fresh.basis.doubts == ()
+
+
+def test_held_out_rows_that_nothing_can_check_come_with_a_warning() -> None:
+    model = BaggingRegressor(LinearRegression(), 10, random_state=0).fit(X[TRAIN], VALUES[TRAIN])
+    report = ens_plugin.analyze(model, X[TRAIN], VALUES[TRAIN], data="holdout", sizes=[1])
+    assert "Nothing in this model tells whether its members were trained on these rows" in first_lines(report)
+
+
+# ---- another target
+
+
+FORESTS: dict[str, dict[str, Any]] = {
+    "pure": {},
+    "small": {"max_leaf_nodes": 8},
+    "stumps": {"max_depth": 1},
+    "balanced": {"max_depth": 3, "class_weight": "balanced"},
+    "balanced by bag": {"max_depth": 3, "class_weight": "balanced_subsample"},
+}
+
+
+@pytest.mark.parametrize("name", FORESTS)
+def test_labels_of_a_forest_are_proved(name: str) -> None:
+    model = RandomForestClassifier(20, random_state=0, **FORESTS[name]).fit(X[TRAIN], LABELS[TRAIN])
+    assert proof_of(model, LABELS[TRAIN])
+    for wrong in WRONG_LABELS.values():
+        with pytest.raises(DataMismatchError, match="not the target"):
+            proof_of(model, wrong)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_depth": 3}, {"max_depth": 3, "criterion": "absolute_error"}], ids=str)
+def test_values_of_a_forest_are_proved(options: dict[str, Any]) -> None:
+    model = RandomForestRegressor(20, random_state=0, **options).fit(X[TRAIN], VALUES[TRAIN])
+    assert proof_of(model, VALUES[TRAIN])
+    for wrong in WRONG_VALUES.values():
+        with pytest.raises(DataMismatchError, match="not the target"):
+            proof_of(model, wrong)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"num_leaves": 2}, {"reg_lambda": 2.0}, {"is_unbalance": True}, {"class_weight": "balanced"}],
+    ids=str,
+)
+def test_labels_of_lightgbm_are_proved(options: dict[str, Any]) -> None:
+    model = lightgbm_model(LABELS, **options)
+    assert proof_of(model, LABELS[TRAIN])
+    with pytest.raises(DataMismatchError, match="not the target"):
+        proof_of(model, WRONG_LABELS["inverted"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"reg_lambda": 2.0}, {"reg_alpha": 1.0}, {"max_delta_step": 0.4}, {"objective": "l1"}],
+    ids=str,
+)
+def test_values_of_lightgbm_are_proved(options: dict[str, Any]) -> None:
+    model = lightgbm_model(VALUES, **options)
+    assert proof_of(model, VALUES[TRAIN])
+    for wrong in WRONG_VALUES.values():
+        with pytest.raises(DataMismatchError, match="not the target"):
+            proof_of(model, wrong)
+
+
+@pytest.mark.parametrize("options", [{}, {"base_score": 0.5}, {"max_depth": 1, "base_score": 0.5}], ids=str)
+def test_labels_of_xgboost_are_proved(options: dict[str, Any]) -> None:
+    model = xgboost_model(LABELS, **options)
+    assert proof_of(model, LABELS[TRAIN])
+    for wrong in WRONG_LABELS.values():
+        with pytest.raises(DataMismatchError, match="not the target"):
+            proof_of(model, wrong)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"base_score": 0.0}, {"reg_alpha": 0.5}, {"max_delta_step": 0.5}, {"objective": "reg:absoluteerror"}],
+    ids=str,
+)
+def test_values_of_xgboost_are_proved(options: dict[str, Any]) -> None:
+    model = xgboost_model(VALUES, max_depth=3, **options)
+    assert proof_of(model, VALUES[TRAIN])
+    for wrong in WRONG_VALUES.values():
+        with pytest.raises(DataMismatchError, match="not the target"):
+            proof_of(model, wrong)
+
+
+def test_bags_are_not_called_proved_where_weights_hide_the_target() -> None:
+    model = lightgbm_model(LABELS, WEIGHT)
+    for y in (LABELS[TRAIN], WRONG_LABELS["inverted"]):
+        report = ens_plugin.analyze(model, X[TRAIN], y, sizes=[1])
+        assert report.bags == "recorded"
+        assert "y is not proved" in first_lines(report)
+        assert report.summary().count("not proved") == 1
+
+
+def test_stored_score_tells_another_target_of_bagged_members() -> None:
+    model = BaggingClassifier(KNeighborsClassifier(1), 30, oob_score=True, random_state=0).fit(X[TRAIN], LABELS[TRAIN])
+    assert proof_of(model, LABELS[TRAIN])
+    with pytest.raises(DataMismatchError, match="stored out-of-bag outputs have a score"):
+        proof_of(model, WRONG_LABELS["inverted"])
