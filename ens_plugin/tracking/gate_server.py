@@ -114,7 +114,7 @@ def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette
         except WebhookRefusal as refusal:
             status, reason = refusal.status, str(refusal)
         except ClientDisconnect:
-            LOGGER.info("A delivery was cut off before its end; whoever sent it will try again.")
+            LOGGER.warning("A delivery was cut off before its end; whoever sent it will try again.")
             status, reason = 400, "cut off"
         return PlainTextResponse(reason, status, HEADERS.get(status))
 

@@ -1,0 +1,1 @@
+"""Attacks on the product: each script counts what gets past."""
