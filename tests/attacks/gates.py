@@ -379,8 +379,11 @@ def attack(trials: int, seed: int, kinds: Mapping[str, int] = KINDS) -> dict[str
 
 def past(found: Mapping[str, Counter[str]]) -> dict[str, dict[str, int]]:
     """Only what should never be."""
-    return {kind: bad for kind, counts in found.items()
-            if (bad := {what: count for what, count in counts.items() if count and not what.startswith("(")})}  # fmt: skip
+    bad = {
+        kind: {what: count for what, count in counts.items() if count and not what.startswith("(")}
+        for kind, counts in found.items()
+    }
+    return {kind: counts for kind, counts in bad.items() if counts}
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from ens_plugin.errors import EnsPluginError, GateError, InputError
 from ens_plugin.tracking import log_report, registry_lease
 from ens_plugin.tracking.registry_lease import LEASE_TAG, lease
 from ens_plugin.tracking.scratch import scratch_folder
-from tests.tracking.registry import Version, experiment_id, lines, register, report_with_error, stub_artifacts, tags_of
+from tests.tracking.registry import experiment_id, lines, register, report_with_error, stub_artifacts, tags_of
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = MLFLOW_WARNINGS
