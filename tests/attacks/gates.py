@@ -33,6 +33,7 @@ import pytest
 from ens_plugin.errors import EnsPluginError
 from ens_plugin.tracking.gate_decision import GateDecision
 from ens_plugin.tracking.registry_gate import gate_request, run_gate
+from tests.attacks.memory_registry import MemoryClient
 from tests.tracking.registry import Version, register, report_with_error, stub_artifacts
 from tests.tracking.stores import tracking_to
 
@@ -72,6 +73,8 @@ class Fate:
 
 
 PLAIN = mlflow.MlflowClient
+# What a fated client asks: MLflow's own, or one in memory.
+BASES: list[type[mlflow.MlflowClient]] = [PLAIN]
 OWN = threading.local()
 MOVING = threading.Lock()
 
@@ -81,9 +84,8 @@ class FatedClient(PLAIN):
 
 
 def _fated(method: str) -> Callable[..., Any]:
-    original = getattr(PLAIN, method)
-
     def call(self: Any, *arguments: Any, **named: Any) -> Any:
+        original = getattr(BASES[-1], method)
         fate: Fate | None = getattr(OWN, "fate", None)
         if fate is None:
             return original(self, *arguments, **named)
@@ -113,7 +115,7 @@ def _fated(method: str) -> Callable[..., Any]:
 def _moved(client: Any, fate: Fate, original: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Move the alias and take note of where it was, in one step."""
     with MOVING:
-        before = PLAIN.get_registered_model(client, NAME).aliases.get("champion")
+        before = BASES[-1].get_registered_model(client, NAME).aliases.get("champion")
         found = original(client, *arguments)
         fate.moves.append((None if before is None else str(before), str(arguments[2])))
     if fate.others is not None:
@@ -153,15 +155,20 @@ def ask(version: Version, fate: Fate, policy: Mapping[str, Any] = POLICY) -> Out
 class Registry:
     """A registry of versions that are used again and again."""
 
-    def __init__(self, directory: Path) -> None:
-        self.client = PLAIN()
+    def __init__(self, directory: Path, in_memory: bool) -> None:
+        self.client: mlflow.MlflowClient = PLAIN()
         self.versions = [register(self.client, NAME, report_with_error(scale)) for scale in (2.0, *SCALES)]
         self.champion, self.candidates = self.versions[0], self.versions[1:]
         self.client.set_registered_model_alias(NAME, "champion", self.champion.version)
+        if in_memory:
+            MemoryClient.remember(NAME)
+            self.client = MemoryClient()
         self.directory, self.database = directory, directory.parent / "mlflow.db"
 
     def reset(self) -> None:
         """As before anybody asked; behind MLflow's back, which would take longer than a gate."""
+        if BASES[-1] is MemoryClient:
+            return MemoryClient.reset(NAME, self.champion.version)
         with contextlib.closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
             connection.execute("DELETE FROM model_version_tags")
             connection.execute("DELETE FROM registered_model_tags")
@@ -225,7 +232,7 @@ def overtaken(registry: Registry, rng: random.Random, report: Counter[str]) -> N
     """Somebody without a lease moves the alias right after the gate did."""
     version, other = rng.sample(registry.candidates[:6], 2)
     fate = Fate()
-    fate.others = lambda: PLAIN.set_registered_model_alias(registry.client, NAME, "champion", other.version)
+    fate.others = lambda: BASES[-1].set_registered_model_alias(registry.client, NAME, "champion", other.version)
     found = ask(version, fate)
     if not fate.moves or found.decision is not None or "right after that it points at" not in str(found.error):
         report["exit that contradicts the registry"] += 1
@@ -343,7 +350,7 @@ ROUNDS = {"concurrent": concurrent, "crashed": crashed, "cut off": cut_off, "mis
 
 
 @contextmanager
-def embedded_registry() -> Iterator[Registry]:
+def embedded_registry(in_memory: bool = False) -> Iterator[Registry]:
     """A database and files in a folder of their own, with temporary files beside them."""
     multiprocessing.util.get_temp_dir()  # of its own, before temporary files are counted
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patches:
@@ -357,16 +364,22 @@ def embedded_registry() -> Iterator[Registry]:
         uri = f"sqlite:///{folder}/mlflow.db"
         mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests", (Path(folder) / "artifacts").as_uri())
         with tracking_to(uri):
-            registry = Registry(files)
+            registry = Registry(files, in_memory)
             patches.setattr("mlflow.MlflowClient", FatedClient)
-            yield registry
+            BASES.append(MemoryClient if in_memory else PLAIN)
+            try:
+                yield registry
+            finally:
+                BASES.pop()
 
 
-def attack(trials: int, seed: int, kinds: Mapping[str, int] = KINDS) -> dict[str, Counter[str]]:
+def attack(
+    trials: int, seed: int, kinds: Mapping[str, int] = KINDS, *, in_memory: bool = False
+) -> dict[str, Counter[str]]:
     """Run so many rounds; what was counted, by kind of round."""
     rng = random.Random(seed)
     found: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
-    with embedded_registry() as registry:
+    with embedded_registry(in_memory) as registry:
         for trial in range(trials):
             if trial % 50 == 0:
                 print(trial, {kind: dict(counts) for kind, counts in found.items()}, file=sys.stderr, flush=True)
@@ -392,10 +405,13 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", choices=KINDS, action="append")
+    parser.add_argument("--memory", action="store_true", help="a registry in memory, which is much quicker")
     options = parser.parse_args()
-    kinds = {kind: KINDS[kind] for kind in options.kind or KINDS}
+    # A process that is killed, and a report that is registered anew, need a store.
+    usual = ("concurrent", "crashed", "cut off", "overtaken") if options.memory else KINDS
+    kinds = {kind: KINDS[kind] for kind in options.kind or usual}
     started = time.monotonic()
-    found = attack(options.trials, options.seed, kinds)
+    found = attack(options.trials, options.seed, kinds, in_memory=options.memory)
     for kind, counts in found.items():
         print(f"{kind}: {dict(sorted(counts.items()))}")
     print(f"{options.trials} rounds in {time.monotonic() - started:.0f} s; got past: {past(found) or 'nothing'}")
