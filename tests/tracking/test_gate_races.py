@@ -154,6 +154,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [LOOSE, STRICT])
 @pytest.mark.parametrize("before", [None, "pass", "fail"])
 def test_a_gate_killed_at_any_write_leaves_no_verdict_without_its_reasons(
