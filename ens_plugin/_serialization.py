@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin._validity import check_report
 from ens_plugin.errors import InputError
 from ens_plugin.report import SCHEMA_VERSION, EnsembleReport
 
@@ -64,8 +65,8 @@ def report_from_dict(content: Mapping[str, Any]) -> EnsembleReport:
     Raises
     ------
     InputError
-        If the schema version is unknown, or a field is missing, unknown or of a wrong type; the
-        message names the field.
+        If the schema version is unknown, or a field is missing, unknown, of a wrong type, or holds what no
+        analysis finds; the message names the field.
 
     Examples
     --------
@@ -85,6 +86,7 @@ def report_from_dict(content: Mapping[str, Any]) -> EnsembleReport:
         )
     body = {key: value for key, value in content.items() if key != _VERSION_KEY}
     report: EnsembleReport = _read_dataclass(EnsembleReport, body, "report")
+    check_report(report)
     return report
 
 
@@ -154,11 +156,22 @@ def _read_int(hint: Any, value: Any, name: str) -> int:
 def _read_as_is(hint: Any, value: Any, name: str) -> Any:
     if not isinstance(value, hint):
         _refuse(name, {str: "a text", bool: "true or false"}[hint], value)
+    if hint is str and not _is_writable(value):
+        _refuse(name, "a text without half characters", value)
     return value
 
 
+def _is_writable(text: str) -> bool:
+    """Half of a surrogate pair can be in JSON, and in no file."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _read_literal(hint: Any, value: Any, name: str) -> Any:
-    if value not in get_args(hint):
+    if not isinstance(value, str) or value not in get_args(hint):
         _refuse(name, f"one of {', '.join(map(repr, get_args(hint)))}", value)
     return value
 
@@ -171,7 +184,9 @@ def _read_optional(hint: Any, value: Any, name: str) -> Any:
 def _read_array(hint: Any, value: Any, name: str) -> NDArray[Any]:
     scalar = _SCALARS[hint]
     items = _read_list(value, name)
-    read_item = _read_float if scalar is np.float64 else _read_int
+    read_item, usual = (_read_float, float) if scalar is np.float64 else (_read_int, int)
+    if all(type(item) is usual and abs(item) < 2**63 for item in items):
+        return np.array(items, dtype=scalar)
     return np.array([read_item(None, item, f"{name}[{index}]") for index, item in enumerate(items)], dtype=scalar)
 
 
@@ -190,7 +205,9 @@ def _read_mapping(hint: Any, value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         _refuse(name, "an object", value)
     _, item_hint = get_args(hint)
-    return {key: _read(item_hint, item, f"{name}[{_shown(key)}]") for key, item in value.items()}
+    return {
+        _read_as_is(str, key, name): _read(item_hint, item, f"{name}[{_shown(key)}]") for key, item in value.items()
+    }
 
 
 def _read_list(value: Any, name: str) -> list[Any]:

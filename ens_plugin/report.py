@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["FEWEST_ROWS", "BiasVariance", "EnsembleReport", "ErrorCurve", "SizeRecommendation"]
+__all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "BiasVariance", "EnsembleReport", "ErrorCurve", "SizeRecommendation"]
 
 # Fewer tell no size that one could act on.
 FEWEST_ROWS = 30
@@ -30,6 +30,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 SCHEMA_VERSION = 1
+# In characters; a report on 100 000 sizes has 17 million.
+LONGEST_REPORT = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,15 +399,21 @@ class EnsembleReport:
         Raises
         ------
         InputError
-            If the text is not JSON or not a report of a known schema version.
+            If the text is longer than any report, not JSON, not a report of a known schema version, or one whose
+            numbers no analysis finds.
         """
         from ens_plugin._serialization import report_from_dict
 
+        if isinstance(text, (str, bytes, bytearray)) and len(text) > LONGEST_REPORT:
+            raise InputError(
+                f"This text has {len(text)} characters, and a report has at most {LONGEST_REPORT}; "
+                "analyse the model again, with fewer `sizes`."
+            )
         try:
             content = json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(
-                f"This is not JSON ({error}); pass the text of a report.json written by to_json()."
+                f"This is not JSON ({str(error)[:200]}); pass the text of a report.json written by to_json()."
             ) from error
         return report_from_dict(content)
 

@@ -12,6 +12,8 @@ __all__ = ["INSTALL", "NEEDS_PYSPARK", "Extra", "lightgbm", "needs_pyspark", "xg
 INSTALL = {
     "lightgbm": "pip install 'ens-plugin[lightgbm]'",
     "pyspark": "pip install 'ens-plugin[spark]'",
+    "starlette": "pip install 'ens-plugin[server]'",
+    "uvicorn": "pip install 'ens-plugin[server]'",
     "xgboost": "pip install xgboost-cpu",
 }
 

@@ -137,9 +137,12 @@ def test_any_values_come_back_to_the_bit(errors: list[float], scalar: float, tex
     # The one NaN that JSON's None stands for: its payload is not kept.
     values = np.array([math.nan if math.isnan(value) else value for value in errors])
     sizes = np.arange(values.size, dtype=np.int64) * (2**40) + 1
+    # Only a metric of the user's own can have any value, and a difference is at least 0.
+    optional = None if optional is None else abs(optional)
     curve = replace(
-        report.error_curve, sizes=sizes, error=values, lower=values, upper=values, asymptote=scalar, check=optional
-    )
+        report.error_curve, sizes=sizes, error=values, lower=values, upper=values, asymptote=scalar,
+        asymptote_interval=(scalar, scalar), check=optional, metric="loss of mine",
+    )  # fmt: skip
     changed = replace(report, error_curve=curve, model=text, warnings=(text,), versions={text: text})
     again = EnsembleReport.from_json(changed.to_json())
     assert same_bits(again.error_curve.error, values)

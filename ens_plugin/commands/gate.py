@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,10 +23,11 @@ from ens_plugin.tracking.gate_server import GateWorker, gate_app
 from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.model_version import VersionAddress, check_alias
 from ens_plugin.tracking.registry_gate import audited_errors, gate_request, run_gate
+from ens_plugin.tracking.scratch import scratch_folder
 
 __all__ = ["decide", "rows_from_file", "serve"]
 
-CONNECTIONS = 50
+BACKLOG = 1024
 
 # MLflow's own patience is minutes for each call, in which a job says nothing.
 PATIENCE = {
@@ -64,7 +66,7 @@ def decide(
     """
     audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
     request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
-    with only_results_on_stdout(), quiet_libraries():
+    with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
         uri = use_store(tracking_uri)
         with audited_errors(request, audit):
             # Before the patience is set, which switches this quick check off.
@@ -84,8 +86,7 @@ def serve(
     EnsPluginError
         If an argument is wrong, or the tracking server cannot be reached at the start.
     """
-    import uvicorn
-
+    uvicorn = _server_library()
     audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
     if baseline is not None:
         check_alias(baseline, "baseline")
@@ -102,7 +103,44 @@ def serve(
         check_server(use_store(tracking_uri))
         with _patience():
             notice(f"Listening on {host}:{port}.")
-            uvicorn.run(app, host=host, port=port, log_level="warning", limit_concurrency=CONNECTIONS)
+            uvicorn.run(app, host=host, port=port, log_level="warning", http=_protocol(), backlog=BACKLOG)
+
+
+def _server_library() -> Any:
+    """Import what the listener runs on, which not everybody installs.
+
+    Raises
+    ------
+    InputError
+        If it is missing.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise InputError(
+            f"gate-server listens with uvicorn and starlette, and {error.name or 'one of them'} is not installed: "
+            "pip install 'ens-plugin[server]'."
+        ) from error
+    return uvicorn
+
+
+def _protocol() -> Any:
+    from ens_plugin.tracking.gate_connections import PatientProtocol
+
+    return PatientProtocol
+
+
+@contextmanager
+def _files_in_one_folder() -> Iterator[None]:
+    """Let MLflow, too, put the files of the moment where the next gate removes them if this one is killed."""
+    before = tempfile.tempdir
+    with scratch_folder() as folder:
+        tempfile.tempdir = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 @contextmanager

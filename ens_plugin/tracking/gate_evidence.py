@@ -19,7 +19,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.baseline_comparison import Comparison, compare_intervals, compare_pairs
+from ens_plugin.tracking.baseline_comparison import LEVEL, Comparison, compare_intervals, compare_pairs
 from ens_plugin.tracking.logged_report import logged_metrics, read_report
 from ens_plugin.tracking.measurement import Measurement, Rows, measure
 from ens_plugin.tracking.model_version import RegisteredVersion, VersionAddress, alias_holder, find_version
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 DOUBT_LIMIT = 600
+INTERVAL_ENDS = ("error_lower", "error_upper")
 NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
 
 
@@ -108,6 +109,7 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
     if request.rows is None:
         logged = read_report(client, version, request.prefix)
         refuse_doubts(logged.report, version)
+        _check_level(logged.report, version, request.policy)
         return Evidence(logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}")
     measured = measure(client, version, request.rows)
     refuse_doubts(measured.report, version)
@@ -129,6 +131,18 @@ def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
         f"The report of version {version.version} of {printable(version.name, 80)} says not to rely on its figures: "
         f"{printable(report.basis.doubts[0], DOUBT_LIMIT)}"
     )
+
+
+def _check_level(report: EnsembleReport, version: RegisteredVersion, policy: Policy) -> None:
+    """A policy bounds ends of 95 % intervals, and a report may have been asked for narrower ones."""
+    level = report.error_curve.interval_level
+    asked = [item.name for item in policy.requirements if item.table == "report" and item.name in INTERVAL_ENDS]
+    if asked and level != LEVEL:
+        raise GateError(
+            f"The policy asks for {asked[0]!r}, an end of a {100 * LEVEL:g} % interval, and the report of version "
+            f"{version.version} of {printable(version.name, 80)} has {100 * level:.4g} % ones; analyse the model again "
+            f"with interval_level={LEVEL:g}."
+        )
 
 
 def _rows_in_words(report: EnsembleReport) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.tracking.model_version import VersionAddress
-from ens_plugin.tracking.webhook import DeliveryLog, WebhookRefusal, check_delivery, version_of
+from ens_plugin.tracking.webhook import TIMESTAMP_HEADER, DeliveryLog, WebhookRefusal, check_delivery, version_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["QUEUE_SIZE", "GateWorker", "gate_app"]
 
-QUEUE_SIZE = 100
+# MLflow gives a delivery up after four attempts, so what comes in a burst has to be taken at once.
+QUEUE_SIZE = 10_000
+RETRY_AFTER_S = 30
 BODY_LIMIT = 1_000_000
+BODY_TIMEOUT_S = 10.0
 FEWEST_CHARACTERS = 16
+HEADERS = {408: {"Connection": "close"}, 503: {"Retry-After": str(RETRY_AFTER_S)}}
 LOGGER = logging.getLogger("ens_plugin.gate")
 
 
@@ -75,7 +80,7 @@ def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette
     """Return the listener, an ASGI application.
 
     ``POST /`` takes a delivery: 202 if its version is going to be judged, 200 if it asks for nothing,
-    400, 401, 409 or 413 if it is refused, 503 if too many wait.  ``GET /health`` is 200 while it runs.
+    400, 401, 408, 409 or 413 if it is refused, 503 if too many wait.  ``GET /health`` is 200 while it runs.
 
     Parameters
     ----------
@@ -92,6 +97,7 @@ def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette
         If the secret is shorter than 16 characters.
     """
     from starlette.applications import Starlette
+    from starlette.requests import ClientDisconnect
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 
@@ -107,7 +113,10 @@ def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette
             status, reason = _taken(await _body(request), request, worker, secret, on_alias, log)
         except WebhookRefusal as refusal:
             status, reason = refusal.status, str(refusal)
-        return PlainTextResponse(reason, status, {"Retry-After": "5"} if status == 503 else None)
+        except ClientDisconnect:
+            LOGGER.warning("A delivery was cut off before its end; whoever sent it will try again.")
+            status, reason = 400, "cut off"
+        return PlainTextResponse(reason, status, HEADERS.get(status))
 
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok")
@@ -131,11 +140,18 @@ def _taken(
     if version is not None and not worker.submit(version):
         # Not taken, so that MLflow may deliver it again.
         return 503, "too many versions wait to be judged"
-    log.add(delivery_id, now)
+    log.add(delivery_id, max(now, float(request.headers[TIMESTAMP_HEADER])))
     return (200, "nothing to judge") if version is None else (202, "going to be judged")
 
 
 async def _body(request: Request) -> bytes:
+    try:
+        return await asyncio.wait_for(_whole_body(request), BODY_TIMEOUT_S)
+    except asyncio.TimeoutError as error:
+        raise WebhookRefusal(408, f"the delivery did not arrive within {BODY_TIMEOUT_S:g} seconds") from error
+
+
+async def _whole_body(request: Request) -> bytes:
     content = bytearray()
     async for chunk in request.stream():
         content += chunk

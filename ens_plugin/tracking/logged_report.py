@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin._summary import printable
 from ens_plugin.errors import GateError
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report import LONGEST_REPORT, EnsembleReport
 from ens_plugin.tracking.artifacts import artifact_path
 from ens_plugin.tracking.curve_points import scalar_points
 from ens_plugin.tracking.model_version import RegisteredVersion
+from ens_plugin.tracking.scratch import scratch_folder
+from ens_plugin.tracking.version_origin import comes_from_run, model_paths
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoggedReport", "logged_metrics", "read_report"]
 
-REPORT_BYTES = 50_000_000
-MODEL_HISTORY_TAG = "mlflow.log-model.history"
+REPORT_BYTES = LONGEST_REPORT
 ADVICE = "Analyse the model and log its report with `ens-plugin analyze {uri} --data FILE --target COL --log`"
 
 
@@ -79,10 +78,22 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
 
 
 def logged_metrics(client: MlflowClient, version: RegisteredVersion) -> dict[str, float]:
-    """Latest value of each metric of the version's run, and over them those of its LoggedModel."""
+    """Latest value of each metric of the version's run, and over them those of its LoggedModel.
+
+    Raises
+    ------
+    GateError
+        If the run is deleted, or the version is not its model.
+    MlflowException
+        If the server refuses.
+    """
     values: dict[str, float] = {}
     if version.run_id is not None:
-        values.update(_live_run(client, version.run_id).data.metrics)
+        run = _live_run(client, version.run_id)
+        if comes_from_run(client, version, run):
+            values.update(run.data.metrics)
+        elif version.model_id is None:
+            raise GateError(f"There are no metrics for {printable(version.uri, 120)}: {_elsewhere(version)}")
     if version.model_id is not None:
         metrics = client.get_logged_model(version.model_id).metrics or []
         for metric in sorted(metrics, key=lambda metric: (metric.step, metric.timestamp)):
@@ -108,6 +119,8 @@ def _run_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) 
     if version.run_id is None:
         raise GateError(_nothing_logged(version, "it was registered without a run"))
     run = _live_run(client, version.run_id)
+    if not comes_from_run(client, version, run):
+        raise GateError(f"There is no ensemble report for {printable(version.uri, 120)}: {_elsewhere(version)}")
     values = {key: value for key, value in run.data.metrics.items() if key in _keys(prefix)}
     if not values:
         raise GateError(_nothing_logged(version, f"neither its model nor its run has the metric '{prefix}.error'"))
@@ -128,8 +141,7 @@ def _run_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) 
 def _count_models(run: Run) -> int:
     """Models that a run logged: LoggedModels, and those of MLflow's Spark flavour, which are in a tag of the run."""
     logged = [] if run.outputs is None else run.outputs.model_outputs
-    history = json.loads(run.data.tags.get(MODEL_HISTORY_TAG, "[]"))
-    return len(logged) + len({model["artifact_path"] for model in history})
+    return len(logged) + len(model_paths(run))
 
 
 def _keys(prefix: str) -> frozenset[str]:
@@ -153,15 +165,21 @@ def _report_text(client: MlflowClient, run_id: str, folder: str, version: Regist
     listed = {item.path: item for item in client.list_artifacts(run_id, folder)}
     if path not in listed or listed[path].is_dir:
         raise GateError(_nothing_logged(version, f"run {run_id} has no artifact {path!r}"))
-    if (listed[path].file_size or 0) > REPORT_BYTES:
-        raise GateError(
-            f"{path!r} in run {run_id} has {listed[path].file_size} bytes, which no report has; log it again."
-        )
-    with TemporaryDirectory(prefix="ens_plugin-") as directory:
-        file = Path(client.download_artifacts(run_id, path, directory)).resolve()
-        if not file.is_relative_to(Path(directory).resolve()):
+    _check_size(listed[path].file_size or 0, path, run_id)
+    with scratch_folder() as directory:
+        file = Path(client.download_artifacts(run_id, path, str(directory))).resolve()
+        if not file.is_relative_to(directory.resolve()):
             raise GateError(f"{path!r} in run {run_id} leads out of its folder; log the report again.")
+        # What a store lists need not be what it has.
+        _check_size(file.stat().st_size, path, run_id)
         return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _check_size(size: int, path: str, run_id: str) -> None:
+    if size > REPORT_BYTES:
+        raise GateError(
+            f"{path!r} in run {run_id} has {size} bytes, which no report has (at most {REPORT_BYTES}); log it again."
+        )
 
 
 def _compare(report: EnsembleReport, scalars: _Scalars, prefix: str) -> None:
@@ -177,6 +195,14 @@ def _compare(report: EnsembleReport, scalars: _Scalars, prefix: str) -> None:
                 f"Run {scalars.run_id} contradicts itself: the metric {point.key!r} is {logged!r}, and the report says "
                 f"{point.value!r}. One of them was changed or belongs to another report; log the report again."
             )
+
+
+def _elsewhere(version: RegisteredVersion) -> str:
+    return (
+        f"it was registered from {printable(version.source or 'nowhere', 120)}, which is not a model of the run "
+        f"{version.run_id} that it names, so nothing that was logged there need be about it. Register the model from "
+        "the run that logged it, or pass the data to the gate."
+    )
 
 
 def _nothing_logged(version: RegisteredVersion, found: str) -> str:

@@ -54,12 +54,15 @@ class RegisteredVersion:
         Run that the model was registered from.
     model_id : str or None
         LoggedModel behind the version; None for models logged before MLflow 3.
+    source : str or None
+        Where whoever registered the version says that its files are.
     """
 
     name: str
     version: str
     run_id: str | None
     model_id: str | None
+    source: str | None = None
 
     @property
     def uri(self) -> str:
@@ -155,7 +158,7 @@ def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVer
             f"Version {version} of {printable(address.name, 80)} is not ready (its status is {found.status}); "
             "wait until it is registered, or register it again."
         )
-    return RegisteredVersion(address.name, str(version), found.run_id or None, _model_id(found.source))
+    return RegisteredVersion(address.name, str(version), found.run_id or None, _model_id(found.source), found.source)
 
 
 def alias_holder(client: MlflowClient, address: VersionAddress) -> str | None:

@@ -29,6 +29,7 @@ from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.mlflow_chatter import no_check_messages, no_progress_bars
 from ens_plugin.tracking.model_version import (
     RegisteredVersion,
+    VersionAddress,
     alias_holder,
     baseline_address,
     check_alias,
@@ -36,9 +37,10 @@ from ens_plugin.tracking.model_version import (
     parse_address,
 )
 from ens_plugin.tracking.policy import Policy, Requirement, read_policy
+from ens_plugin.tracking.registry_lease import Lease, lease
 from ens_plugin.tracking.report_log import check_prefix
 from ens_plugin.tracking.share_bounds import check_share_bounds
-from ens_plugin.tracking.verdict import move_alias, write_verdict
+from ens_plugin.tracking.verdict import check_alias_stayed, move_alias, write_verdict
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -174,14 +176,26 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
             check_server(uri)
         with tracking_errors(store):
             client = mlflow.MlflowClient()
+            expected = _aliases_at_stake(client, request)
             decision = _decide(client, request)
             audit(_line("decision", request, decision.to_dict()))
-            write_verdict(client, decision)
-            if request.promote is None or not decision.passed:
-                return decision
-            promoted = _promote(client, request, decision, request.promote)
-    audit(_line("promotion", request, promoted.to_dict()))
+            with lease(client, decision.name) as held:
+                write_verdict(client, decision)
+                if request.promote is None or not decision.passed:
+                    return decision
+                promoted = _promote(client, request, decision, expected, held)
+    _audit_promotion(request, promoted, audit)
     return promoted
+
+
+def _audit_promotion(request: GateRequest, promoted: GateDecision, audit: Audit) -> None:
+    try:
+        audit(_line("promotion", request, promoted.to_dict()))
+    except InputError as error:
+        raise InputError(
+            f"The alias {promoted.promoted!r} points at version {promoted.version} of {printable(promoted.name, 80)} "
+            f"now, before at {promoted.promoted_from or 'none'}, but the audit log lacks the line that says so. {error}"
+        ) from error
 
 
 @contextmanager
@@ -190,9 +204,24 @@ def audited_errors(request: GateRequest, audit: Audit) -> Iterator[None]:
     try:
         yield
     except EnsPluginError as error:
-        message = printable(str(error), MESSAGE_LIMIT)
-        audit(_line("error", request, {"error": type(error).__name__, "message": message}))
+        audit(_error_line(request, error))
         raise
+    except Exception as error:
+        # What was logged or registered can be anything, and no form of it may pass for an answer.
+        audit(_error_line(request, error))
+        raise GateError(
+            f"The gate met something that it does not expect ({type(error).__name__}: "
+            f"{printable(str(error), MESSAGE_LIMIT)}), so it cannot tell. Log the report again and register the model "
+            "anew; if that does not help, report it as a defect of ens-plugin."
+        ) from error
+    except BaseException as error:
+        audit(_error_line(request, error))
+        raise
+
+
+def _error_line(request: GateRequest, error: BaseException) -> str:
+    message = printable(str(error), MESSAGE_LIMIT)
+    return _line("error", request, {"error": type(error).__name__, "message": message})
 
 
 def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
@@ -272,20 +301,28 @@ def _missing(requirement: Requirement, scalars: Mapping[str, float], version: Re
     )
 
 
-def _promote(client: MlflowClient, request: GateRequest, decision: GateDecision, alias: str) -> GateDecision:
-    if request.policy.compares():
-        _check_baseline_stayed(client, request, decision)
-    return replace(decision, promoted=alias, promoted_from=move_alias(client, decision, alias))
+def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, str | None]:
+    """Where the alias to move points before anything is compared; a comparison counts only while it stays there."""
+    if request.promote is None or request.baseline is None or not request.policy.compares():
+        return {}
+    address = VersionAddress(request.candidate.name, None, request.promote)
+    return {request.promote: alias_holder(client, address)}
 
 
-def _check_baseline_stayed(client: MlflowClient, request: GateRequest, decision: GateDecision) -> None:
-    """Two gates at once must not both promote because each is better than what was there before."""
+def _promote(
+    client: MlflowClient, request: GateRequest, decision: GateDecision, expected: Mapping[str, str | None], held: Lease
+) -> GateDecision:
+    assert request.promote is not None
+    before = move_alias(client, decision, request.promote, {**expected, **_baseline(client, request, decision)}, held)
+    return replace(decision, promoted=request.promote, promoted_from=before)
+
+
+def _baseline(client: MlflowClient, request: GateRequest, decision: GateDecision) -> dict[str, str | None]:
+    """The alias that the version was compared with, and where it pointed then."""
     address = request.baseline
-    if address is None or address.version is not None:
-        return
-    now = alias_holder(client, address)
-    if now != decision.baseline:
-        raise GateError(
-            f"The alias {address.alias!r} has moved from version {decision.baseline or 'none'} to {now or 'none'} "
-            f"since version {decision.version} was compared with it: another gate is at work. Run the gate again."
-        )
+    if address is None or address.alias is None or not request.policy.compares():
+        return {}
+    if address.name == decision.name:
+        return {address.alias: decision.baseline}
+    check_alias_stayed(decision, address.alias, decision.baseline, alias_holder(client, address))
+    return {}

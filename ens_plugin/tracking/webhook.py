@@ -11,9 +11,17 @@ from typing import Any
 
 from ens_plugin.tracking.model_version import VersionAddress, parse_address
 
-__all__ = ["MAX_AGE_S", "DeliveryLog", "WebhookRefusal", "check_delivery", "signature", "version_of"]
+__all__ = [
+    "TIMESTAMP_HEADER",
+    "TOLERANCE_S",
+    "DeliveryLog",
+    "WebhookRefusal",
+    "check_delivery",
+    "signature",
+    "version_of",
+]
 
-MAX_AGE_S = 300  # the window that MLflow's documentation gives
+TOLERANCE_S = 300  # either way, since clocks differ: the window that MLflow's documentation gives
 SIGNATURE_HEADER = "x-mlflow-signature"
 TIMESTAMP_HEADER = "x-mlflow-timestamp"
 DELIVERY_HEADER = "x-mlflow-delivery-id"
@@ -42,12 +50,12 @@ class DeliveryLog:
 
     def knows(self, delivery_id: str, now: float) -> bool:
         """Tell whether a delivery was taken before."""
-        self._taken = {known: at for known, at in self._taken.items() if now - at <= MAX_AGE_S + 1}
+        self._taken = {known: at for known, at in self._taken.items() if now - at <= TOLERANCE_S + 1}
         return delivery_id in self._taken
 
-    def add(self, delivery_id: str, now: float) -> None:
-        """Take note of a delivery that was taken."""
-        self._taken[delivery_id] = now
+    def add(self, delivery_id: str, at: float) -> None:
+        """Take note of a delivery that was taken; `at` is the later one of now and its own timestamp."""
+        self._taken[delivery_id] = at
 
 
 def signature(secret: str, delivery_id: str, timestamp: str, body: bytes) -> str:
@@ -63,7 +71,7 @@ def signature(secret: str, delivery_id: str, timestamp: str, body: bytes) -> str
 
 
 def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: float, log: DeliveryLog) -> str:
-    """Refuse a delivery that is unsigned, wrongly signed, stale, from the future, or taken before.
+    """Refuse a delivery that is unsigned, wrongly signed, more than five minutes off, or taken before.
 
     Parameters
     ----------
@@ -93,8 +101,8 @@ def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: fl
     expected = signature(secret, delivery_id, timestamp, body)
     if not hmac.compare_digest(expected.encode(), headers.get(SIGNATURE_HEADER, "").encode()):
         raise WebhookRefusal(401, "the signature is missing or wrong")
-    if not 0 <= int(now) - int(timestamp) <= MAX_AGE_S:
-        raise WebhookRefusal(401, f"stale: a delivery counts for {MAX_AGE_S} seconds")
+    if abs(int(now) - int(timestamp)) > TOLERANCE_S:
+        raise WebhookRefusal(401, f"stale, or from the future: a delivery counts for {TOLERANCE_S} seconds either way")
     if log.knows(delivery_id, now):
         raise WebhookRefusal(409, "this delivery was taken before")
     return delivery_id

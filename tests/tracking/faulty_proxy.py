@@ -13,7 +13,8 @@ import requests
 
 __all__ = ["Fault", "FaultyProxy", "Request", "faulty_proxy"]
 
-Fault = Literal["drop", "hang", "html"] | int  # a number is the status of the answer
+# "lost": done, and the answer never comes; a number is the status of the answer.
+Fault = Literal["drop", "hang", "html", "lost"] | int
 HANG_S = 3.0
 
 
@@ -68,6 +69,10 @@ def faulty_proxy(upstream: str) -> Iterator[FaultyProxy]:
             if fault == "hang":
                 time.sleep(HANG_S)
                 return
+            if fault == "lost":
+                self.upstream(body)
+                self.close_connection = True
+                return
             if fault == "html":
                 self.reply(200, b"<html>Please log in</html>", "text/html")
             elif fault is not None:
@@ -75,9 +80,12 @@ def faulty_proxy(upstream: str) -> Iterator[FaultyProxy]:
             else:
                 self.forward(body)
 
-        def forward(self, body: bytes) -> None:
+        def upstream(self, body: bytes) -> requests.Response:
             headers = {key: value for key, value in self.headers.items() if key.lower() in ("content-type", "accept")}
-            got = session.request(self.command, proxy.upstream + self.path, headers=headers, data=body, timeout=60)
+            return session.request(self.command, proxy.upstream + self.path, headers=headers, data=body, timeout=60)
+
+        def forward(self, body: bytes) -> None:
+            got = self.upstream(body)
             self.reply(got.status_code, got.content, got.headers.get("Content-Type", ""))
 
         def reply(self, status: int, content: bytes, kind: str = "application/json") -> None:

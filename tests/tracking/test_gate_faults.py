@@ -73,12 +73,26 @@ def test_over_http_a_gate_answers_promotes_and_can_be_repeated(served: Client, p
     assert tags_of(served, version)["ens.gate"] == "fail"
 
 
-def test_the_alias_is_the_last_thing_that_is_written(served: Client, proxy: FaultyProxy, name: str) -> None:
+def moves_alias(request: Request) -> bool:
+    return request.writes and request.path.endswith("/registered-models/alias")
+
+
+def forget_leases(client: Client, name: str) -> None:
+    """As if the time of a lease had passed."""
+    for key in client.get_registered_model(name).tags:
+        client.delete_registered_model_tag(name, key)
+
+
+def test_the_alias_is_the_last_thing_that_is_written_but_for_the_lease(
+    served: Client, proxy: FaultyProxy, name: str
+) -> None:
     through(proxy, register(served, name, REPORT), fine)
-    written = [request.path for request in proxy.requests if request.writes]
-    assert written[-1].endswith("/registered-models/alias")
-    assert len(written) == 8
-    assert proxy.requests[-1].path.endswith("/registered-models/alias")
+    written = [request.path.rpartition("/2.0/mlflow/")[2] for request in proxy.requests if request.writes]
+    assert written == [
+        "registered-models/set-tag", *["model-versions/set-tag"] * 7, "registered-models/alias",
+        "registered-models/delete-tag",
+    ]  # fmt: skip
+    assert served.get_registered_model(name).tags == {}
 
 
 @pytest.mark.slow
@@ -87,12 +101,70 @@ def test_a_server_that_dies_at_any_request_promotes_nothing(served: Client, prox
     for _ in range(2):  # the first one also asks what kind of server this is
         through(proxy, version, fine)
         served.delete_registered_model_alias(name, "champion")
-    count = len(proxy.requests)
-    for number in range(count):
+    (moving,) = (request.number for request in proxy.requests if moves_alias(request))
+    for number in range(moving + 1):
         with pytest.raises(TrackingError):
             through(proxy, version, dies_at(number))
         assert holder(served, name) is None, number
+        forget_leases(served, name)
     assert through(proxy, version, fine).passed
+
+
+def test_a_server_that_dies_after_it_said_that_the_alias_moved_is_believed(
+    served: Client, proxy: FaultyProxy, name: str
+) -> None:
+    version = register(served, name, REPORT)
+    moved = []
+
+    def rule(request: Request) -> Fault | None:
+        moved.extend([request] if moves_alias(request) else [])
+        return "drop" if moved and not moves_alias(request) else None
+
+    assert through(proxy, version, rule).promoted == "champion"
+    assert holder(served, name) == version.version
+
+
+def test_an_answer_that_is_lost_after_the_alias_moved_is_read_back(
+    served: Client, proxy: FaultyProxy, name: str
+) -> None:
+    version = register(served, name, REPORT)
+    decision = through(proxy, version, lambda request: "lost" if moves_alias(request) else None)
+    assert decision.promoted == "champion"
+    assert holder(served, name) == version.version
+
+
+def test_what_is_not_known_is_said_where_nothing_can_be_read_back(
+    served: Client, proxy: FaultyProxy, name: str
+) -> None:
+    version = register(served, name, REPORT)
+    moved = []
+
+    def rule(request: Request) -> Fault | None:
+        moved.extend([request] if moves_alias(request) else [])
+        return ("lost" if moves_alias(request) else "drop") if moved else None
+
+    with pytest.raises(TrackingError, match=r"Whether the alias 'champion' points at version 1 .* is not known"):
+        through(proxy, version, rule)
+
+
+def test_an_alias_that_was_not_moved_is_said_to_be_where_it_was(served: Client, proxy: FaultyProxy, name: str) -> None:
+    first, second = (register(served, name, REPORT) for _ in range(2))
+    served.set_registered_model_alias(name, "champion", first.version)
+    with pytest.raises(TrackingError, match="was not moved to version 2; it points at 1"):
+        through(proxy, second, lambda request: "drop" if moves_alias(request) else None)
+    assert holder(served, name) == first.version
+
+
+def test_an_answer_that_is_lost_after_the_verdict_was_written_is_read_back(
+    served: Client, proxy: FaultyProxy, name: str
+) -> None:
+    version = register(served, name, REPORT)
+    decision = through(
+        proxy, version, lambda request: "lost" if sum("versions/set-tag" in r.path for r in proxy.requests) == 7
+        and "versions/set-tag" in request.path else None
+    )  # fmt: skip
+    assert decision.passed
+    assert tags_of(served, version)["ens.gate"] == "pass"
 
 
 REFUSALS: dict[str, tuple[Callable[[Request], bool], Fault]] = {

@@ -9,23 +9,28 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 from uuid import uuid4
 
 import mlflow
 import pytest
 import requests
-import uvicorn
 
 from ens_plugin.cli import main
 from ens_plugin.errors import GateError, InputError
+from ens_plugin.tracking import gate_server
 from ens_plugin.tracking.gate_server import GateWorker, gate_app
 from ens_plugin.tracking.model_version import VersionAddress
 from ens_plugin.tracking.webhook import signature
+from tests.extras import INSTALL
 from tests.tracking.registry import lines, register, report_with_error, stub_artifacts, tags_of
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to
 
+uvicorn = pytest.importorskip("uvicorn", reason=f"needs uvicorn: {INSTALL['uvicorn']}")
+pytest.importorskip("starlette", reason=f"needs starlette: {INSTALL['starlette']}")
 pytestmark = MLFLOW_WARNINGS
 
 SECRET = "a-secret-of-the-webhook"
@@ -47,8 +52,11 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 @contextmanager
 def listening(worker: GateWorker, on_alias: str | None = None) -> Iterator[str]:
+    from ens_plugin.tracking import gate_connections
+
     port = unused_port()
-    config = uvicorn.Config(gate_app(worker, SECRET, on_alias), host="127.0.0.1", port=port, log_level="error")
+    app = gate_app(worker, SECRET, on_alias)
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", http=gate_connections.PatientProtocol)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -65,14 +73,17 @@ def created(name: str = "churn", version: str = "7") -> bytes:
     return json.dumps({"entity": "model_version", "action": "created", "timestamp": "", "data": data}).encode()
 
 
-def deliver(uri: str, body: bytes, delivery_id: str | None = None, secret: str = SECRET) -> int:
+def signed(body: bytes, delivery_id: str | None = None, secret: str = SECRET) -> dict[str, str]:
     delivery_id, now = delivery_id or str(uuid4()), str(int(time.time()))
-    headers = {
+    return {
         "X-MLflow-Delivery-Id": delivery_id,
         "X-MLflow-Timestamp": now,
         "X-MLflow-Signature": signature(secret, delivery_id, now, body),
     }
-    return requests.post(uri, data=body, headers=headers, timeout=30).status_code
+
+
+def deliver(uri: str, body: bytes, delivery_id: str | None = None, secret: str = SECRET) -> int:
+    return requests.post(uri, data=body, headers=signed(body, delivery_id, secret), timeout=30).status_code
 
 
 class Judge:
@@ -147,6 +158,104 @@ def test_one_version_that_cannot_be_judged_does_not_stop_the_others(
         assert deliver(uri, created()) == 202
     assert judge.asked == [f"models:/{name}/7", "models:/churn/7"]
     assert f"models:/{name}/7" in caplog.text
+
+
+def unfinished(port: int, sent: bytes) -> socket.socket:
+    """A connection that sends the beginning of a request."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+    connection.sendall(sent)
+    return connection
+
+
+def has_ended(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1000) == b""
+    except ConnectionResetError:
+        return True
+
+
+def port_of(uri: str) -> int:
+    return int(uri.rpartition(":")[2])
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: gate\r\nContent-Length: 100\r\n\r\n{"
+
+
+@pytest.mark.parametrize("sent", [HEAD, HEAD[:20], b""])
+def test_requests_that_never_end_keep_nobody_out(sent: bytes) -> None:
+    judge = Judge()
+    with listening(GateWorker(judge)) as uri:
+        open_ones = [unfinished(port_of(uri), sent) for _ in range(120)]
+        assert deliver(uri, created()) == 202
+        for connection in open_ones:
+            connection.close()
+    assert judge.asked == ["models:/churn/7"]
+
+
+def test_a_body_that_does_not_come_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_server, "BODY_TIMEOUT_S", 0.3)
+    with listening(GateWorker(Judge())) as uri, unfinished(port_of(uri), HEAD) as connection:
+        answer = b""
+        while part := connection.recv(1000):
+            answer += part
+        assert answer.startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("sent", [HEAD[:20], b""])
+def test_headers_that_do_not_come_end_the_connection(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.tracking.gate_connections.REQUEST_TIMEOUT_S", 0.3)
+    with listening(GateWorker(Judge())) as uri, unfinished(port_of(uri), sent) as connection:
+        assert connection.recv(1000) == b""
+
+
+def test_of_too_many_connections_the_oldest_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.tracking.gate_connections.CONNECTIONS", 5)
+    monkeypatch.setattr(gate_server, "BODY_TIMEOUT_S", 60.0)
+    with listening(GateWorker(Judge())) as uri:
+        open_ones = [unfinished(port_of(uri), HEAD) for _ in range(5)]
+        assert deliver(uri, created()) == 202
+        assert has_ended(open_ones[0])
+        for connection in open_ones:
+            connection.close()
+
+
+def test_a_sender_that_leaves_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with listening(GateWorker(Judge())) as uri:
+        unfinished(port_of(uri), HEAD).close()
+        wait_for(lambda: "cut off" in caplog.text)
+        assert deliver(uri, created()) == 202
+    assert "Traceback" not in caplog.text
+    assert sum("cut off" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_a_hundred_deliveries_at_once_are_all_taken() -> None:
+    judge = Judge()
+    with listening(GateWorker(judge)) as uri, ThreadPoolExecutor(100) as pool:
+        taken = list(pool.map(lambda number: deliver(uri, created(version=str(number))), range(1, 101)))
+    assert taken == [202] * 100
+    assert sorted(judge.asked) == sorted(f"models:/churn/{number}" for number in range(1, 101))
+
+
+def test_a_full_queue_says_when_to_come_back() -> None:
+    """MLflow waits as long as it is told, three times, and gives the delivery up then."""
+    with listening(GateWorker(Judge(), size=1)) as uri:
+        with patch.object(GateWorker, "submit", lambda *arguments: False):
+            answer = requests.post(uri, data=created(), headers=signed(created()), timeout=30)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "30")
+
+
+@pytest.mark.parametrize("library", ["uvicorn", "starlette"])
+def test_without_its_libraries_the_command_says_what_to_install(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.toml").write_text("[report]\nerror_upper.max = 0.9\n")
+    monkeypatch.setenv("ENS_PLUGIN_WEBHOOK_SECRET", SECRET)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(SystemExit) as end:
+        main(["gate-server", "--policy", str(tmp_path / "policy.toml")])
+    assert end.value.code == 2
+    assert f"{library} is not installed: pip install 'ens-plugin[server]'" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_short_secret_is_refused() -> None:

@@ -193,7 +193,7 @@ def test_a_version_without_a_logged_model_goes_by_its_run(embedded: Client, name
     run_id = embedded.create_run(experiment_id(embedded)).info.run_id
     log_report(REPORT, run_id=run_id)
     embedded.create_registered_model(name)
-    embedded.create_model_version(name, "file:///models/forest", run_id)
+    embedded.create_model_version(name, f"{embedded.get_run(run_id).info.artifact_uri}/forest", run_id)
     assert gate(f"models:/{name}/1", LOOSE).passed
 
 

@@ -1,0 +1,88 @@
+"""A folder for files of the moment: what a killed process leaves there, the next one removes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
+
+__all__ = ["scratch_folder"]
+
+PREFIX = "ens_plugin-gate-"
+LOCK = "lock"
+# Younger ones without a lock file may belong to a process that is about to write it.
+GRACE_S = 60.0
+# Where files cannot be locked, age alone tells that an owner is gone.
+LONGEST_S = 24 * 3600.0
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder for the length of the block, after removing those of processes that are gone.
+
+    Yields
+    ------
+    Path
+
+    Examples
+    --------
+    >>> with scratch_folder() as folder:
+    ...     _ = (folder / "report.json").write_text("{}")
+    >>> folder.exists()
+    False
+    """
+    _sweep(Path(gettempdir()))
+    folder = Path(mkdtemp(prefix=PREFIX))
+    try:
+        # Locked under another name, so that nobody finds it in between.
+        unlocked = folder / f"{LOCK}-to-be"
+        with unlocked.open("wb") as lock:
+            _try_lock(lock.fileno())
+            if sys.platform != "win32":
+                unlocked.rename(folder / LOCK)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(directory: Path) -> None:
+    for folder in directory.glob(f"{PREFIX}*"):
+        try:
+            if _is_mine(folder) and _is_abandoned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            # Another process removed it first.
+            continue
+
+
+def _is_mine(folder: Path) -> bool:
+    found = folder.lstat()
+    return folder.is_dir() and not folder.is_symlink() and (not hasattr(os, "geteuid") or found.st_uid == os.geteuid())
+
+
+def _is_abandoned(folder: Path) -> bool:
+    lock, age = folder / LOCK, time.time() - folder.stat().st_mtime
+    if sys.platform == "win32":
+        return age > LONGEST_S
+    if lock.is_symlink() or not lock.is_file():
+        return age > GRACE_S
+    with lock.open("rb") as file:
+        return _try_lock(file.fileno())
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed; False where another process has done so, or nobody can."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
