@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,32 +13,24 @@ from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.foreign_calls import model_errors
-from ens_plugin.adapters.leaf_cover import measure_cover
 from ens_plugin.adapters.wrappers import unwrap
 from ens_plugin.arguments import encode_target, n_threads, resolve_settings, row_weights
 from ens_plugin.collection import BlockReader, Progress, collect
 from ens_plugin.conclusion import Metric, compare_with_stored, conclude
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import as_array
-from ens_plugin.distinct_rows import row_cells, with_distinct_rows
-from ens_plugin.errors import DataMismatchError, InputError
-from ens_plugin.grouping import encode_groups
+from ens_plugin.distinct_rows import with_distinct_rows
+from ens_plugin.errors import InputError
+from ens_plugin.held_out_rows import judge_held_out_rows
 from ens_plugin.judged_rows import JudgedRows, judge_rows
-from ens_plugin.repeats import RepeatedRows, find_repeats, identical_rows, refuse_copies
+from ens_plugin.repeats import refuse_copies
 from ens_plugin.report import EnsembleReport
-from ens_plugin.row_hashes import HashedRows, hash_rows
+from ens_plugin.row_hashes import hash_rows
+from ens_plugin.row_likeness import row_likeness
 
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
 
 COMPARED_ROWS = 1000
-UNKNOWN_ROWS = (
-    "Nothing in this model tells whether its members were trained on these rows; were they, the error would come out "
-    "far too low."
-)
-LIKE_TRAINING_ROWS = (
-    "These rows may be the ones the model was trained on, in another order: every leaf of every tree holds as many of "
-    "them as of its training rows. If they are, the members know them, and every error in this report is far too low."
-)
 
 RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
@@ -230,7 +222,7 @@ def _analyzed(
     labels, chosen, chances = np.asarray(y), None, None
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
-    likeness = _likeness(groups, hash_rows(features, rows), target, data)
+    likeness = row_likeness(groups, hash_rows(features, rows), target, data)
     adapter.check_members(features)
     # One BLAS thread: its sums otherwise depend on the number of cores, and threads of ours would compete with it.
     with (
@@ -254,7 +246,7 @@ def _analyzed(
                 likeness = likeness.take(chosen)
         else:
             bags = None
-            row_doubts, row_warnings = _judge_held_out_rows(adapter, features, target, labels)
+            row_doubts, row_warnings = judge_held_out_rows(adapter, features, target, labels)
         evidence = collect(
             adapter,
             features,
@@ -285,32 +277,6 @@ def _analyzed(
         report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
         rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
     return report, rows_judged
-
-
-@dataclass(frozen=True, eq=False)
-class _Likeness:
-    """Which rows belong together, which look like copies, and which have equal features."""
-
-    groups: NDArray[np.int64] | None
-    repeats: RepeatedRows | None
-    cell: NDArray[np.int64] | None
-
-    def take(self, rows: NDArray[np.intp]) -> _Likeness:
-        return _Likeness(
-            None if self.groups is None else self.groups[rows],
-            None if self.repeats is None else self.repeats.take(rows),
-            None if self.cell is None else self.cell[rows],
-        )
-
-
-def _likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> _Likeness:
-    """Number the groups that are named; look for copies among training rows where none are."""
-    cell = row_cells(rows)
-    if isinstance(groups, str) and groups == "identical":
-        return _Likeness(identical_rows(rows, target), None, cell)
-    if groups is not None:
-        return _Likeness(encode_groups(groups, target.size), None, cell)
-    return _Likeness(None, None if data == "holdout" else find_repeats(rows, target), cell)
 
 
 def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
@@ -382,22 +348,3 @@ def _prepared(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:
     if features.shape[0] != n_targets:
         raise InputError(f"X has {features.shape[0]} rows and y has {n_targets}; they must be the same rows.")
     return features
-
-
-def _judge_held_out_rows(
-    adapter: EnsembleAdapter, features: Any, target: NDArray[Any], labels: NDArray[Any]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Refuse rows that are known to be training rows; return doubts and warnings about those that may be."""
-    if not adapter.are_training_rows(features, labels):
-        cover = measure_cover(adapter.leaf_counts(features, target), target.size)
-        if cover is None:
-            return (), ()
-        if not cover.is_doubtful:
-            return (), () if adapter.checks_held_out_rows(features) else (UNKNOWN_ROWS,)
-        if not cover.is_proof:
-            return (LIKE_TRAINING_ROWS,), ()
-    raise DataMismatchError(
-        "These rows, or many of them, are rows the model was trained on: its members know them, and the error would "
-        'come out far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
-        "the members that never saw it, or pass rows that were not used for training."
-    )
