@@ -152,7 +152,11 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
         """Tell whether the rows fill the leaves as the training rows did, or hold the values that trees split at."""
         self._keep_leaves(features)
-        return self._fill_leaves(features, y) or hold_split_values(features.table, split_values(self._text), np.float64)
+        if self._fill_leaves(features, y):
+            return True
+        # LightGBM takes thresholds from all rows it was given: where one bag serves all trees, the others are held out.
+        has_bags = self._trees_in_turn() < self.n_members
+        return has_bags and hold_split_values(features.table, split_values(self._text), np.float64)
 
     def checks_held_out_rows(self, features: PreparedRows) -> bool:
         """Tell whether trees split between values that differ by row."""
@@ -195,7 +199,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         cautions = []
         if data == "oob" and may_be_refit(self._text, self._objective):
             cautions.append(MAY_BE_REFIT)
-        together = min(int((self._text.parameters or {}).get("bagging_freq", "1")), self.n_members)
+        together = self._trees_in_turn()
         if together > 1:
             cautions.append(
                 f"Each {together} trees in turn share a bag (bagging_freq={together}) and resemble each other. The "
@@ -203,6 +207,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
                 f"up to {together}. Train with bagging_freq=1."
             )
         return tuple(cautions)
+
+    def _trees_in_turn(self) -> int:
+        """Trees that share a bag, at most."""
+        return min(int((self._text.parameters or {}).get("bagging_freq", "1")), self.n_members)
 
     def distributions(self) -> tuple[str, ...]:
         """Name LightGBM's distribution."""

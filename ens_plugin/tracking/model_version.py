@@ -85,8 +85,9 @@ def parse_address(uri: str) -> VersionAddress:
     """
     found = ADDRESS.fullmatch(uri) if isinstance(uri, str) else None
     if found is None:
+        shown = without_secrets(uri) if isinstance(uri, str) else uri
         raise InputError(
-            f"{printable(repr(without_secrets(str(uri))), 120)} is not a version in a registry; pass "
+            f"{printable(repr(shown), 120)} is not a version in a registry; pass "
             "'models:/<name>/<version>' or 'models:/<name>@<alias>', "
             "and register a model that has no version yet with mlflow.register_model."
         )

@@ -31,6 +31,8 @@ RF: dict[str, Any] = {
 X2, Y2 = make_classification(N_ROWS, 6, n_informative=4, flip_y=0.1, random_state=0)
 X3, Y3 = make_classification(N_ROWS, 6, n_informative=4, n_classes=3, flip_y=0.1, random_state=1)
 XR, YR = make_regression(N_ROWS, 6, noise=10.0, random_state=2)
+# Rows of the same problems that no model was trained on.
+FRESH2, FRESH3, FRESHR = (X + np.random.default_rng(5).normal(0.0, 0.3, X.shape) for X in (X2, X3, XR))
 NAMES = np.array(["birch", "ash", "oak"])
 WEIGHTS = np.random.default_rng(3).integers(0, 4, N_ROWS).astype(float)
 WITH_NAN = np.where(np.random.default_rng(4).random(X2.shape) < 0.1, np.nan, X2)

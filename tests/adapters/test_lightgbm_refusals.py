@@ -21,7 +21,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from tests.adapters.lightgbm_cases import RF, X2, XR, Y2, YR, edited, fitted, regressor, trained
+from tests.adapters.lightgbm_cases import FRESHR, RF, X2, XR, Y2, YR, edited, fitted, regressor, trained
 from tests.adapters.lightgbm_draws import drawn_bags, stated_seed
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
@@ -157,7 +157,7 @@ def test_refit_is_refused_even_on_the_training_rows_and_without_y() -> None:
     for refit in (booster.refit(XR[::-1], YR[::-1] + 1), booster.refit(XR, YR), booster.refit(XR, YR, decay_rate=0.99)):
         with pytest.raises(BagError, match="refit or set_leaf_output"):
             ens_plugin.in_bag(refit, XR)
-        assert ens_plugin.analyze(refit, XR, YR, data="holdout").bags == "holdout"
+        assert ens_plugin.analyze(refit, FRESHR, YR, data="holdout").bags == "holdout"
 
 
 def test_where_refit_cannot_be_told_a_warning_says_so() -> None:
@@ -171,13 +171,14 @@ def test_where_refit_cannot_be_told_a_warning_says_so() -> None:
 @pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 def test_a_report_carries_the_warning_where_refit_cannot_be_told() -> None:
     def cautions(model: Any, data: Any) -> str:
-        return " ".join(ens_plugin.analyze(model, XR, YR, data=data).warnings)
+        X = XR if data == "oob" else FRESHR
+        return " ".join(ens_plugin.analyze(model, X, YR, data=data).warnings)
 
     silent = regressor(objective="regression_l1")
     assert "Whether Booster.refit replaced" in cautions(silent, "oob")
     assert "Whether Booster.refit replaced" in ens_plugin.analyze(silent, XR, YR).summary().replace("\n  ", " ")
     assert "refit" not in cautions(regressor(), "oob")
-    changed = lightgbm.Booster(model_str=silent.booster_.refit(XR, YR + 1).model_to_string())
+    changed = lightgbm.Booster(model_str=silent.booster_.refit(XR, YR, decay_rate=0.999).model_to_string())
     assert "Whether Booster.refit replaced" in cautions(changed, "oob")
     assert "refit" not in cautions(changed, "holdout")
 
@@ -187,9 +188,10 @@ def test_a_report_carries_the_warning_where_refit_cannot_be_told() -> None:
 
 @pytest.mark.parametrize("data", ["oob", "holdout"])
 def test_a_report_warns_of_trees_that_share_a_bag(data: Any) -> None:
-    warned = ens_plugin.analyze(regressor(subsample_freq=5), XR, YR, data=data).warnings
+    X = XR if data == "oob" else FRESHR
+    warned = ens_plugin.analyze(regressor(subsample_freq=5), X, YR, data=data).warnings
     assert any("Each 5 trees in turn share a bag (bagging_freq=5)" in text for text in warned)
-    assert ens_plugin.analyze(regressor(), XR, YR, data=data).warnings == ()
+    assert ens_plugin.analyze(regressor(), X, YR, data=data).warnings == ()
 
 
 def test_one_bag_for_all_trees_leaves_held_out_rows() -> None:
@@ -239,7 +241,7 @@ def test_forest_of_column_samples_only_has_no_bags() -> None:
     model = regressor(subsample=1.0, subsample_freq=0, colsample_bytree=0.5)
     with pytest.raises(BagError, match="every tree saw every row"):
         ens_plugin.analyze(model, XR, YR)
-    assert ens_plugin.analyze(model, XR, YR, data="holdout").n_members == RF["n_estimators"]
+    assert ens_plugin.analyze(model, FRESHR, YR, data="holdout").n_members == RF["n_estimators"]
 
 
 def test_model_without_parameters() -> None:
@@ -280,9 +282,9 @@ def test_link_over_a_mean_is_refused_but_its_bags_are_known(options: dict[str, A
     y = (YR - YR.min() + 1) / (np.ptp(YR) + 2)
     model = regressor(XR, y, **options)
     name = options.get("objective", "reg_sqrt")
-    for data in ("oob", "holdout"):
+    for data, X in (("oob", XR), ("holdout", FRESHR)):
         with pytest.raises(UnsupportedModelError, match=name):
-            ens_plugin.analyze(model, XR, y, data=data)  # type: ignore[arg-type]
+            ens_plugin.analyze(model, X, y, data=data)  # type: ignore[arg-type]
     expected = drawn_bags(300, stated_seed(model.booster_), int(np.ceil(0.6 * 32768)), 3)
     np.testing.assert_array_equal(ens_plugin.in_bag(model, XR)[:3], expected)
 

@@ -16,7 +16,7 @@ from ens_plugin.errors import (
     InputError,
     UnsupportedModelError,
 )
-from tests.adapters.lightgbm_cases import FRAME, RF, X2, X3, XR, Y2, Y3, YR, fitted, regressor
+from tests.adapters.lightgbm_cases import FRAME, FRESH2, FRESH3, RF, X2, X3, XR, Y2, Y3, YR, fitted, regressor
 from tests.adapters.lightgbm_draws import drawn_bags, stated_seed
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
@@ -55,8 +55,8 @@ def test_report_of_a_regression_forest_is_the_closed_form() -> None:
     assert report.error_curve.at(40) == pytest.approx(infinite + variance.mean() / 40, rel=1e-9)
 
 
-@pytest.mark.parametrize(("X", "y"), [(X2, Y2), (X3, Y3)], ids=["binary", "multiclass"])
-def test_metric_meets_the_probabilities_of_predict_proba(X: Any, y: Any) -> None:
+@pytest.mark.parametrize(("X", "fresh", "y"), [(X2, FRESH2, Y2), (X3, FRESH3, Y3)], ids=["binary", "multiclass"])
+def test_metric_meets_the_probabilities_of_predict_proba(X: Any, fresh: Any, y: Any) -> None:
     model = fitted(X, y)
     met = []
 
@@ -64,17 +64,17 @@ def test_metric_meets_the_probabilities_of_predict_proba(X: Any, y: Any) -> None
         met.append(probability)
         return float(-np.log(probability[np.arange(len(target)), target]).mean())
 
-    ens_plugin.analyze(model, X, y, data="holdout", metric=log_loss)
+    ens_plugin.analyze(model, fresh, y, data="holdout", metric=log_loss)
     full = [probability for probability in met if probability.shape == (300, len(np.unique(y)))]
-    expected = model.predict_proba(X)
+    expected = model.predict_proba(fresh)
     assert min(np.abs(probability - expected).max() for probability in full) < 1e-12
 
 
 def test_multiclass_report_and_path() -> None:
     model = fitted(X3, Y3)
     assert ens_plugin.analyze(model, X3, Y3).n_members == RF["n_estimators"]
-    path = ens_plugin.analyze(fitted(), X2, Y2, data="holdout", estimator="path")
-    own = np.mean(fitted().predict(X2) != Y2)
+    path = ens_plugin.analyze(fitted(), FRESH2, Y2, data="holdout", estimator="path")
+    own = np.mean(fitted().predict(FRESH2) != Y2)
     assert path.error_curve.at(RF["n_estimators"]) == pytest.approx(own)
 
 
