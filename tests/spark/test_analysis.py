@@ -167,7 +167,8 @@ def test_labels_may_be_of_any_type_that_equals_the_models(session: Any, kind: st
     X, y, _ = in_order(frame)
     model = fitted("votes") if classes == "bigint" else type(fitted("votes"))(25, random_state=0)
     if classes == "boolean":
-        model.fit(X[:200], y[:200].astype(bool))
+        # Other rows than those judged below: training rows are no held-out rows.
+        model.fit(X[:200] + 0.1, y[:200].astype(bool))
         y = y.astype(bool)
     local = ens_plugin.analyze(model, X, y, data="holdout", n_jobs=1)
     df = session.createDataFrame(frame).selectExpr(*COLUMNS, f"cast(y as {kind}) as y", "row")

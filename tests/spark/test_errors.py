@@ -251,7 +251,8 @@ def _break(X: Any) -> Any:
 @pytest.mark.slow
 def test_step_that_breaks_gives_its_reason(session: Any) -> None:
     model = make_pipeline(FunctionTransformer(_break), fitted("votes"))
-    words = refused(session, held_out("votes", 50), ClusterError, model=model)
+    words = refused(session, held_out("votes", 50), DataMismatchError, model=model)
+    assert "The steps before the ensemble refuse X" in words
     assert "the sensor is off" in words
 
 

@@ -140,7 +140,8 @@ def test_any_model_takes_a_column_of_vectors(session: Any) -> None:
     pipeline, df = fitted_pipeline("two"), held_out(session)
     transformed = pipeline.transform(df)
     X, y = collected(transformed, "two")
-    model = RandomForestClassifier(15, random_state=0).fit(X[:500], y[:500])
+    # Other rows than those judged below: training rows are no held-out rows.
+    model = RandomForestClassifier(15, random_state=0).fit(X[:500] + 0.1, y[:500])
     report = spark.analyze(model, transformed, label_col="two", feature_cols="features")
     local = ens_plugin.analyze(model, X, y, data="holdout", n_jobs=1)
     assert largest_difference(local, report) < ROUNDING
