@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> str:
         "either refused, or compared with the forest's error on 20 000 fresh rows. What the best possible rule's error "
         "on the training rows has of luck is taken out of the bias.",
     ]
-    return conclude("hard_labels", options, about, claims_of(found), [cells_table(found)])
+    return conclude("benchmarks.hard_labels", options, about, claims_of(found), [cells_table(found)])
 
 
 if __name__ == "__main__":
