@@ -104,7 +104,9 @@ def main(arguments: list[str] | None = None) -> str:
     settings = SETTINGS[:1] + SETTINGS[-1:] if options.smoke else SETTINGS
     outcomes = [_outcome(setting, options) for setting in settings]
     claims = [_claim(setting, outcome) for setting, outcome in zip(settings, outcomes, strict=True)]
-    return conclude("benchmarks.hard_training_variance", options, _about(options), claims, [_detail(settings, outcomes)])
+    return conclude(
+        "benchmarks.hard_training_variance", options, _about(options), claims, [_detail(settings, outcomes)]
+    )
 
 
 def _outcome(setting: Setting, options: Options) -> Outcome:
