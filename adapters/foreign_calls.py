@@ -92,7 +92,7 @@ def model_errors(model: object) -> Iterator[None]:
         yield
     except EnsPluginError:
         raise
-    except Exception as error:
+    except Exception as error:  # a model, or what it holds of a user's, may raise anything
         raise UnsupportedModelError(
             f"This {type(model).__name__} could not be used on these rows ({reason_of(error)}). If its own predict(X) "
             "fails too, the model is damaged, or X is not as it takes it; if it does not, please report this as a "

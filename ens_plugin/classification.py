@@ -24,6 +24,7 @@ from ens_plugin.core.subset_rates import SubsetRates, subset_rates
 from ens_plugin.core.subsets import Sample, content_order
 from ens_plugin.core.tally import (
     MarginTally,
+    RowBlock,
     SupportTally,
     label_support,
     member_margins,
@@ -220,11 +221,14 @@ def _classification_curve(
 
 def _member_luck(sample: Sample, settings: Settings, ties_to: float, seed_sd: float) -> FloatArray:
     """Standard deviation over members at each size and at infinity, for raw scores: they can be far from normal."""
-    part = sample.select(np.sort(np.random.default_rng(0).permutation(sample.rows.size)[:JACKKNIFE_ROWS]))
-    block = part.block
-    rival = strongest_rival(label_support(block, block.seen), block.target)
+    part = sample.some_rows(JACKKNIFE_ROWS)
     sizes = np.append(untied(settings.sizes, ties_to), np.inf)
-    return np.maximum(seed_sd, left_out_sd(member_margins(block, rival), block.seen, part.weight, sizes))
+    return np.maximum(seed_sd, left_out_sd(_margins(part.block), part.block.seen, part.weight, sizes))
+
+
+def _margins(block: RowBlock) -> FloatArray:
+    """Each member's margin over the strongest rival of all, shape (n_members, n_rows)."""
+    return member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
 
 
 def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
@@ -361,8 +365,7 @@ def _row_luck(
     block = sample.block
     if isinstance(tally, SupportTally):
         return wrong_support(block), slopes, own_variance
-    rival = strongest_rival(label_support(block, block.seen), block.target)
-    return member_margins(block, rival), slopes, own_variance
+    return _margins(block), slopes, own_variance
 
 
 def seed_noise(

@@ -87,7 +87,7 @@ def _crossed_model(
 
 def _rival_shift(sample: Sample) -> tuple[float, float]:
     """Shift of margins against rivals chosen by noisy votes, found on some of the sampled rows."""
-    part = sample.select(np.sort(np.random.default_rng(0).permutation(sample.rows.size)[:SHIFT_ROWS]))
+    part = sample.some_rows(SHIFT_ROWS)
     block = part.block
     support = label_support(block, block.seen)
     is_vote = block.outputs.ndim == 2

@@ -69,6 +69,6 @@ def attempt(settings: Settings, work: Callable[[], Result]) -> Result | None:
     """Do what the user's fit must not suffer from; return None where it fails."""
     try:
         return work()
-    except Exception as error:
+    except Exception as error:  # whatever goes wrong in a report must not reach the user's fit
         warn_once(settings, type(error).__name__, f"No report of this fit, which itself is not affected: {error}")
         return None

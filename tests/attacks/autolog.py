@@ -211,7 +211,7 @@ def run(fit: Callable[[], Any], seed: int) -> tuple[Any, dict[str, Any], list[st
         start = time.perf_counter()
         try:
             found = bits(fit())
-        except Exception as error:
+        except Exception as error:  # a fit that fails has to fail alike with and without autologging
             found = repr(error)
         seconds = time.perf_counter() - start
         state = surroundings()

@@ -374,7 +374,7 @@ def attack(kind: str, seed: int, folder: Path) -> str:
         outcome = "refused" if _is_in_words(str(error)) else f"control characters: {error!r:.200}"
     except Signalled as error:
         outcome = f"signal: {error}"
-    except Exception:
+    except Exception:  # what is counted
         outcome = "foreign: " + traceback.format_exc()[-1500:]
     # Of computing, for the machine may be busy with other things; of waiting, much more.
     computed, waited = sum(os.times()[:4]) - computed_before, time.monotonic() - started

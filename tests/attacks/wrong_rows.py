@@ -290,7 +290,7 @@ def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: float, n_fresh: i
             report = ens_plugin.analyze(model, X, y, data=kind, sizes=[1])  # type: ignore[arg-type]
     except EnsPluginError as error:
         return "refused", f"{type(error).__name__}: {error}"
-    except Exception as error:
+    except Exception as error:  # what is counted
         return "foreign", repr(error)
     curve = report.error_curve
     place = int(np.flatnonzero(curve.sizes == report.n_members)[0])
