@@ -194,7 +194,8 @@ with mlflow.start_run():
     script.parent.mkdir()
     script.write_text(logging, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, script], cwd=hostile, env=environment, check=True, capture_output=True)
+    logged = subprocess.run([sys.executable, script], cwd=hostile, env=environment, check=False, capture_output=True)
+    assert logged.returncode == 0, logged.stderr.decode()
     job = run_action(hostile, tmp_path, {"MLFLOW_TRACKING_URI": store}, model="models:/m/1", measure="false")
     assert job.code == 0, job.stderr
     assert not (tmp_path / "pwned").exists()
