@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.draws import DrawCounts
-from ens_plugin.adapters.refusals import no_adapter
-from ens_plugin.adapters.scattered import RowBags
-from ens_plugin.adapters.threads import in_threads
-from ens_plugin.core.bags import Bags
+from ens_plugin.adapters.shared.distributed_bags import RowBags
+from ens_plugin.adapters.shared.draws import DrawCounts
+from ens_plugin.adapters.shared.refusals import no_adapter
+from ens_plugin.adapters.shared.threads import in_threads
+from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 
 __all__ = [
@@ -385,13 +385,13 @@ def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:
 
 
 _BUILT_IN: tuple[tuple[str, str, str], ...] = (
-    ("ens_plugin", "ens_plugin.adapters.custom", "CustomAdapter"),
-    ("sklearn", "ens_plugin.adapters.sklearn_forest", "SklearnForestAdapter"),
-    ("sklearn", "ens_plugin.adapters.sklearn_bagging", "SklearnBaggingAdapter"),
-    ("lightgbm", "ens_plugin.adapters.lightgbm_rf", "LightGBMForestAdapter"),
-    ("xgboost", "ens_plugin.adapters.xgboost_trees", "XGBoostTreesAdapter"),
-    ("ens_plugin", "ens_plugin.adapters.spark_forest", "SparkForestAdapter"),
-    ("pyspark", "ens_plugin.adapters.spark_forest", "SparkForestAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.custom.ensemble", "CustomAdapter"),
+    ("sklearn", "ens_plugin.adapters.sklearn.forest", "SklearnForestAdapter"),
+    ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),
+    ("lightgbm", "ens_plugin.adapters.lightgbm.forest", "LightGBMForestAdapter"),
+    ("xgboost", "ens_plugin.adapters.xgboost.trees", "XGBoostTreesAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
+    ("pyspark", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
 )
 _registered: list[type[EnsembleAdapter]] = []
 

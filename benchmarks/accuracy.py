@@ -24,9 +24,9 @@ from benchmarks.forests import (
 )
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
-from ens_plugin.core.ensemble_size import recommended_size
-from ens_plugin.core.error_curve import binomial_curve
-from ens_plugin.core.mixture import fit_mixture
+from ens_plugin.core.estimates.ensemble_size import recommended_size
+from ens_plugin.core.estimates.error_curve import binomial_curve
+from ens_plugin.core.row_models.mixture import fit_mixture
 from ens_plugin.errors import WeakEstimateWarning
 
 Array = NDArray[Any]

@@ -17,10 +17,10 @@ from scipy.special import expit
 from benchmarks.bite_fits import FITS, MIXINGS, OURS
 from benchmarks.bites import SETTINGS, Setting, bite_scores
 from benchmarks.results import Claim, table
-from ens_plugin.core.score_losses import loss_curve
-from ens_plugin.core.score_models import NormalScores
-from ens_plugin.core.score_tables import ScoreTables
-from ens_plugin.score_table_cache import load_score_tables
+from ens_plugin.papers.score_tables_2017.cache import load_score_tables
+from ens_plugin.papers.score_tables_2017.score_losses import loss_curve
+from ens_plugin.papers.score_tables_2017.score_models import NormalScores
+from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
 __all__ = ["SizeCase", "SizeCell", "estimated_size", "first_within", "measure_sizes", "size_cases", "size_section"]
 

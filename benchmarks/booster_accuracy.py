@@ -19,7 +19,7 @@ from benchmarks.deviations import SIZES, Deviations, Errors, Targets, by_size, d
 from benchmarks.forests import FEW, Plan, Record, grow_all
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
-from ens_plugin.core.ensemble_size import smallest_odd_size
+from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.errors import WeakEstimateWarning
 
 FloatArray = NDArray[np.float64]

@@ -18,8 +18,8 @@ import ens_plugin
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude
 from benchmarks.speed import alternate, ratio
-from ens_plugin.adapters.lightgbm_bags import draw_rounds
-from ens_plugin.adapters.xgboost_draws import RowSampler, generator_outputs
+from ens_plugin.adapters.lightgbm.bags import draw_rounds
+from ens_plugin.adapters.xgboost.draws import RowSampler, generator_outputs
 
 Array = NDArray[Any]
 

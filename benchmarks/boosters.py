@@ -14,7 +14,7 @@ import ens_plugin
 from benchmarks.forests import FEW, Plan, Record
 from benchmarks.problems import FORMULAS
 from ens_plugin.adapters.base import find_adapter
-from ens_plugin.core.tally import RowBlock, tally_margins, tally_score_signs
+from ens_plugin.core.tallies.tally import RowBlock, tally_margins, tally_score_signs
 
 __all__ = ["LIBRARIES", "Library", "fresh_error", "scores", "tossed_rows"]
 

@@ -19,9 +19,9 @@ from benchmarks.forests import Plan, Record, kept, leaf_values, out_of_bag
 from benchmarks.options import Options, read_options
 from benchmarks.problems import FORMULAS
 from benchmarks.results import Claim, conclude, table
-from ens_plugin.core.size_baselines import ban_size
 from ens_plugin.errors import NotConvergedWarning
-from ens_plugin.learners.growth import PROBE_SIZES, grow
+from ens_plugin.learners.growth.growth import PROBE_SIZES, grow
+from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size
 
 FloatArray = NDArray[np.float64]
 Array = NDArray[Any]

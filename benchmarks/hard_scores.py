@@ -16,7 +16,7 @@ import ens_plugin
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
 from ens_plugin.adapters.base import find_adapter
-from ens_plugin.adapters.wrappers import unwrap
+from ens_plugin.adapters.unwrap.wrappers import unwrap
 
 Array = NDArray[Any]
 Problem = Callable[[int, np.random.Generator], tuple[Array, Array]]

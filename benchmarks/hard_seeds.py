@@ -13,9 +13,9 @@ import ens_plugin
 from benchmarks.forests import TRAINING_ROWS, Plan, Record, grow_all, leaf_values, out_of_bag
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
-from ens_plugin.analysis import analyze_rows
-from ens_plugin.core.paired_losses import Difference
-from ens_plugin.tracking.baseline_comparison import compare_pairs
+from ens_plugin.analysis.analyze import analyze_rows
+from ens_plugin.core.uncertainty.paired_losses import Difference
+from ens_plugin.registry.gate.baseline_comparison import compare_pairs
 from ens_plugin.tracking.measurement import Measurement
 
 Array = NDArray[Any]

@@ -22,8 +22,8 @@ from benchmarks.forests import (
 )
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
-from ens_plugin.core.ensemble_size import recommended_size
-from ens_plugin.core.uncertainty import wilson_interval
+from ens_plugin.core.estimates.ensemble_size import recommended_size
+from ens_plugin.core.uncertainty.intervals import wilson_interval
 
 Array = NDArray[Any]
 

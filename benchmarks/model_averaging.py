@@ -20,8 +20,8 @@ from benchmarks.paper_2004 import bootstrap_share
 from benchmarks.problems import FORMULAS, load_real
 from benchmarks.results import Claim, conclude, table
 from ens_plugin import BootstrapModelAveragingClassifier
-from ens_plugin.core.model_averaging_bounds import mean_bound
-from ens_plugin.learners.joint_scores import joint_scores
+from ens_plugin.papers.model_averaging_2004.bounds import mean_bound
+from ens_plugin.papers.model_averaging_2004.joint_scores import joint_scores
 
 FloatArray = NDArray[np.float64]
 Split = tuple[FloatArray, NDArray[Any], FloatArray, NDArray[Any]]

@@ -12,10 +12,14 @@ from benchmarks.forests import FEW, Plan, Record, grow_all
 from benchmarks.paper_options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.results import Claim, claims_table, publish, run_facts, table
 from benchmarks.votes import METHODS, out_of_bag_path, unpacked
-from ens_plugin.core.borderline import borderline_density, limiting_disagreement, limiting_row_size_tail
-from ens_plugin.core.majority import subset_majority_error
-from ens_plugin.core.size_baselines import ban_size, mcnemar_size, reduction_size
-from ens_plugin.core.vote_size import deconvolved_size, plugin_size, row_size_tail
+from ens_plugin.core.row_models.majority import subset_majority_error
+from ens_plugin.papers.ensemble_size_2013.borderline import (
+    borderline_density,
+    limiting_disagreement,
+    limiting_row_size_tail,
+)
+from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size, mcnemar_size, reduction_size
+from ens_plugin.papers.ensemble_size_2013.vote_size import deconvolved_size, plugin_size, row_size_tail
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -17,10 +17,10 @@ from benchmarks.bites import SETTINGS, Setting, Truth, bite_scores, ground_truth
 from benchmarks.forests import DEFAULT_CACHE
 from benchmarks.results import Claim, claims_table, publish, run_facts, table
 from benchmarks.table_simulation import CELLS, CellError, simulate_cell
-from ens_plugin.core.score_losses import loss_curve, score_bias_variance
-from ens_plugin.core.score_models import NormalScores
-from ens_plugin.core.score_tables import ScoreTables
-from ens_plugin.score_table_cache import load_score_tables
+from ens_plugin.papers.score_tables_2017.cache import load_score_tables
+from ens_plugin.papers.score_tables_2017.score_losses import loss_curve, score_bias_variance
+from ens_plugin.papers.score_tables_2017.score_models import NormalScores
+from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]

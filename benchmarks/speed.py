@@ -19,11 +19,11 @@ import ens_plugin
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
 from ens_plugin.adapters.base import find_adapter
-from ens_plugin.collection import collect
-from ens_plugin.core.ensemble_size import recommended_size
-from ens_plugin.core.error_curve import binomial_curve
-from ens_plugin.core.mixture import fit_mixture
-from ens_plugin.core.tally import SupportTally
+from ens_plugin.analysis.row_blocks import collect
+from ens_plugin.core.estimates.ensemble_size import recommended_size
+from ens_plugin.core.estimates.error_curve import binomial_curve
+from ens_plugin.core.row_models.mixture import fit_mixture
+from ens_plugin.core.tallies.tally import SupportTally
 
 Array = NDArray[Any]
 

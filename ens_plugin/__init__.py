@@ -17,18 +17,19 @@ from ens_plugin import errors
 
 if TYPE_CHECKING:
     from ens_plugin.adapters.base import register_adapter
-    from ens_plugin.adapters.custom import CustomEnsemble
-    from ens_plugin.analysis import analyze, in_bag
-    from ens_plugin.jackknife import TrainingVariance, training_variance
+    from ens_plugin.adapters.custom.ensemble import CustomEnsemble
+    from ens_plugin.analysis.analyze import analyze, in_bag
+    from ens_plugin.analysis.training_variance import TrainingVariance, training_variance
     from ens_plugin.learners import BootstrapModelAveragingClassifier
-    from ens_plugin.learners.dynamic_pruning import DynamicPruningClassifier
-    from ens_plugin.learners.growth import grow
-    from ens_plugin.learners.growth_outcome import Growth, GrowthStep
-    from ens_plugin.learners.right_sized import RightSizedClassifier, RightSizedRegressor
-    from ens_plugin.report import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
-    from ens_plugin.tracking import GateDecision, Rightsizing, gate, log_report, rightsize
-    from ens_plugin.tracking.autolog import autolog
-    from ens_plugin.truncation import truncate
+    from ens_plugin.learners.growth.growth import grow
+    from ens_plugin.learners.growth.outcome import Growth, GrowthStep
+    from ens_plugin.learners.growth.right_sized import RightSizedClassifier, RightSizedRegressor
+    from ens_plugin.learners.pruning.dynamic_pruning import DynamicPruningClassifier
+    from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
+    from ens_plugin.report.result import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+    from ens_plugin.sizing.truncate import truncate
+    from ens_plugin.tracking import log_report
+    from ens_plugin.tracking.autolog.autolog import autolog
 
     __version__: str
 
@@ -62,30 +63,30 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "BiasVariance": "ens_plugin.report",
+    "BiasVariance": "ens_plugin.report.result",
     "BootstrapModelAveragingClassifier": "ens_plugin.learners",
-    "CustomEnsemble": "ens_plugin.adapters.custom",
-    "DynamicPruningClassifier": "ens_plugin.learners.dynamic_pruning",
-    "EnsembleReport": "ens_plugin.report",
-    "ErrorCurve": "ens_plugin.report",
-    "GateDecision": "ens_plugin.tracking",
-    "Growth": "ens_plugin.learners.growth_outcome",
-    "GrowthStep": "ens_plugin.learners.growth_outcome",
-    "RightSizedClassifier": "ens_plugin.learners.right_sized",
-    "RightSizedRegressor": "ens_plugin.learners.right_sized",
-    "Rightsizing": "ens_plugin.tracking",
-    "SizeRecommendation": "ens_plugin.report",
-    "TrainingVariance": "ens_plugin.jackknife",
-    "analyze": "ens_plugin.analysis",
-    "autolog": "ens_plugin.tracking.autolog",
-    "gate": "ens_plugin.tracking",
-    "grow": "ens_plugin.learners.growth",
-    "in_bag": "ens_plugin.analysis",
+    "CustomEnsemble": "ens_plugin.adapters.custom.ensemble",
+    "DynamicPruningClassifier": "ens_plugin.learners.pruning.dynamic_pruning",
+    "EnsembleReport": "ens_plugin.report.result",
+    "ErrorCurve": "ens_plugin.report.result",
+    "GateDecision": "ens_plugin.registry",
+    "Growth": "ens_plugin.learners.growth.outcome",
+    "GrowthStep": "ens_plugin.learners.growth.outcome",
+    "RightSizedClassifier": "ens_plugin.learners.growth.right_sized",
+    "RightSizedRegressor": "ens_plugin.learners.growth.right_sized",
+    "Rightsizing": "ens_plugin.registry",
+    "SizeRecommendation": "ens_plugin.report.result",
+    "TrainingVariance": "ens_plugin.analysis.training_variance",
+    "analyze": "ens_plugin.analysis.analyze",
+    "autolog": "ens_plugin.tracking.autolog.autolog",
+    "gate": "ens_plugin.registry",
+    "grow": "ens_plugin.learners.growth.growth",
+    "in_bag": "ens_plugin.analysis.analyze",
     "log_report": "ens_plugin.tracking",
     "register_adapter": "ens_plugin.adapters.base",
-    "rightsize": "ens_plugin.tracking",
-    "training_variance": "ens_plugin.jackknife",
-    "truncate": "ens_plugin.truncation",
+    "rightsize": "ens_plugin.registry",
+    "training_variance": "ens_plugin.analysis.training_variance",
+    "truncate": "ens_plugin.sizing.truncate",
 }
 
 

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.plots import plot_error_curve
+from ens_plugin.report.plots import plot_error_curve
 
 
 def draw(path: str) -> ens_plugin.EnsembleReport:

@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # None of these starts a server or trains more than a few small models.
 QUICK = [
-    "tests/adapters/test_spark_forest.py",
-    "tests/adapters/test_spark_nodes.py",
+    "tests/adapters/spark_ml/test_forest.py",
+    "tests/adapters/spark_ml/test_nodes.py",
     "tests/spark/test_jobs.py",
     "tests/spark/test_models.py",
 ]

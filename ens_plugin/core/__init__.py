@@ -1,1 +1,1 @@
-"""The arithmetic: NumPy and SciPy only, no model library, no input or output."""
+"""The arithmetic of the main road: NumPy and SciPy only, no model library, no input or output."""

@@ -1,18 +1,17 @@
-"""scikit-learn estimators and helpers built on the core; scikit-learn is loaded with the first estimator."""
+"""scikit-learn estimators built on an analysis, and the search for a bite size; loaded when they are first used."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ens_plugin.learners.design_bites import BiteDesign, BiteOption, design_bites
-
 if TYPE_CHECKING:
-    from ens_plugin.learners.dynamic_pruning import DynamicPruningClassifier, PrunedPrediction
-    from ens_plugin.learners.growth import grow
-    from ens_plugin.learners.growth_outcome import Growth, GrowthStep
-    from ens_plugin.learners.model_averaging import BootstrapModelAveragingClassifier
-    from ens_plugin.learners.right_sized import RightSizedClassifier, RightSizedRegressor
+    from ens_plugin.learners.growth.growth import grow
+    from ens_plugin.learners.growth.outcome import Growth, GrowthStep
+    from ens_plugin.learners.growth.right_sized import RightSizedClassifier, RightSizedRegressor
+    from ens_plugin.learners.pruning.dynamic_pruning import DynamicPruningClassifier, PrunedPrediction
+    from ens_plugin.papers.model_averaging_2004.model_averaging import BootstrapModelAveragingClassifier
+    from ens_plugin.papers.score_tables_2017.bites.design import BiteDesign, BiteOption, design_bites
 
 __all__ = [
     "BiteDesign",
@@ -29,14 +28,17 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "BootstrapModelAveragingClassifier": "ens_plugin.learners.model_averaging",
-    "DynamicPruningClassifier": "ens_plugin.learners.dynamic_pruning",
-    "Growth": "ens_plugin.learners.growth_outcome",
-    "GrowthStep": "ens_plugin.learners.growth_outcome",
-    "PrunedPrediction": "ens_plugin.learners.dynamic_pruning",
-    "RightSizedClassifier": "ens_plugin.learners.right_sized",
-    "RightSizedRegressor": "ens_plugin.learners.right_sized",
-    "grow": "ens_plugin.learners.growth",
+    "BiteDesign": "ens_plugin.papers.score_tables_2017.bites.design",
+    "BiteOption": "ens_plugin.papers.score_tables_2017.bites.design",
+    "BootstrapModelAveragingClassifier": "ens_plugin.papers.model_averaging_2004.model_averaging",
+    "DynamicPruningClassifier": "ens_plugin.learners.pruning.dynamic_pruning",
+    "Growth": "ens_plugin.learners.growth.outcome",
+    "GrowthStep": "ens_plugin.learners.growth.outcome",
+    "PrunedPrediction": "ens_plugin.learners.pruning.dynamic_pruning",
+    "RightSizedClassifier": "ens_plugin.learners.growth.right_sized",
+    "RightSizedRegressor": "ens_plugin.learners.growth.right_sized",
+    "design_bites": "ens_plugin.papers.score_tables_2017.bites.design",
+    "grow": "ens_plugin.learners.growth.growth",
 }
 
 

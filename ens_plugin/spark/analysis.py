@@ -12,12 +12,12 @@ from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
-from ens_plugin.adapters.wrappers import inner_ensemble
-from ens_plugin.arguments import resolve_settings
-from ens_plugin.collection import sample_limit, sampling_seed
-from ens_plugin.conclusion import Metric, compare_with_stored, conclude
+from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
+from ens_plugin.analysis.build_report import Metric, compare_with_stored, conclude
+from ens_plugin.analysis.options import resolve_settings
+from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed
 from ens_plugin.errors import BagError, DataMismatchError, InputError
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report.result import EnsembleReport
 from ens_plugin.spark.assembly import evidence_of, in_row_order, refuse_alike_rows
 from ens_plugin.spark.columns import (
     Columns,

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.collection import Evidence
-from ens_plugin.core.grouped_tally import GroupedValues
-from ens_plugin.core.growth_path import PathTally
-from ens_plugin.core.row_weight import RowWeight
-from ens_plugin.core.subsets import Sample
-from ens_plugin.core.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
+from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.core.estimates.grouped_tally import GroupedValues
+from ens_plugin.core.tallies.growth_path import PathTally
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
 from ens_plugin.errors import InputError
 from ens_plugin.spark.groupings import Grouping, crossed_of, tally_of
 from ens_plugin.spark.parts import KeptRows, Part

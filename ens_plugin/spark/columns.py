@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.custom import CustomEnsemble
-from ens_plugin.adapters.labels import shortened
+from ens_plugin.adapters.custom.ensemble import CustomEnsemble
+from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.spark.jobs import NO_CONNECT, collected
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.core.grouped_tally import (
+from ens_plugin.core.estimates.grouped_tally import (
     CrossedMargins,
     Groups,
     group_rows,
@@ -16,7 +16,7 @@ from ens_plugin.core.grouped_tally import (
     support_codes,
     vote_codes,
 )
-from ens_plugin.core.tally import AnyTally, MarginTally, SupportTally, ValueTally
+from ens_plugin.core.tallies.tally import AnyTally, MarginTally, SupportTally, ValueTally
 
 __all__ = ["EXACT_ROWS", "Grouping", "block_groups", "choose_grouping", "codes_of", "crossed_of", "tally_of"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.spark_wrappers import java_reason
+from ens_plugin.adapters.unwrap.spark_wrappers import java_reason
 from ens_plugin.errors import ClusterError, UnsupportedModelError
 from ens_plugin.spark.partition import Plan, read_partition
 from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ens_plugin.adapters.spark_wrappers import is_spark_model, java_reason, stages_and_model
-from ens_plugin.adapters.wrappers import inner_ensemble
+from ens_plugin.adapters.unwrap.spark_wrappers import is_spark_model, java_reason, stages_and_model
+from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.errors import BagError, InputError
 
 __all__ = ["Question", "behind_stages"]

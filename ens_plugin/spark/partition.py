@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.labels import label_codes
-from ens_plugin.adapters.scattered import RowBags, Sums
-from ens_plugin.adapters.wrappers import inner_ensemble, unwrap
-from ens_plugin.collection import BlockEvidence, BlockReader, block_rows
-from ens_plugin.core.row_sampling import sample_keys
-from ens_plugin.core.squared_loss import loss_moments
-from ens_plugin.core.tally import SupportTally, ValueTally, select_rows
+from ens_plugin.adapters.shared.distributed_bags import RowBags, Sums
+from ens_plugin.adapters.shared.labels import label_codes
+from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
+from ens_plugin.analysis.curves.label_models import soft_spreads
+from ens_plugin.analysis.row_blocks import BlockEvidence, BlockReader, block_rows
+from ens_plugin.core.estimates.squared_loss import loss_moments
+from ens_plugin.core.tallies.row_sampling import sample_keys
+from ens_plugin.core.tallies.tally import SupportTally, ValueTally, select_rows
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.label_models import soft_spreads
 from ens_plugin.spark.groupings import Grouping, block_groups, codes_of
 from ens_plugin.spark.parts import KeptRows, Part, Problems, merge_parts
 from ens_plugin.spark.repeats import row_marks

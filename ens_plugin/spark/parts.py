@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.scattered import Sums, merge_sums
-from ens_plugin.core.grouped_tally import Groups, merge_groups
-from ens_plugin.core.row_sampling import smallest_keys
-from ens_plugin.core.squared_loss import LossMoments
+from ens_plugin.adapters.shared.distributed_bags import Sums, merge_sums
+from ens_plugin.core.estimates.grouped_tally import Groups, merge_groups
+from ens_plugin.core.estimates.squared_loss import LossMoments
+from ens_plugin.core.tallies.row_sampling import smallest_keys
 from ens_plugin.spark.repeats import Marks, merge_marks
 
 __all__ = ["KeptRows", "Part", "Problems", "from_bytes", "merge_parts", "to_bytes"]
@@ -104,7 +104,7 @@ class Part:
     by_label : ndarray, shape (2, n_labels, n_members + 1)
         Rows with weight, and their weight, by label and number of members; a single label for regression.
     spreads : ndarray, shape (2, 2), or None
-        :func:`ens_plugin.label_models.soft_spreads` of the rows.
+        :func:`ens_plugin.analysis.curves.label_models.soft_spreads` of the rows.
     moments : LossMoments or None
     path : ndarray, shape (2, n_members), or None
         Summed loss and weight along the growth path.

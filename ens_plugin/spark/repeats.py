@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.repeated_rows import column_halves, too_even
+from ens_plugin.analysis.rows.hashes import hash_rows, row_hashes
+from ens_plugin.analysis.rows.repeats import REFUSED_SHARE, record_hashes
+from ens_plugin.core.tallies.repeated_rows import column_halves, too_even
 from ens_plugin.errors import InputError
-from ens_plugin.repeats import REFUSED_SHARE, record_hashes
-from ens_plugin.row_hashes import hash_rows, row_hashes
 
 __all__ = ["Marks", "copies_finding", "merge_marks", "row_marks"]
 
@@ -36,7 +36,7 @@ def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Ma
     Parameters
     ----------
     features, rows
-        As of :func:`ens_plugin.row_hashes.as_table`.
+        As of :func:`ens_plugin.analysis.rows.hashes.as_table`.
     target : ndarray, shape (n_rows,)
         Label codes or values.
     n_rows : int
@@ -71,7 +71,7 @@ def repeated_shares(marks: Marks) -> tuple[float, float]:
     """Share of the rows whose record stands there more than once, and of those that look like copies.
 
     The first is right for the marked records; the second counts, for each split of the columns, repeated rows
-    without near misses in the worse of its halves (:func:`ens_plugin.core.repeated_rows.copied_rows`).
+    without near misses in the worse of its halves (:func:`ens_plugin.core.tallies.repeated_rows.copied_rows`).
     """
     whole = marks[1, marks[0] == WHOLE]
     counts = np.unique(whole, return_counts=True)[1]

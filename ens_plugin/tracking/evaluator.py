@@ -13,15 +13,15 @@ import pandas as pd
 from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 
-from ens_plugin._summary import printable
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.artifacts import artifact_path, render_artifacts
-from ens_plugin.tracking.connection import tracking_errors
-from ens_plugin.tracking.curve_points import Point, scalar_points
-from ens_plugin.tracking.data_digest import data_digest
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.logging.artifacts import artifact_path, render_artifacts
+from ens_plugin.tracking.logging.curve_points import Point, scalar_points
+from ens_plugin.tracking.logging.report_log import check_prefix, pack, send
 from ens_plugin.tracking.measurement import check_digest, recorded_digest
-from ens_plugin.tracking.report_log import check_prefix, pack, send
+from ens_plugin.tracking.store.connection import tracking_errors
+from ens_plugin.tracking.store.data_digest import data_digest
 
 __all__ = ["EnsembleEvaluator"]
 
@@ -68,7 +68,7 @@ class EnsembleEvaluator(ModelEvaluator):
         EnsPluginError
             If the configuration, the model or the data are not what they must be, or the server refuses.
         """
-        from ens_plugin.analysis import analyze
+        from ens_plugin.analysis.analyze import analyze
 
         options = _options(evaluator_config)
         prefix, data = options.pop("prefix", "ens"), options.pop("data", "holdout")

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.errors import DataMismatchError
-from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.data_digest import DIGEST_TAG, data_digest
-from ens_plugin.tracking.model_version import RegisteredVersion
-from ens_plugin.tracking.models import load_model
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
+from ens_plugin.tracking.store.model_version import RegisteredVersion
+from ens_plugin.tracking.store.models import load_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
 class Measurement(NamedTuple):
     """A fresh report, the loss of each row (NaN where no member predicts it), and the digest of the rows.
 
-    `seed_variance` is that of :class:`ens_plugin.judged_rows.JudgedRows`.
+    `seed_variance` is that of :class:`ens_plugin.analysis.checks.judged_rows.JudgedRows`.
     """
 
     report: EnsembleReport
@@ -60,7 +60,7 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
     EnsPluginError
         Whatever else keeps the model from being loaded or analysed.
     """
-    from ens_plugin.analysis import analyze_rows
+    from ens_plugin.analysis.analyze import analyze_rows
 
     model = load_model(version.uri)
     X, y = rows.source(model)

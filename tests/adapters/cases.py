@@ -27,10 +27,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from ens_plugin.adapters.custom import CustomEnsemble
+from ens_plugin.adapters.custom.ensemble import CustomEnsemble
 from tests.adapters.harness import Array, Case
-from tests.adapters.lightgbm_cases import lightgbm_forests
-from tests.adapters.spark_trees import spark_forest_of
+from tests.adapters.lightgbm.lightgbm_cases import lightgbm_forests
+from tests.adapters.spark_ml.spark_trees import spark_forest_of
 
 RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 # Before 1.8, trees may count rows with NaN in another leaf than apply finds, so nothing can be proved from them.
@@ -230,7 +230,7 @@ def boosters() -> list[Case]:
     """None where the library is not installed; test_xgboost_trees.py says so at the end of the run."""
     if find_spec("xgboost") is None:
         return []
-    from tests.adapters.xgboost_cases import xgboost_cases
+    from tests.adapters.xgboost.xgboost_cases import xgboost_cases
 
     return xgboost_cases()
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
-from ens_plugin.adapters.wrappers import unwrap
-from ens_plugin.core.tally import both_scores
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.core.tallies.tally import both_scores
 
 Array = NDArray[Any]
 

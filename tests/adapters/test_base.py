@@ -18,7 +18,7 @@ from sklearn.ensemble import (
 
 from ens_plugin.adapters import base
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter, register_adapter
-from ens_plugin.core.bags import Bags
+from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 

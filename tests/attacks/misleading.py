@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import mlflow
 
-from tests.tracking.registry import Version
+from tests.registry.registry import Version
 
 __all__ = ["mislead"]
 

@@ -31,9 +31,9 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import ens_plugin
-from ens_plugin.conclusion import UNPROVED_TARGET, UNTOLD_ROWS
+from ens_plugin.analysis.build_report import UNPROVED_TARGET, UNTOLD_ROWS
+from ens_plugin.analysis.checks.held_out_rows import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
 from ens_plugin.errors import EnsPluginError
-from ens_plugin.held_out_rows import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
 
 __all__ = ["Trial", "count", "run"]
 

@@ -18,9 +18,9 @@ from benchmarks.bite_sizes import (
     size_cases,
     size_section,
 )
-from ens_plugin.core.score_losses import smallest_size_within
-from ens_plugin.core.score_models import NormalScores
-from ens_plugin.score_table_cache import load_score_tables
+from ens_plugin.papers.score_tables_2017.cache import load_score_tables
+from ens_plugin.papers.score_tables_2017.score_losses import smallest_size_within
+from ens_plugin.papers.score_tables_2017.score_models import NormalScores
 
 
 def test_size_within_is_interpolated_after_the_last_excess() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.adapters.base import find_adapter
-from ens_plugin.adapters.xgboost_bags import MAX_PROOFS
+from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.spark import analysis
 from ens_plugin.spark.columns import RowCounts

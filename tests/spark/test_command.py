@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 import ens_plugin
-from ens_plugin.cli import main
-from ens_plugin.commands.request import AnalysisRequest
-from ens_plugin.commands.spark import feature_columns
+from ens_plugin.cli.main import main
+from ens_plugin.cli.request import AnalysisRequest
+from ens_plugin.cli.spark import feature_columns
 from ens_plugin.errors import DataMismatchError
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report.result import EnsembleReport
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference, trained_on
 from tests.spark.conftest import reason_to_skip
 

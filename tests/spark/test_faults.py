@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 import ens_plugin
 from ens_plugin import spark
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report.result import EnsembleReport
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference
 from tests.spark.cluster_run import N_PARTITIONS
 from tests.spark.conftest import reason_to_skip

@@ -8,7 +8,7 @@ import pytest
 
 from ens_plugin.errors import BagError, InputError
 from ens_plugin.spark.models import behind_stages
-from tests.adapters.test_spark_wrappers import pipeline, stand_in
+from tests.adapters.unwrap.test_spark_wrappers import pipeline, stand_in
 from tests.extras import NEEDS_PYSPARK
 
 pytestmark = NEEDS_PYSPARK

@@ -20,15 +20,15 @@ from sklearn.pipeline import make_pipeline
 
 import ens_plugin
 from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
-from ens_plugin.adapters.labels import label_codes
-from ens_plugin.arguments import resolve_settings
-from ens_plugin.collection import Evidence, collect, sample_limit, sampling_seed
-from ens_plugin.conclusion import conclude
-from ens_plugin.core.row_sampling import sample_keys
-from ens_plugin.core.tally import MarginTally, SupportTally, select_rows
+from ens_plugin.adapters.shared.labels import label_codes
+from ens_plugin.analysis.build_report import conclude
+from ens_plugin.analysis.curves.label_models import soft_spreads
+from ens_plugin.analysis.options import resolve_settings
+from ens_plugin.analysis.row_blocks import Evidence, collect, sample_limit, sampling_seed
+from ens_plugin.core.tallies.row_sampling import sample_keys
+from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.errors import InputError
-from ens_plugin.label_models import soft_spreads
-from ens_plugin.report import EnsembleReport
+from ens_plugin.report.result import EnsembleReport
 from ens_plugin.spark import jobs, partition
 from ens_plugin.spark.assembly import evidence_of, in_row_order
 from ens_plugin.spark.columns import RowCounts
@@ -208,7 +208,7 @@ def local_evidence(kind: str, *, oob: bool) -> Evidence:
 @pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.collection.SAMPLE_ROWS", 120)
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts(kind, oob=oob)
     found, local = evidence_of(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
     assert found.weight.n_rows == local.weight.n_rows
@@ -244,7 +244,7 @@ def test_spreads_of_soft_votes_are_those_of_the_rows(oob: bool) -> None:
 
 @pytest.mark.parametrize("oob", [False, True])
 def test_crossed_margins_are_grouped_by_themselves(oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.collection.SAMPLE_ROWS", 120)
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts("margins", oob=oob)
     crossed, local = evidence_of(adapter, part, plan.grouping).crossed, local_evidence("margins", oob=oob)
     assert crossed is not None
@@ -281,7 +281,7 @@ def test_tally_of_scores_of_two_labels_has_no_crossed_margins() -> None:
 @pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.collection.SAMPLE_ROWS", 120)
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts(kind, oob=oob)
     evidence, expected = evidence_of(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
     sample, local = evidence.sample, expected.sample
@@ -312,7 +312,7 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
 @pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", ["votes", "shares row by row", "margins row by row", "values"])
 def test_report_is_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.collection.SAMPLE_ROWS", 120)
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
     name = KINDS[kind][0]
     X, y, weight = in_order(rows_of(name, oob=oob))
     local = ens_plugin.analyze(fitted(name), X, y, data="oob" if oob else "holdout", sample_weight=weight, n_jobs=1)

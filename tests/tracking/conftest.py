@@ -16,8 +16,8 @@ import pytest
 from mlflow.utils.autologging_utils import AUTOLOGGING_INTEGRATIONS
 
 from benchmarks.tracking_server import serving
-from ens_plugin.report import EnsembleReport
-from ens_plugin.tracking.autolog import autolog
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.tracking.autolog.autolog import autolog
 from tests.reports import classification_report
 from tests.tracking.fits import new_experiment
 from tests.tracking.stores import tracking_to
@@ -86,7 +86,7 @@ def canned_report(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         asked.append(model)
         return report
 
-    monkeypatch.setattr("ens_plugin.tracking.fit_report.run_analysis", analysis)
+    monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.run_analysis", analysis)
     return asked
 
 

@@ -1,0 +1,430 @@
+"""Any other ensemble: given as arrays of outputs, or as a list of fitted models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from importlib import import_module
+from typing import Any, ClassVar, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import Aggregation, EnsembleAdapter, OutputKind
+from ens_plugin.adapters.custom.bags import GivenBags, check_in_bag
+from ens_plugin.adapters.shared.draws import DrawCounts
+from ens_plugin.adapters.shared.foreign_calls import ask, checked_labels, checked_numbers, reason_of
+from ens_plugin.adapters.shared.labels import code_dtype, label_codes
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.validation import LARGEST, as_array, shown
+from ens_plugin.errors import BagError, DataMismatchError, InputError
+
+__all__ = ["CustomAdapter", "CustomEnsemble"]
+
+_OUTPUT_KIND: dict[Aggregation, OutputKind] = {
+    "vote": "labels",
+    "mean_proba": "probabilities",
+    "mean_score": "scores",
+    "mean": "values",
+}
+
+
+AnyEnsemble = TypeVar("AnyEnsemble", bound="CustomEnsemble")
+
+
+class CustomEnsemble:
+    """An ensemble given by what its members output, whatever made them.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+        What each member says about each row, by `aggregation`: labels (``"vote"``), probabilities
+        with a label axis (``"mean_proba"``), raw scores (``"mean_score"``; without a label axis, the
+        score of ``classes[1]``), values (``"mean"``).  Cells of rows in a member's bag are not read
+        when bags are analysed, but must hold something valid.
+    in_bag : array-like of bool, shape (n_members, n_rows), or sequence of n_members index arrays, or None
+        Rows each member was trained on.  None: only ``data="holdout"`` can be analysed.
+    aggregation : {"vote", "mean_proba", "mean_score", "mean"}
+        How the ensemble combines its members; ``"mean"`` is regression, the others classification.
+    classes : array-like of shape (n_labels,), optional
+        The labels, in the order of the label axis.  By default 0, 1, ...; for ``"vote"`` the labels
+        that occur in `outputs`, sorted: pass `classes` if some label is never voted for.
+
+    Raises
+    ------
+    InputError
+        If an argument has a wrong shape or content.
+
+    Notes
+    -----
+    The rows are known by their position, so `X` may be None wherever ens_plugin asks for it; if it
+    is given, only its number of rows is looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> votes = np.array([["a", "b", "b"], ["a", "a", "b"]])
+    >>> ensemble = CustomEnsemble(votes, [[0, 0, 1], [1, 2, 2]], aggregation="vote")
+    >>> ensemble.n_members, ensemble.classes.tolist()
+    (2, ['a', 'b'])
+    """
+
+    aggregation: Aggregation
+    classes: NDArray[Any] | None
+    n_members: int
+    in_bag: GivenBags | None
+
+    def __init__(
+        self,
+        outputs: ArrayLike,
+        in_bag: ArrayLike | Sequence[ArrayLike] | None,
+        *,
+        aggregation: Aggregation,
+        classes: ArrayLike | None = None,
+    ) -> None:
+        if not isinstance(aggregation, str) or aggregation not in get_args(Aggregation):
+            raise InputError(
+                f"aggregation must be one of {', '.join(get_args(Aggregation))}; got {shown(aggregation)}."
+            )
+        array = _as_outputs(outputs, aggregation)
+        self.aggregation = aggregation
+        self.n_members, self.n_rows = array.shape[:2]
+        self.classes = _as_classes(classes, array, aggregation)
+        if self.classes is not None and aggregation == "vote":
+            array = label_codes(array, self.classes, "outputs").astype(code_dtype(len(self.classes)))
+        self.outputs = array
+        self.in_bag = check_in_bag(in_bag, self.n_members, self.n_rows)
+
+    @staticmethod
+    def from_estimators(
+        models: Sequence[Any],
+        row_indices: ArrayLike | Sequence[ArrayLike] | None,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> CustomEnsemble:
+        """Make an ensemble of fitted models, each with the rows it was trained on.
+
+        Classifiers are averaged if all have ``predict_proba``, else they vote; regressors are averaged.
+
+        Parameters
+        ----------
+        models : sequence of fitted models
+            Each has ``predict``; classifiers also have ``classes_``, unless `classes` is given.
+        row_indices : sequence of index arrays, or array-like of bool of shape (n_members, n_rows), or None
+            Rows each model was trained on, as positions in the training set.  None: only
+            ``data="holdout"`` can be analysed.
+        classes : array-like of shape (n_labels,), optional
+            All labels of the target; by default all that some model was trained on.
+
+        Raises
+        ------
+        InputError
+            If there is no model, one lacks ``predict``, or only some are classifiers.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> X, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
+        >>> bags = [np.array([0, 1, 3, 4]), np.array([1, 2, 4, 5])]
+        >>> models = [DecisionTreeClassifier(random_state=0).fit(X[rows], y[rows]) for rows in bags]
+        >>> CustomEnsemble.from_estimators(models, bags).aggregation
+        'mean_proba'
+        """
+        return _EstimatorEnsemble(models, row_indices, classes)
+
+    def rows(self, X: Any) -> Any:
+        """Positions of the rows, shape (n_rows, 1); `X` may be None."""
+        if X is not None and _n_rows(X) != self.n_rows:
+            raise DataMismatchError(
+                f"X has {_n_rows(X)} rows, but outputs has {self.n_rows}; pass the rows outputs was made from, or "
+                "X=None."
+            )
+        return np.arange(self.n_rows)[:, None]
+
+    def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        """Return the outputs of one member for some of the :meth:`rows`."""
+        outputs: NDArray[Any] = self.outputs[member, rows[:, 0]]
+        return outputs
+
+    def first(self, n_members: int) -> CustomEnsemble:
+        """Return the ensemble of the first members, with the same aggregation and labels."""
+        part = _with_first_bags(self, n_members)
+        part.outputs = self.outputs[:n_members].copy()
+        return part
+
+
+class _EstimatorEnsemble(CustomEnsemble):
+    def __init__(
+        self, models: Sequence[Any], row_indices: ArrayLike | Sequence[ArrayLike] | None, classes: ArrayLike | None
+    ) -> None:
+        if isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
+            raise InputError(f"models must be a list of fitted models, got {shown(models)}.")
+        self.models = list(models)
+        self.n_members = len(self.models)
+        _check_models(self.models)
+        self.in_bag = check_in_bag(row_indices, self.n_members, None, "row_indices")
+        self.classes = _common_classes(self.models, classes)
+        if self.classes is None:
+            self.aggregation = "mean"
+        else:
+            average = all(hasattr(model, "predict_proba") for model in self.models)
+            self.aggregation = "mean_proba" if average else "vote"
+
+    def rows(self, X: Any) -> Any:
+        if X is None:
+            raise InputError("X is None, but an ensemble of models needs the rows to predict; pass X.")
+        if hasattr(X, "iloc"):
+            return _FrameRows(X)
+        if hasattr(X, "tocsr"):
+            return X.tocsr()
+        return _as_array(X, "X")
+
+    def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        model, table = self.models[member], rows.frame if isinstance(rows, _FrameRows) else rows
+        if self.classes is None:
+            return checked_numbers(ask(model.predict, table, member), (rows.shape[0],), member)
+        if self.aggregation == "vote":
+            labels = checked_labels(ask(model.predict, table, member), rows.shape[0], member)
+            codes = label_codes(labels, self.classes, f"The prediction of model {member}")
+            return codes.astype(code_dtype(len(self.classes)))
+        own = label_codes(
+            _distinct(getattr(model, "classes_", self.classes), f"classes_ of model {member}"),
+            self.classes,
+            f"classes_ of model {member}",
+        )
+        probabilities = np.zeros((rows.shape[0], len(self.classes)))
+        probabilities[:, own] = checked_numbers(
+            ask(model.predict_proba, table, member), (rows.shape[0], len(own)), member
+        )
+        return probabilities
+
+    def first(self, n_members: int) -> _EstimatorEnsemble:
+        part = _with_first_bags(self, n_members)
+        part.models = self.models[:n_members]
+        return part
+
+
+class _FrameRows:
+    """A DataFrame sliced by rows, as arrays are, so that models see the columns they know by name."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.shape = frame.shape
+
+    def __getitem__(self, rows: Any) -> _FrameRows:
+        return _FrameRows(self.frame.iloc[rows])
+
+
+class CustomAdapter(EnsembleAdapter):
+    """Adapter of :class:`CustomEnsemble`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> adapter = CustomAdapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
+    >>> adapter.outputs(adapter.prepare(None), None).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    library: ClassVar[str] = "ens_plugin"
+    supported_versions: ClassVar[str] = ">=0.1"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is a CustomEnsemble."""
+        return isinstance(model, CustomEnsemble)
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.task = "regression" if model.aggregation == "mean" else "classification"
+        self.classes = model.classes
+        self.n_members = model.n_members
+        self.aggregation = model.aggregation
+        self.output_kind = _OUTPUT_KIND[self.aggregation]
+        self.bags_are = "given"
+
+    def prepare(self, X: Any) -> Any:
+        """Return row positions (arrays; `X` may be None) or `X` as the models take it."""
+        return self.model.rows(X)
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities, scores or values of one member for the prepared rows."""
+        outputs: NDArray[Any] = self.model.member_outputs(member, features)
+        return outputs if self.output_kind == "labels" else outputs.astype(np.float64, copy=False)
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bags the user gave."""
+        if self.model.in_bag is None:
+            raise _no_bags()
+        bags: Bags = self.model.in_bag.pack(features.shape[0])
+        return bags
+
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Tell whether models hold these rows, or split at their values; outputs given as arrays tell nothing."""
+        if not isinstance(self.model, _EstimatorEnsemble):
+            return False
+        rows = features.frame if isinstance(features, _FrameRows) else features
+        return bool(_kept_rows().hold_kept_rows([(model, rows) for model in self.model.models]))
+
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the labels in the leaves of trees, or their leaves: one row is sure of each."""
+        if isinstance(self.model, _EstimatorEnsemble):
+            rows = features.frame if isinstance(features, _FrameRows) else features
+            yield from _kept_rows().tree_cells([(model, rows) for model in self.model.models], target, self.classes)
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Tell whether models are trees, or keep rows they were trained on."""
+        return isinstance(self.model, _EstimatorEnsemble) and bool(_kept_rows().keep_rows(self.model.models))
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each model drew each row, by the index arrays the user gave."""
+        if not isinstance(self.model, _EstimatorEnsemble):
+            raise BagError(
+                "This CustomEnsemble holds outputs for its own rows and cannot predict others, nor are the outputs of "
+                "rows in a member's bag read. Make it of fitted models: CustomEnsemble.from_estimators(models, "
+                "row_indices)."
+            )
+        if self.model.in_bag is None:
+            raise _no_bags()
+        return self.model.in_bag.counts(features.shape[0])
+
+    def truncated(self, size: int) -> Any:
+        """Return a CustomEnsemble of the first `size` members; models themselves are not copied."""
+        return self.model.first(size)
+
+
+def _kept_rows() -> Any:
+    # Arrays of outputs need no model library; models are looked at when held-out rows are.
+    return import_module("ens_plugin.adapters.sklearn.kept_rows")
+
+
+def _no_bags() -> BagError:
+    return BagError(
+        "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
+        'the rows each member was trained on, or pass data="holdout" with rows no member saw.'
+    )
+
+
+def _with_first_bags(ensemble: AnyEnsemble, n_members: int) -> AnyEnsemble:
+    part = copy(ensemble)
+    part.n_members = n_members
+    part.in_bag = None if ensemble.in_bag is None else ensemble.in_bag.first(n_members)
+    return part
+
+
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    array = as_array(values, name)
+    if array.ndim == 0:
+        raise InputError(f"{name} is a single value ({shown(values, 60)}); pass an array.")
+    return array
+
+
+def _as_outputs(outputs: ArrayLike, aggregation: Aggregation) -> NDArray[Any]:
+    array = _as_array(outputs, "outputs")
+    dimensions = {"vote": (2,), "mean": (2,), "mean_proba": (3,), "mean_score": (2, 3)}[aggregation]
+    shape = "(n_members, n_rows" + (", n_labels)" if dimensions == (3,) else ")")
+    if array.ndim not in dimensions:
+        raise InputError(f"outputs must have shape {shape} for aggregation={aggregation!r}, got {array.shape}.")
+    if array.size == 0:
+        raise InputError(f"outputs is empty (shape {array.shape}); at least one member and one row are needed.")
+    if aggregation == "vote":
+        return array
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"outputs must hold numbers for aggregation={aggregation!r}, got dtype {array.dtype}.")
+    if not np.isfinite(array).all():
+        raise InputError(
+            "outputs holds NaN or infinite values; put any valid value into cells that are not to be read."
+        )
+    if array.dtype.kind == "f" and float(np.abs(array).max()) > LARGEST:
+        raise InputError(f"outputs holds values beyond {LARGEST:g}, whose squares are no numbers; scale them down.")
+    if aggregation == "mean_proba":
+        _check_probabilities(array)
+    return array
+
+
+def _check_probabilities(array: NDArray[Any]) -> None:
+    if array.min() < 0 or array.max() > 1:
+        raise InputError(f"outputs must hold probabilities in [0, 1], got {array.min():g} to {array.max():g}.")
+    error = np.abs(array.sum(axis=2, dtype=np.float64) - 1)
+    if error.max() > 1e-6:
+        member, row = np.unravel_index(error.argmax(), error.shape)
+        raise InputError(
+            f"outputs must sum to 1 over the label axis, but outputs[{member}, {row}] is off by {error.max():.2g}."
+        )
+
+
+def _as_classes(classes: ArrayLike | None, outputs: NDArray[Any], aggregation: Aggregation) -> NDArray[Any] | None:
+    if aggregation == "mean":
+        if classes is not None:
+            raise InputError('classes was given, but aggregation="mean" is regression; leave classes out.')
+        return None
+    if classes is not None:
+        labels = _distinct(classes)
+    elif aggregation == "vote":
+        labels = _labels_in(outputs)
+    else:
+        labels = np.arange(outputs.shape[2] if outputs.ndim == 3 else 2)
+    expected = {"vote": len(labels), "mean_proba": outputs.shape[-1]}.get(
+        aggregation, outputs.shape[2] if outputs.ndim == 3 else 2
+    )
+    if len(labels) != expected:
+        raise InputError(f"classes holds {len(labels)} labels, but outputs has {expected}; give one label per column.")
+    return labels
+
+
+def _labels_in(outputs: NDArray[Any]) -> NDArray[Any]:
+    return _sorted_labels(outputs, "outputs")
+
+
+def _sorted_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
+    try:
+        found = np.asarray(np.unique(labels))
+        set(found.tolist())
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(
+            f"{name} mixes labels that cannot be compared ({reason_of(error)}); use labels of one type."
+        ) from error
+    return found
+
+
+def _distinct(classes: Any, name: str = "classes") -> NDArray[Any]:
+    labels = _as_array(classes, name)
+    if labels.ndim != 1 or labels.size == 0 or _sorted_labels(labels, name).size != labels.size:
+        raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
+    return labels
+
+
+def _check_models(models: list[Any]) -> None:
+    if not models:
+        raise InputError("models is empty; at least one fitted model is needed.")
+    lacking = [index for index, model in enumerate(models) if not hasattr(model, "predict")]
+    if lacking:
+        raise InputError(
+            f"models[{lacking[0]}] is a {type(models[lacking[0]]).__name__} without predict; pass fitted models."
+        )
+
+
+def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any] | None:
+    if classes is not None:
+        return _distinct(classes)
+    known = [model.classes_ for model in models if hasattr(model, "classes_")]
+    if not known and not any(hasattr(model, "predict_proba") for model in models):
+        return None
+    if len(known) != len(models):
+        raise InputError(
+            f"Only {len(known)} of {len(models)} models have classes_; pass fitted classifiers, or regressors, or "
+            "all labels of the target as classes."
+        )
+    own = [_distinct(labels, f"classes_ of model {index}") for index, labels in enumerate(known)]
+    try:
+        together = np.concatenate(own)
+    except Exception as error:  # labels of types that do not go together
+        raise InputError(f"The models' classes_ cannot be put together ({reason_of(error)}).") from error
+    return _sorted_labels(together, "classes_")
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else int(_as_array(X, "X").shape[0])

@@ -1,0 +1,361 @@
+"""LightGBM's random forests: boosting in ``rf`` mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from lightgbm import Booster, LGBMClassifier, LGBMModel
+from lightgbm.basic import LightGBMError
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.lightgbm.bags import Sampling, read_sampling
+from ens_plugin.adapters.lightgbm.data import PreparedRows, prepare_table
+from ens_plugin.adapters.lightgbm.objective import Objective, read_objective
+from ens_plugin.adapters.lightgbm.proof import fill_every_leaf, prove_bags
+from ens_plugin.adapters.lightgbm.row_bags import DrawnRows
+from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
+from ens_plugin.adapters.lightgbm.text import ModelText, parse_model, split_values
+from ens_plugin.adapters.lightgbm.truncation import truncated_forest
+from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
+from ens_plugin.adapters.shared.distributed_bags import RowBags
+from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
+from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
+from ens_plugin.adapters.sklearn.data import training_target
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.tally import both_scores
+from ens_plugin.errors import (
+    BagError,
+    DataMismatchError,
+    EnsPluginWarning,
+    InputError,
+    NotFittedError,
+    UnsupportedModelError,
+)
+from ens_plugin.user_warnings import warn_user
+
+__all__ = ["LightGBMForestAdapter"]
+
+# Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
+KEPT_BYTES = 64_000_000
+# Leaves that LightGBM gives at once, and of how many trees: few enough for both to stay in the cache.  Each time
+# it is asked it reads the rows anew, which in wide or unconverted tables costs more than it saves.
+WALKED_CELLS = 500_000
+WALKED_TREES = 16
+MOST_FEATURES = 64
+COUNTED_BYTES = 8_000_000
+COMPARED_ROWS = 16
+AGREEMENT = 1e-5
+MAY_BE_REFIT = (
+    "Whether Booster.refit replaced the leaf values of this model cannot be told from its trees (its objective or its "
+    "regularisation moves them, or no tree has three leaves). If it was refit, out-of-bag figures are wrong: the rows "
+    "of the refit are not known. Without refit, all is well."
+)
+
+
+class LightGBMForestAdapter(EnsembleAdapter):
+    """LightGBM in ``rf`` mode: Booster, LGBMClassifier and LGBMRegressor.
+
+    A member is one iteration: a tree, or one tree for each label.  Members are averaged by their raw
+    scores, as LightGBM does it.  Bags are drawn again from the seed in the model, and used only when
+    they fit the leaf counts of every tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lightgbm import LGBMRegressor
+    >>> X = np.arange(200.0)[:, None]
+    >>> model = LGBMRegressor(
+    ...     boosting_type="rf", n_estimators=5, subsample=0.5, subsample_freq=1, random_state=0, verbose=-1
+    ... ).fit(X, X[:, 0])
+    >>> adapter = LightGBMForestAdapter(model)
+    >>> features = adapter.prepare(X)
+    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, None).in_bag().shape
+    ((5, 200), (5, 200))
+    """
+
+    library: ClassVar[str] = "lightgbm"
+    supported_versions: ClassVar[str] = ">=4.0,<4.8"
+    asked_together = WALKED_TREES
+
+    _text: ModelText
+    _objective: Objective
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is LightGBM's."""
+        return isinstance(model, (Booster, LGBMModel))
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._booster = _fitted_booster(model)
+        # Of a long boosted model, one tree is enough to refuse it.
+        _check_mode(parse_model(self._booster.model_to_string(num_iteration=1)))
+        # Without num_iteration, the text holds the iterations that predict uses: those up to the best one.
+        self._text = parse_model(self._booster.model_to_string())
+        self._objective = read_objective(self._text.header.get("objective"))
+        self.n_members = len(self._text.trees) // self._text.trees_per_iteration
+        self.bags_are = "proved"
+        self.classes = _labels(model, self._objective)
+        if self.classes is None:
+            self.task, self.aggregation, self.output_kind = "regression", "mean", "values"
+        else:
+            self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
+        self._values = [tree.floats("leaf_value") for tree in self._text.trees]
+        self._is_linear = any(tree.has_linear_leaves for tree in self._text.trees)
+        self.reads_rows_alone = not self._is_linear
+        self._leaf_dtype = np.min_scalar_type(max(value.size for value in self._values) - 1)
+
+    def prepare(self, X: Any) -> PreparedRows:
+        """Return X as an array, CSR matrix or DataFrame, after comparing some means with ``predict``."""
+        rows = PreparedRows(prepare_table(self._booster, X))
+        if self._objective.is_covered and rows.shape[0]:
+            self._compare_with_predict(rows)
+        return rows
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[np.float64]:
+        """Raw scores of shape (n_rows,) or (n_rows, n_labels), or values, of one iteration."""
+        return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
+
+    def outputs(self, features: Any, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+        """Raw scores or values of all iterations, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+        self._check_covered()
+        if self._is_linear:
+            return super().outputs(features, wanted)
+        leaves = self._leaves(features.table) if features.leaves is None else features.leaves
+        return self._scores(range(self.n_members), leaves)
+
+    def range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
+        """Raw scores or values of some consecutive iterations."""
+        self._check_covered()
+        if self._is_linear:
+            return super().range_outputs(members, features)
+        return self._scores(members, self._leaves(features.table, members))
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the rows each iteration's trees were grown on, proved by the leaf counts of all trees."""
+        sampling = read_sampling(self._text.parameters)
+        check_not_refit(self._text, self._objective)
+        if may_be_refit(self._text, self._objective):
+            warn_user(MAY_BE_REFIT, EnsPluginWarning)
+        n_rows = features.shape[0]
+        target = training_target(y, self.classes, n_rows)
+        positive = _positive_rows(sampling, target)
+        self._keep_leaves(features)
+        bags = prove_bags(self._text, sampling, n_rows, positive, lambda: self._leaf_blocks(features))
+        self.target_is_proved = target is not None and self._check_target(features, bags, target)
+        return bags
+
+    def are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
+        """Tell whether the rows fill the leaves as the training rows did, or hold the values that trees split at."""
+        self._keep_leaves(features)
+        if self._fill_leaves(features, y):
+            return True
+        # LightGBM takes thresholds from all rows it was given: where one bag serves all trees, the others are held out.
+        has_bags = self._trees_in_turn() < self.n_members
+        return has_bags and hold_split_values(features.table, split_values(self._text), np.float64)
+
+    def checks_held_out_rows(self, features: PreparedRows) -> bool:
+        """Tell whether trees split between values that differ by row."""
+        return tell_split_values(features.table, split_values(self._text), np.float64)
+
+    def leaf_counts(self, features: PreparedRows, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each tree, where those of all trees are kept."""
+        for index, tree in enumerate(self._text.trees if features.leaves is not None else ()):
+            if tree.n_leaves > 1:
+                assert features.leaves is not None
+                yield tree.integers("leaf_count"), np.bincount(features.leaves[index], minlength=tree.n_leaves)
+
+    def _fill_leaves(self, features: PreparedRows, y: ArrayLike) -> bool:
+        if self._is_linear and features.leaves is None:
+            features = PreparedRows(features.table, self._leaves(features.table))
+        try:
+            sampling = read_sampling(self._text.parameters)
+            positive = _positive_rows(sampling, training_target(y, self.classes, features.shape[0]))
+            prove_bags(self._text, sampling, features.shape[0], positive, lambda: self._leaf_blocks(features))
+        except (BagError, DataMismatchError):
+            return fill_every_leaf(self._text, features.shape[0], self._leaf_blocks(features))
+        return True
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
+        return counts_from_bags(self.bags(X, features, y), "without_replacement")
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Return the draws of the model's seed, to be reached row by row."""
+        sampling = read_sampling(self._text.parameters)
+        check_not_refit(self._text, self._objective)
+        return DrawnRows(self._text, sampling, self._objective, n_rows, attempt, self._kept_leaves)
+
+    def _kept_leaves(self, features: PreparedRows) -> NDArray[Any]:
+        self._keep_leaves(features)
+        return self._leaves(features.table) if features.leaves is None else features.leaves
+
+    def cautions(self, data: str) -> tuple[str, ...]:
+        """Warn of refits that leave no trace, and of trees that share their bag."""
+        cautions = []
+        if data == "oob" and may_be_refit(self._text, self._objective):
+            cautions.append(MAY_BE_REFIT)
+        together = self._trees_in_turn()
+        if together > 1:
+            cautions.append(
+                f"Each {together} trees in turn share a bag (bagging_freq={together}) and resemble each other. The "
+                "curve takes them for independent: it is too flat, and the recommended size too small, by a factor of "
+                f"up to {together}. Train with bagging_freq=1."
+            )
+        return tuple(cautions)
+
+    def _trees_in_turn(self) -> int:
+        """Trees that share a bag, at most."""
+        return min(int((self._text.parameters or {}).get("bagging_freq", "1")), self.n_members)
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name LightGBM's distribution."""
+        return ("lightgbm",)
+
+    def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn mean raw scores of shape (n_rows, n_labels) into probabilities, as ``predict`` does."""
+        return self._objective.link(mean_output)
+
+    def truncated(self, size: int) -> Any:
+        """Return a forest of the first `size` iterations."""
+        return truncated_forest(self.model, self._booster, size)
+
+    def _scores(self, members: range, leaves: NDArray[Any]) -> NDArray[np.float64]:
+        """What the reached leaves of some members say, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+        n_trees = self._text.trees_per_iteration
+        values = self._values[members.start * n_trees : members.stop * n_trees]
+        by_tree = np.empty(leaves.shape)
+        for said, value, reached in zip(by_tree, values, leaves, strict=True):
+            said[:] = value.take(reached)
+        return by_tree if n_trees == 1 else by_tree.reshape(len(members), n_trees, -1).transpose(0, 2, 1)
+
+    def _check_covered(self) -> None:
+        if not self._objective.is_covered:
+            name = self._objective.name + (" with reg_sqrt" if self._objective.square_root else "")
+            raise UnsupportedModelError(
+                f"The objective of this forest is {name}: its prediction is no mean of its trees' values but a "
+                "function of one, or no prediction of y, and the error curve holds for means of values and for labels. "
+                "Train with a regression objective without link, or with binary or multiclass; ens_plugin.in_bag works "
+                "for this model as it is."
+            )
+
+    def _compare_with_predict(self, rows: PreparedRows) -> None:
+        chosen = np.unique(np.linspace(0, rows.shape[0] - 1, COMPARED_ROWS).astype(np.intp))
+        some = rows[chosen]
+        outputs = self.outputs(some, None)
+        if self._objective.name == "binary":
+            outputs = both_scores(outputs)
+        ours = self.link(outputs.mean(axis=0))
+        ours = ours[:, 1] if self._objective.name == "binary" else ours
+        own = np.asarray(self._predict(some.table))
+        scale = float(np.abs(own).max())
+        worst = float(np.abs(ours - own).max())
+        if worst > AGREEMENT * scale:
+            raise UnsupportedModelError(
+                f"The mean over all members differs by {worst:.3g} from what LightGBM {_release()} predicts itself "
+                f"(values up to {scale:.3g}), so what the members say is not known. Please report this with the "
+                "model's parameters; ens_plugin.CustomEnsemble takes outputs that you compute."
+            )
+
+    def _predict(self, table: Any, **options: Any) -> Any:
+        try:
+            return self._booster.predict(table, num_threads=effective_n_jobs(None), **options)
+        except (LightGBMError, ValueError, TypeError) as error:
+            raise InputError(f"X cannot be used: LightGBM refuses it ({error}).") from error
+
+    def _leaves(self, table: Any, members: range | None = None) -> NDArray[Any]:
+        """Leaf of every tree, or of those of some members, that each row reaches, shape (n_trees, n_rows)."""
+        members = range(self.n_members) if members is None else members
+        n_trees = self._text.trees_per_iteration
+        is_narrow = isinstance(table, np.ndarray) and table.shape[1] <= MOST_FEATURES
+        at_once = max(WALKED_TREES // n_trees, 1) if is_narrow else len(members)
+        leaves = np.empty((len(members) * n_trees, table.shape[0]), dtype=self._leaf_dtype)
+        start = 0
+        for part in PreparedRows(table).blocks(max(WALKED_CELLS // (at_once * n_trees), 1)):
+            rows = slice(start, start + part.shape[0])
+            for first in range(0, len(members), at_once):
+                chosen = members[first : first + at_once]
+                walked = self._predict(
+                    part.table, pred_leaf=True, start_iteration=chosen.start, num_iteration=len(chosen)
+                )
+                own = slice(first * n_trees, (first + len(chosen)) * n_trees)
+                leaves[own, rows] = walked.reshape(part.shape[0], -1).astype(self._leaf_dtype).T
+            start = rows.stop
+        return leaves
+
+    def _keep_leaves(self, features: PreparedRows) -> None:
+        n_bytes = len(self._text.trees) * features.shape[0] * self._leaf_dtype.itemsize
+        if features.leaves is None and not self._is_linear and n_bytes <= KEPT_BYTES:
+            features.leaves = self._leaves(features.table)
+
+    def _leaf_blocks(self, features: PreparedRows) -> Iterator[tuple[slice, NDArray[Any]]]:
+        # Bags are unpacked by whole bytes.
+        rows_at_once = max(COUNTED_BYTES // len(self._text.trees) // 8, 1) * 8
+        start = 0
+        for block in features.blocks(rows_at_once):
+            rows = slice(start, start + block.shape[0])
+            yield rows, self._leaves(block.table) if block.leaves is None else block.leaves
+            start = rows.stop
+
+    def _check_target(self, features: PreparedRows, bags: Bags, target: NDArray[Any]) -> bool:
+        n_trees, sums = self._text.trees_per_iteration, {}
+        for tree in checked_trees(self._text):
+            member = tree // n_trees
+            if features.leaves is not None:
+                leaves = features.leaves[tree]
+            else:
+                leaves = self._leaves(features.table, range(member, member + 1))[tree % n_trees]
+            sums[tree] = target_sums(self._text, self._objective, tree, leaves, target, bags.member(member))
+        return judge_leaf_targets(self._text, self._objective, sums)
+
+
+def _fitted_booster(model: Any) -> Any:
+    if isinstance(model, Booster):
+        return model
+    if not model.__sklearn_is_fitted__():
+        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
+    return model.booster_
+
+
+def _check_mode(text: ModelText) -> None:
+    if not text.averages:
+        raise UnsupportedModelError(
+            "This LightGBM model sums its trees: each corrects those before it, so they are no ensemble of members. "
+            "ens_plugin covers random forests: train with boosting_type='rf', bagging_freq=1 and "
+            "bagging_fraction=0.632."
+        )
+    if not text.trees:
+        raise NotFittedError("This LightGBM model has no trees; train it first.")
+
+
+def _labels(model: Any, objective: Objective) -> NDArray[Any] | None:
+    if not isinstance(model, LGBMClassifier):
+        return np.arange(objective.n_labels) if objective.n_labels else None
+    if len(model.classes_) != objective.n_labels:
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} was trained on {len(model.classes_)} labels with objective "
+            f"{objective.name}, which does not score each label; use objective='binary' or 'multiclass' and at least "
+            "two labels."
+        )
+    return np.asarray(model.classes_)
+
+
+def _positive_rows(sampling: Sampling, target: NDArray[Any] | None) -> NDArray[np.bool_] | None:
+    if not sampling.is_balanced:
+        return None
+    if target is None:
+        raise BagError(
+            "This forest drew positive and negative rows with fractions of their own (pos_bagging_fraction, "
+            "neg_bagging_fraction), so its bags depend on y; pass y."
+        )
+    return np.asarray(target > 0)
+
+
+def _release() -> str:
+    from lightgbm import __version__
+
+    return str(__version__)

@@ -1,0 +1,80 @@
+"""Whether a LightGBM forest's leaf values are those that its trees were grown with.
+
+Where nothing is regularised, a leaf's value is the mean of its rows' targets, moved and scaled alike
+in all leaves, and an inner node's the mean of its leaves', weighted by their hessians.  LightGBM keeps
+the values of inner nodes when ``refit`` replaces those of the leaves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ens_plugin.adapters.lightgbm.objective import Objective
+from ens_plugin.adapters.lightgbm.text import ModelText, TreeText
+from ens_plugin.errors import BagError
+
+__all__ = ["check_not_refit", "may_be_refit"]
+
+# Inner values are printed with six digits.
+PRINTED = 1e-5
+SPREAD = 1e-4
+_RENEWED = ("regression_l1", "quantile", "mape")
+_REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")
+
+
+def check_not_refit(model: ModelText, objective: Objective) -> None:
+    """Refuse leaf values that were replaced after training, where the trees tell.
+
+    Raises
+    ------
+    BagError
+        If inner nodes do not hold the means of their leaves.
+    """
+    telling = _telling_trees(model, objective)
+    replaced = [index for index in telling if _differs_from_inner_values(model.trees[index])]
+    if replaced:
+        raise BagError(
+            f"The leaf values of {len(replaced)} trees (tree {replaced[0]} is the first) are not those the trees were "
+            "grown with: refit or set_leaf_output replaced them, from rows that the counts of the trees do not tell "
+            'about. Pass data="holdout" with rows that neither training nor refit saw, or pass the model as it was '
+            "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
+        )
+
+
+def may_be_refit(model: ModelText, objective: Objective) -> bool:
+    """Whether leaf values may have been replaced after training without a trace in the trees."""
+    return not _telling_trees(model, objective) and any(tree.n_leaves > 1 for tree in model.trees)
+
+
+def _telling_trees(model: ModelText, objective: Objective) -> list[int]:
+    # A tree of two leaves has no inner node but the root.
+    return [
+        index for index, tree in enumerate(model.trees) if tree.n_leaves > 2 and _is_telling(model, objective, tree)
+    ]
+
+
+def _is_telling(model: ModelText, objective: Objective, tree: TreeText) -> bool:
+    """Whether an inner node of the tree holds the weighted mean of its leaves' values."""
+    parameters = model.parameters or {}
+    return (
+        tree.n_leaves > 1
+        and not tree.has_categorical_splits
+        and not tree.has_linear_leaves
+        and objective.name not in _RENEWED
+        and all(float(parameters.get(name, "0")) == 0 for name in _REGULARISERS)
+        and not parameters.get("monotone_constraints")
+        and parameters.get("use_quantized_grad", "0") == "0"
+    )
+
+
+def _differs_from_inner_values(tree: TreeText) -> bool:
+    value, weight, inner = (tree.floats(key) for key in ("leaf_value", "leaf_weight", "internal_value"))
+    children = np.stack([tree.integers("left_child"), tree.integers("right_child")], axis=1)
+    below = np.zeros((inner.size, 2))
+    # A split leaf keeps its number and its node comes later, so children of a node always follow it.
+    for node in reversed(range(inner.size)):
+        for child in children[node]:
+            below[node] += below[child] if child >= 0 else (weight[~child], weight[~child] * value[~child])
+    # LightGBM 4.0 does not store the mean of the bag at the root.
+    gap = np.abs(below[1:, 1] / below[1:, 0] - inner[1:])
+    return bool(np.any(gap > SPREAD * np.ptp(value) + PRINTED * np.abs(inner[1:])))

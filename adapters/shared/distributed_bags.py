@@ -1,0 +1,128 @@
+"""Bags of training rows that are nowhere together: told from each row's position, proved by sums over all rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.errors import BagError
+
+__all__ = ["RowBags", "Sums", "merge_sums", "refuse_other_attempts"]
+
+IntArray = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What rows add to a proof; that of disjoint rows merges.
+
+    Attributes
+    ----------
+    added : dict of ndarray
+        Counts and sums.
+    least : dict of ndarray
+        Smallest values.
+    """
+
+    added: Arrays = field(default_factory=dict)
+    least: Arrays = field(default_factory=dict)
+
+    def named(self, tree: int) -> Sums:
+        """Return the same sums under names of their own, for a merge with those of other trees.
+
+        Examples
+        --------
+        >>> Sums({"rows": np.array([1])}).named(7).added
+        {'rows 7': array([1])}
+        """
+        return Sums(_named(self.added, tree), _named(self.least, tree))
+
+    def of_tree(self, tree: int) -> Sums:
+        """Return what :meth:`named` was called on, out of the sums of several trees."""
+        return Sums(_of_tree(self.added, tree), _of_tree(self.least, tree))
+
+
+def _named(arrays: Arrays, tree: int) -> Arrays:
+    return {f"{name} {tree}": values for name, values in arrays.items()}
+
+
+def _of_tree(arrays: Arrays, tree: int) -> Arrays:
+    end = f" {tree}"
+    return {name.removesuffix(end): values for name, values in arrays.items() if name.endswith(end)}
+
+
+class RowBags(ABC):
+    """Which members saw a row, for some of the training rows at a time.
+
+    The bags are those of the model's own record or seed, and count only once :meth:`prove` has passed with the
+    sums over all rows.
+    """
+
+    @abstractmethod
+    def at(self, rows: IntArray, target: NDArray[Any]) -> Bags:
+        """Bags of some rows, by position in training order.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (n_rows,)
+        target : ndarray, shape (n_rows,)
+            Their label codes or values.
+        """
+
+    @abstractmethod
+    def sums(self, rows: IntArray, features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+        """What some rows, by position and prepared, add to the proof."""
+
+    @abstractmethod
+    def prove(self, sums: Sums) -> bool:
+        """Compare the sums over all rows with what the members kept.
+
+        Returns
+        -------
+        bool
+            Whether the target is proved too.
+
+        Raises
+        ------
+        BagError
+            If the bags are others, or the proof is too weak.
+        DataMismatchError
+            If the rows or the target are not those of the training.
+        """
+
+
+def refuse_other_attempts(attempt: int) -> None:
+    """Raise BagError unless it is the first attempt, where only one draw is possible."""
+    if attempt > 0:
+        raise BagError("There is one possible draw of these bags, and it is not that of these rows.")
+
+
+def merge_sums(parts: Sequence[Sums]) -> Sums:
+    """Sums of the rows of all parts, which are disjoint.
+
+    Examples
+    --------
+    >>> parts = [Sums({"rows": np.array([1])}, {"low": np.array([3.0])}), Sums({"rows": np.array([2])})]
+    >>> merged = merge_sums(parts)
+    >>> merged.added["rows"].tolist(), merged.least["low"].tolist()
+    ([3], [3.0])
+    """
+    return Sums(
+        _merged([part.added for part in parts], np.add),
+        _merged([part.least for part in parts], np.minimum),
+    )
+
+
+def _merged(parts: list[Arrays], put_together: Callable[[Any, Any], Any]) -> Arrays:
+    merged: Arrays = {}
+    for part in parts:
+        for name, values in part.items():
+            merged[name] = put_together(merged[name], values) if name in merged else values
+    return merged

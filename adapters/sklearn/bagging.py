@@ -1,0 +1,349 @@
+"""Bagging meta-estimators of scikit-learn, over any base estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+
+from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.shared.distributed_bags import RowBags, refuse_other_attempts
+from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_of_rows
+from ens_plugin.adapters.shared.foreign_calls import ask, checked_numbers
+from ens_plugin.adapters.shared.labels import code_dtype
+from ens_plugin.adapters.sklearn.data import (
+    check_fitted,
+    check_learner,
+    check_row_count,
+    drawing_weight,
+    left_out_chances,
+    oob_score,
+    prepare_rows,
+    training_target,
+)
+from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
+from ens_plugin.adapters.sklearn.kept_rows import hold_kept_rows, keep_rows
+from ens_plugin.adapters.sklearn.known_rows import (
+    are_outputs_of_known_rows,
+    are_shuffled_rows,
+    hold_node_values,
+    tell_node_values,
+)
+from ens_plugin.adapters.sklearn.row_bags import RecordedBags
+from ens_plugin.adapters.sklearn.trees import (
+    are_recognised,
+    checked_members,
+    growth_is_known,
+    leaf_labels,
+    leaf_outputs,
+    leaves_are_pure,
+    node_labels,
+)
+from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+
+__all__ = ["SklearnBaggingAdapter"]
+
+SAME_SCORE = 1e-9
+# Rows whose likeliest label rounding may change.
+TIED_ROWS = 1.5
+
+_ENSEMBLES = (BaggingClassifier, BaggingRegressor)
+_TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
+
+
+class SklearnBaggingAdapter(EnsembleAdapter):
+    """scikit-learn's BaggingClassifier and BaggingRegressor, with one output.
+
+    Members that have ``predict_proba`` are averaged, others vote, as scikit-learn does it.  Members
+    trained on some of the columns are given those; labels a member never saw get probability 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import BaggingClassifier
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X, y = np.arange(8.0)[:, None], np.array(list("aaaabbbb"))
+    >>> model = BaggingClassifier(KNeighborsClassifier(1), n_estimators=5, random_state=0).fit(X, y)
+    >>> adapter = SklearnBaggingAdapter(model)
+    >>> adapter.aggregation, adapter.outputs(adapter.prepare(X), None).shape
+    ('mean_proba', (5, 8, 2))
+    """
+
+    library: ClassVar[str] = "sklearn"
+    supported_versions: ClassVar[str] = ">=1.4,<1.10"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is one of the two, or a subclass of one."""
+        return isinstance(model, _ENSEMBLES)
+
+    def __init__(self, model: Any) -> None:
+        check_fitted(model)
+        check_learner(model, _ENSEMBLES)
+        n_outputs = max(getattr(member, "n_outputs_", 1) for member in model.estimators_)
+        if n_outputs > 1:
+            raise _several_outputs(model, n_outputs)
+        self.model = model
+        self.n_members = len(model.estimators_)
+        self.bags_are = "recorded"
+        self._columns = [_column_choice(columns, model.n_features_in_) for columns in model.estimators_features_]
+        self._are_trees = self.reads_rows_alone = all(type(member) in _TREES for member in model.estimators_)
+        if isinstance(model, BaggingClassifier):
+            self.task, self.classes = "classification", model.classes_
+            self._describe_classifier()
+        else:
+            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
+
+    def _describe_classifier(self) -> None:
+        members = self.model.estimators_
+        if all(hasattr(member, "predict_proba") for member in members):
+            self.aggregation = "mean_proba"
+            pure = self._are_trees and leaves_are_pure(members, len(self.model.classes_))
+            self.output_kind = "labels" if pure else "probabilities"
+        else:
+            self.aggregation, self.output_kind = "vote", "labels"
+
+    def prepare(self, X: Any) -> Any:
+        """Return X as an array or CSR matrix; float32 where every member is a tree."""
+        return prepare_rows(self.model, X, np.float32 if self._are_trees else None)
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of one member for the prepared rows."""
+        estimator, rows = self.model.estimators_[member], self._member_rows(member, features)
+        if self.output_kind == "values":
+            return self._values(estimator, rows, member)
+        if self.output_kind == "probabilities":
+            return self._probabilities(estimator, rows, member)
+        if self._are_trees:
+            return leaf_labels(estimator, rows)
+        return self._votes(estimator, rows, member)
+
+    def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of some consecutive members for the prepared rows."""
+        if not self._are_trees or self.output_kind != "labels":
+            return super().range_outputs(members, features)
+        return np.stack([self._tree_labels(member, features) for member in members])
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the rows each member drew, after checking trees, where the members are, against these very rows."""
+        n_rows = features.shape[0]
+        self._check_recorded(n_rows)
+        check_row_count(self.model, n_rows)
+        target = training_target(y, self.classes, n_rows)
+        if self._are_trees:
+            self.target_is_proved = growth_is_known(features) and self._check_rows(features, target)
+        else:
+            self.target_is_proved = self._check_score(target)
+        return draw_bags(self._draw, self.n_members, n_rows)
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each member drew each row, redrawn from its seed after the checks of :meth:`bags`."""
+        self.bags(X, features, y)
+        weight = drawing_weight(self.model)
+        if weight is not None and not self.model.bootstrap:
+            raise BagError(
+                f"This {type(self.model).__name__} drew rows without replacement by weight, and no formula for the "
+                "variance over training sets covers that. Refit with bootstrap=True, or without sample_weight."
+            )
+        drawn = map(self._draw, range(self.n_members))
+        rule: DrawRule = "with_replacement" if self.model.bootstrap else "without_replacement"
+        return counts_of_rows(drawn, self.n_members, features.shape[0], rule, weight)
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Return the rows each member drew, to be looked up by position."""
+        refuse_other_attempts(attempt)
+        self._check_recorded(n_rows)
+        check_row_count(self.model, n_rows)
+        trees = self.model.estimators_ if self._are_trees else None
+        return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows)
+
+    def left_out_chances(self) -> NDArray[np.float64] | None:
+        """Chance of each row to be left out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
+        return left_out_chances(self.model, getattr(self.model, "_max_samples", None))
+
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Tell whether three trees grew on these very rows, or all members know every row they may know."""
+        target = training_target(y, self.classes, features.shape[0])
+        assert target is not None
+        if self._hold_known_rows(features):
+            return True
+        # Seeds of the last members only, as after a warm start, redraw no member's rows.
+        if len(self.model._seeds) != self.n_members:
+            return False
+        if self._grew_on(features, target):
+            return True
+        return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+
+    def _hold_known_rows(self, features: Any) -> bool:
+        members = [(member, self._member_rows(index, features)) for index, member in enumerate(self.model.estimators_)]
+        return hold_node_values(members) if self._are_trees else hold_kept_rows(members)
+
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Tell whether all members know every row they may know."""
+        if len(self.model._seeds) != self.n_members:
+            return False
+        return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
+
+    def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
+        n_rows = features.shape[0]
+        if not self._are_trees or n_rows != self.model._n_samples or not growth_is_known(features):
+            return False
+        trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
+        return are_recognised(trees, lambda: self._check_rows(features, target))
+
+    def checks_training_rows(self) -> bool:
+        """Tell whether trees or stored out-of-bag outputs give away other rows."""
+        return self._are_trees or self.stored_oob_outputs() is not None
+
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each member, where all are trees."""
+        members = self.model.estimators_ if self._are_trees and growth_is_known(features) else []
+        return (leaf_counts(tree, self._member_rows(member, features), target) for member, tree in enumerate(members))
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Tell whether members are trees that split between values of their rows, or keep rows they were trained on."""
+        if self._are_trees:
+            members = enumerate(self.model.estimators_)
+            return tell_node_values([(tree, self._member_rows(member, features)) for member, tree in members])
+        return keep_rows(self.model.estimators_)
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name scikit-learn's distribution."""
+        return ("scikit-learn",)
+
+    def stored_oob_outputs(self) -> NDArray[np.float64] | None:
+        """Mean out-of-bag outputs the model stored when fitted with ``oob_score``, or None.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels), each row summing to 1, or (n_rows,), or None
+        """
+        # A refit without oob_score leaves those of the fit before.
+        if not self.model.oob_score:
+            return None
+        return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
+
+    def truncated(self, size: int) -> Any:
+        """Return an ensemble of copies of the first `size` members."""
+        # After a warm start, scikit-learn keeps the seeds of the last members only.
+        n_seeds = max(size - (self.n_members - len(self.model._seeds)), 0)
+        kept = {
+            "estimators_": self.model.estimators_[:size],
+            "estimators_features_": self.model.estimators_features_[:size],
+            "_seeds": self.model._seeds[:n_seeds],
+        }
+        return truncated_ensemble(self.model, size, kept)
+
+    @cached_property
+    def _node_labels(self) -> list[NDArray[Any]]:
+        return [node_labels(tree) for tree in self.model.estimators_]
+
+    def _tree_labels(self, member: int, features: Any) -> NDArray[Any]:
+        rows = self._member_rows(member, features)
+        leaves = self.model.estimators_[member].apply(rows, check_input=False)
+        return np.asarray(self._node_labels[member].take(leaves))
+
+    def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
+        return all(
+            [
+                check_growth(
+                    self.model.estimators_[member],
+                    self._member_rows(member, features),
+                    self._draw(member),
+                    target,
+                    member,
+                )
+                for member in checked_members(self.n_members)
+            ]
+        )
+
+    def _check_score(self, target: NDArray[Any] | None) -> bool:
+        """Raise DataMismatchError unless the stored out-of-bag outputs have the stored score; False without these."""
+        outputs, stored = self.stored_oob_outputs(), getattr(self.model, "oob_score_", None)
+        if target is None or outputs is None or stored is None or outputs.shape[0] != target.size:
+            return False
+        expected = oob_score(outputs, target)
+        slack = TIED_ROWS / target.size if self.classes is not None else SAME_SCORE * max(abs(stored), 1.0)
+        if abs(stored - expected) > slack:
+            raise DataMismatchError(
+                "These are not the rows the model was trained on, in training order, or y is not their target: the "
+                f"stored out-of-bag outputs have a score of {expected:.6g} with y, and had one of {stored:.6g} at "
+                "training. X and y must be the exact training rows in training order; for rows the model never saw "
+                'pass data="holdout".'
+            )
+        return True
+
+    def _member_rows(self, member: int, features: Any) -> Any:
+        columns = self._columns[member]
+        return features if columns is None else features[:, columns]
+
+    def _values(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
+        if self._are_trees:
+            return leaf_outputs(estimator, rows)[:, 0]
+        values = ask(estimator.predict, rows, member)
+        if getattr(values, "ndim", 1) == 2:
+            raise _several_outputs(self.model, values.shape[1])
+        return checked_numbers(values, (rows.shape[0],), member)
+
+    def _votes(self, estimator: Any, rows: Any, member: int) -> NDArray[Any]:
+        n_labels = len(self.model.classes_)
+        codes = checked_numbers(ask(estimator.predict, rows, member), (rows.shape[0],), member)
+        if not np.isin(codes, np.arange(n_labels)).all():
+            raise InputError(f"Model {member} predicts labels that are not among the {n_labels} of the ensemble.")
+        return codes.astype(code_dtype(n_labels))
+
+    def _probabilities(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
+        if self._are_trees:
+            seen = leaf_outputs(estimator, rows)
+        else:
+            n_labels = len(getattr(estimator, "classes_", self.model.classes_))
+            seen = checked_numbers(ask(estimator.predict_proba, rows, member), (rows.shape[0], n_labels), member)
+        if seen.shape[1] == len(self.model.classes_):
+            return seen
+        probabilities = np.zeros((len(seen), len(self.model.classes_)))
+        probabilities[:, estimator.classes_] = seen
+        return probabilities
+
+    def _check_recorded(self, n_rows: int) -> None:
+        name = type(self.model).__name__
+        recorded = len(self.model._seeds)
+        if recorded != self.n_members:
+            raise BagError(
+                f"This {name} has {self.n_members} members, but scikit-learn kept the seeds of the last {recorded} "
+                "only, because members were added with warm_start. Refit all members in one call of fit, or pass "
+                'data="holdout" with rows '
+                "the model never saw."
+            )
+        drawn = self._draw(0)
+        if not self.model.bootstrap and len(drawn) >= n_rows:
+            raise BagError(
+                f"This {name} was trained with bootstrap=False on samples of all {len(drawn)} rows, so no row is out "
+                'of bag. Pass data="holdout" with rows the model never saw, or refit with bootstrap=True or a '
+                "smaller max_samples."
+            )
+
+    def _draw(self, member: int) -> NDArray[np.integer[Any]]:
+        """Return the rows one member drew: those of all members at once take 8 bytes per row and member."""
+        one_member = copy(self.model)
+        # The public estimators_samples_ redraws from these seeds, every member's at once.
+        one_member._seeds = self.model._seeds[member : member + 1]
+        return np.asarray(one_member.estimators_samples_[0])
+
+
+def _column_choice(columns: NDArray[np.integer[Any]], n_features: int) -> NDArray[np.integer[Any]] | None:
+    return None if np.array_equal(columns, np.arange(n_features)) else columns
+
+
+def _several_outputs(model: Any, n_outputs: int) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"This {type(model).__name__} predicts {n_outputs} outputs; ens_plugin covers one. Fit one model per output "
+        "and analyze each."
+    )

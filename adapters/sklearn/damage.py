@@ -1,0 +1,112 @@
+"""What is wrong with the trees inside a scikit-learn model that was read from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ens_plugin.adapters.shared.child_links import are_sound
+
+__all__ = ["find_damage", "held_objects"]
+
+LEAF = -1
+DEPTH = 40
+
+
+def find_damage(model: object) -> str | None:
+    """Say what keeps the trees of a model, wherever it holds them, from being safe to predict with.
+
+    scikit-learn copies the nodes of a tree from a file and follows them without looking: damaged ones send a
+    row in circles, or to memory that is not the tree's.
+
+    Parameters
+    ----------
+    model : object
+        As it was read.
+
+    Returns
+    -------
+    str or None
+        None where nothing is wrong.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1])
+    >>> find_damage([tree]) is None
+    True
+    >>> tree.tree_.children_left[0] = 0
+    >>> find_damage([tree])
+    'a tree does not lead from its root to each leaf once'
+    """
+    for held in held_objects(model):
+        found = _damage_of_tree(held) if _is_tree(held) else _damage_of_estimator(held)
+        if found is not None:
+            return found
+    return None
+
+
+def held_objects(model: object) -> Iterator[Any]:
+    """Yield a model and every object that it holds in attributes, lists, dicts and arrays of objects, once each."""
+    seen: dict[int, object] = {}
+    waiting: list[tuple[object, int]] = [(model, 0)]
+    while waiting:
+        held, depth = waiting.pop()
+        if held is None or id(held) in seen or isinstance(held, (str, bytes, int, float, type, ModuleType)):
+            continue
+        seen[id(held)] = held
+        yield held
+        if depth < DEPTH:
+            waiting.extend((part, depth + 1) for part in _parts(held))
+
+
+def _parts(held: Any) -> list[Any]:
+    if isinstance(held, np.ndarray):
+        return held.ravel().tolist() if held.dtype.kind == "O" else []
+    if isinstance(held, (list, tuple, set, frozenset)):
+        return list(held)
+    if isinstance(held, dict):
+        return list(held.values())
+    attributes = getattr(held, "__dict__", None)
+    return list(attributes.values()) if isinstance(attributes, dict) and not callable(held) else []
+
+
+def _is_tree(held: Any) -> bool:
+    return type(held).__module__ == "sklearn.tree._tree" and hasattr(type(held), "children_left")
+
+
+def _damage_of_tree(tree: Any) -> str | None:
+    # The arrays below are views of memory for node_count nodes, so that comes first.
+    if not 1 <= tree.node_count <= tree.capacity:
+        return f"a tree says that it has {tree.node_count} nodes, and holds {tree.capacity}"
+    left, right, features = tree.children_left, tree.children_right, tree.feature
+    if not are_sound(left, right) or ((left == LEAF) != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
+        return "a tree does not lead from its root to each leaf once"
+    split = features[left != LEAF]
+    if split.size and (split.min() < 0 or split.max() >= tree.n_features):
+        return "a tree splits on a feature that it does not have"
+    if np.isnan(tree.threshold[left != LEAF]).any() or not np.isfinite(tree.value).all():
+        return "a tree holds values that are no numbers"
+    return None
+
+
+def _damage_of_estimator(held: Any) -> str | None:
+    """An ensemble checks the columns of its rows once, and its trees believe it."""
+    attributes = getattr(held, "__dict__", None)
+    if not isinstance(attributes, dict):
+        return None
+    n_features: Any = attributes.get("n_features_in_")
+    tree: Any = attributes.get("tree_")
+    if _is_tree(tree) and tree.n_features != n_features:
+        return f"a tree of {tree.n_features} features says that it has {n_features!r:.40}"
+    members = attributes.get("estimators_")
+    if n_features is None or members is None or "estimators_features_" in attributes:
+        return None
+    for member in _parts(members):
+        inner: Any = getattr(member, "tree_", None)
+        if _is_tree(inner) and inner.n_features != n_features:
+            return f"a tree of {inner.n_features} features is a member of an ensemble of {n_features!r:.40}"
+    return None

@@ -1,0 +1,215 @@
+"""Rows and labels as scikit-learn itself would take them, checked against the fitted model."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from ens_plugin.adapters.shared.labels import label_codes, shortened
+from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
+
+__all__ = [
+    "check_columns",
+    "check_fitted",
+    "check_learner",
+    "check_row_count",
+    "drawing_weight",
+    "left_out_chances",
+    "oob_score",
+    "prepare_rows",
+    "training_target",
+]
+
+# scikit-learn 1.6 renamed the argument; nothing else about the call differs from 1.4 to 1.9.
+_ACCEPT_NAN = (
+    {"ensure_all_finite": False}
+    if "ensure_all_finite" in signature(check_array).parameters
+    else {"force_all_finite": False}
+)
+_LEARNING = ("fit", "estimators_samples_", "predict", "predict_proba")
+
+
+def check_fitted(model: Any) -> None:
+    """Raise NotFittedError unless `model` has been fitted."""
+    try:
+        check_is_fitted(model, "estimators_")
+    except SklearnNotFittedError as error:
+        name = type(model).__name__
+        raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.") from error
+
+
+def check_learner(model: Any, known: tuple[type, ...]) -> None:
+    """Raise UnsupportedModelError if a subclass replaces what is relied on in the `known` classes."""
+    parent = next(cls for cls in type(model).__mro__ if cls in known)
+    replaced = [name for name in _LEARNING if getattr(type(model), name, None) is not getattr(parent, name, None)]
+    if replaced:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} replaces {', '.join(replaced)} of scikit-learn's {parent.__name__}, so its bags "
+            "or its votes may be others than scikit-learn's. Pass ens_plugin.CustomEnsemble(outputs, in_bag, ...) "
+            "instead, or register an adapter for it with ens_plugin.register_adapter."
+        )
+
+
+def prepare_rows(model: Any, X: Any, dtype: type | None) -> Any:
+    """Return X as a C-ordered array or CSR matrix of `dtype`, its columns checked against `model`.
+
+    Parameters
+    ----------
+    model : fitted scikit-learn estimator
+    X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features)
+    dtype : type or None
+        None keeps the type of `X`.
+
+    Raises
+    ------
+    DataMismatchError
+        If the columns are not the ones the model was trained on.
+    InputError
+        If `X` is not a table of numbers, or holds values the model refuses.
+    """
+    check_columns(model, X)
+    try:
+        with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is refused below
+            rows = check_array(X, accept_sparse="csr", dtype=dtype, order="C", **_ACCEPT_NAN)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"X cannot be used: {error}") from error
+    if rows.shape[1] != model.n_features_in_:
+        raise DataMismatchError(
+            f"X has {rows.shape[1]} columns, but the {type(model).__name__} was trained on {model.n_features_in_}; "
+            "pass the columns it was trained on, in the same order."
+        )
+    if not isinstance(rows, np.ndarray) and dtype is not None and rows.indices.dtype != np.intc:
+        raise InputError(
+            "X is a sparse matrix with 64-bit indices, which scikit-learn's trees cannot read; convert its indices and "
+            "indptr to 32-bit integers."
+        )
+    _check_values(model, rows)
+    return rows
+
+
+def check_columns(model: Any, X: Any) -> None:
+    """Raise DataMismatchError if a DataFrame's columns are not those `model` was trained on, in order."""
+    expected = getattr(model, "feature_names_in_", None)
+    columns = getattr(X, "columns", None)
+    if expected is None or columns is None or list(columns) == list(expected):
+        return
+    missing = [name for name in expected if name not in set(columns)]
+    extra = [name for name in columns if name not in set(expected)]
+    found = "; ".join(
+        [f"missing {shortened(missing)}"] * bool(missing)
+        + [f"unknown {shortened(extra)}"] * bool(extra)
+        + ["the same names in another order, or repeated"] * (not missing and not extra)
+    )
+    raise DataMismatchError(
+        f"The columns of X are not the ones the {type(model).__name__} was trained on ({found}); "
+        "pass X[model.feature_names_in_]."
+    )
+
+
+def check_row_count(model: Any, n_rows: int) -> None:
+    """Raise DataMismatchError if `model` was fitted on another number of rows than `n_rows`."""
+    # No public attribute keeps the number of training rows; every release from 1.4 to 1.9 keeps this one.
+    trained = model._n_samples
+    if trained != n_rows:
+        raise DataMismatchError(
+            f"X has {n_rows} rows, but the {type(model).__name__} was trained on {trained}. Pass the exact training "
+            'rows in training order, or data="holdout" for rows the model never saw.'
+        )
+
+
+def drawing_weight(model: Any) -> NDArray[np.float64] | None:
+    """Return the weights by which `model` drew its rows; None where all rows had the same chance.
+
+    scikit-learn draws by weight since 1.9; before, weights did not change which rows are drawn.
+    """
+    # No public attribute keeps them; a forest or bagging ensemble of an earlier release has none.
+    weight = getattr(model, "_sample_weight", None)
+    if weight is None or np.ptp(weight) == 0:
+        return None
+    return np.asarray(weight, dtype=np.float64)
+
+
+def training_target(y: ArrayLike | None, classes: NDArray[Any] | None, n_rows: int) -> NDArray[Any] | None:
+    """Return the training target as label codes, or as float64 where `classes` is None; None stays None.
+
+    Raises
+    ------
+    DataMismatchError
+        If `y` is not one value per row, or holds a label the model was not trained on.
+    """
+    if y is None:
+        return None
+    target = np.asarray(y)
+    if target.shape not in {(n_rows,), (n_rows, 1)}:
+        raise DataMismatchError(f"y has shape {target.shape}, but X has {n_rows} rows; pass one value per row.")
+    target = target.reshape(n_rows)
+    return target.astype(np.float64) if classes is None else label_codes(target, classes)
+
+
+def oob_score(outputs: NDArray[Any], target: NDArray[Any]) -> float:
+    """Return the out-of-bag score of bagging ensembles: accuracy of the likeliest label, or R2 of the values.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n_rows, n_labels) or (n_rows,)
+    target : ndarray of shape (n_rows,)
+        Label codes or values.
+    """
+    if outputs.ndim == 2:
+        return float(np.mean(np.argmax(outputs, axis=1) == target))
+    return float(r2_score(target, outputs))
+
+
+def _check_values(model: Any, rows: Any) -> None:
+    values = rows if isinstance(rows, np.ndarray) else rows.data
+    if values.dtype.kind != "f":
+        return
+    # A finite sum proves every value finite, with no second array as large as X.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    for name, suspect in (("NaN", np.isnan(values)), ("infinite values", np.isinf(values))):
+        if suspect.any():
+            _ask_model(model, rows, _rows_with(rows, suspect), name)
+
+
+def _rows_with(rows: Any, suspect: NDArray[np.bool_]) -> NDArray[np.intp]:
+    if isinstance(rows, np.ndarray):
+        return np.flatnonzero(suspect.any(axis=1))
+    return np.unique(np.searchsorted(rows.indptr, np.flatnonzero(suspect), side="right") - 1)
+
+
+def _ask_model(model: Any, rows: Any, found: NDArray[np.intp], name: str) -> None:
+    """Whether such values are allowed depends on release, criterion and constraints: only the model knows."""
+    first = int(found[0])
+    try:
+        model.predict(rows[first : first + 1])
+    except ValueError as error:
+        raise InputError(
+            f"{found.size} of {rows.shape[0]} rows of X hold {name} as {rows.dtype} (row {first} is the first), which "
+            f"the model refuses: {error}"
+        ) from error
+
+
+def left_out_chances(model: Any, n_draws: int | None) -> NDArray[np.float64] | None:
+    """Chance of each training row to be in none of a member's draws; None where rows are drawn without weights.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        With ``bootstrap`` and, from scikit-learn 1.9 on, ``_sample_weight``.
+    n_draws : int or None
+        Draws of one member.
+    """
+    weight = getattr(model, "_sample_weight", None)
+    if weight is None or n_draws is None or not model.bootstrap:
+        return None
+    share = np.asarray(weight, dtype=np.float64) / np.sum(weight)
+    return np.asarray(np.exp(n_draws * np.log1p(-np.minimum(share, 1.0 - 1e-15))))

@@ -1,0 +1,224 @@
+"""Random forests and extremely randomised trees of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.shared.distributed_bags import RowBags, refuse_other_attempts
+from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
+from ens_plugin.adapters.sklearn.data import (
+    check_fitted,
+    check_learner,
+    check_row_count,
+    drawing_weight,
+    left_out_chances,
+    prepare_rows,
+    training_target,
+)
+from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
+from ens_plugin.adapters.sklearn.known_rows import (
+    are_outputs_of_known_rows,
+    are_shuffled_rows,
+    hold_node_values,
+    tell_node_values,
+)
+from ens_plugin.adapters.sklearn.row_bags import RecordedBags
+from ens_plugin.adapters.sklearn.trees import (
+    are_recognised,
+    checked_members,
+    growth_is_known,
+    held_outputs,
+    leaf_labels,
+    leaf_outputs,
+    leaves_are_pure,
+    node_labels,
+    voted_labels,
+)
+from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.errors import BagError, UnsupportedModelError
+
+__all__ = ["SklearnForestAdapter"]
+
+_CLASSIFIERS = (RandomForestClassifier, ExtraTreesClassifier)
+_FORESTS = (*_CLASSIFIERS, RandomForestRegressor, ExtraTreesRegressor)
+
+
+class SklearnForestAdapter(EnsembleAdapter):
+    """scikit-learn's RandomForest* and ExtraTrees*, with one output.
+
+    Members vote with their leaf's label where every leaf is pure, else with its probabilities;
+    either way the mean is scikit-learn's own ``oob_decision_function_``, to the bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = np.arange(8.0)[:, None], np.arange(8.0)
+    >>> adapter = SklearnForestAdapter(RandomForestRegressor(n_estimators=5, random_state=0).fit(X, y))
+    >>> features = adapter.prepare(X)
+    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, y).in_bag().shape
+    ((5, 8), (5, 8))
+    """
+
+    library: ClassVar[str] = "sklearn"
+    supported_versions: ClassVar[str] = ">=1.4,<1.10"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is one of the four forests, or a subclass of one."""
+        return isinstance(model, _FORESTS)
+
+    def __init__(self, model: Any) -> None:
+        check_fitted(model)
+        check_learner(model, _FORESTS)
+        if model.n_outputs_ > 1:
+            raise UnsupportedModelError(
+                f"This {type(model).__name__} predicts {model.n_outputs_} outputs; ens_plugin covers one. Fit one "
+                "model per output and analyze each."
+            )
+        self.model = model
+        self.n_members = len(model.estimators_)
+        self.bags_are, self.reads_rows_alone = "recorded", True
+        if isinstance(model, _CLASSIFIERS):
+            self.task, self.aggregation, self.classes = "classification", "mean_proba", model.classes_
+            pure = leaves_are_pure(model.estimators_, len(model.classes_))
+            self.output_kind = "labels" if pure else "probabilities"
+        else:
+            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
+
+    def prepare(self, X: Any) -> Any:
+        """Return X as float32, the type the trees compare with their thresholds."""
+        return prepare_rows(self.model, X, np.float32)
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of one tree for the prepared rows."""
+        tree = self.model.estimators_[member]
+        if self.output_kind == "labels":
+            return leaf_labels(tree, features)
+        outputs = leaf_outputs(tree, features)
+        return outputs if self.output_kind == "probabilities" else outputs[:, 0]
+
+    def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of some consecutive trees for the prepared rows."""
+        chosen = slice(members.start, members.stop)
+        trees = self.model.estimators_[chosen]
+        if self.output_kind == "labels":
+            return voted_labels(trees, self._node_labels[chosen], features)
+        outputs = held_outputs(trees, features)
+        return outputs if self.output_kind == "probabilities" else outputs[:, :, 0]
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the rows each tree drew, after checking three trees against these very rows."""
+        self._check_bootstrap()
+        check_row_count(self.model, features.shape[0])
+        self.target_is_proved = self._check_rows(features, y)
+        return draw_bags(self._draw, self.n_members, features.shape[0])
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""
+        self.bags(X, features, y)
+        weight = drawing_weight(self.model)
+        drawn = map(self._draw, range(self.n_members))
+        return counts_of_rows(drawn, self.n_members, features.shape[0], "with_replacement", weight)
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Return the rows each tree drew, to be looked up by position."""
+        refuse_other_attempts(attempt)
+        self._check_bootstrap()
+        check_row_count(self.model, n_rows)
+        return RecordedBags(self._draw, self.n_members, n_rows, self.model.estimators_, lambda _, rows: rows)
+
+    def left_out_chances(self) -> NDArray[np.float64] | None:
+        """Chance of each row to be left out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
+        return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
+
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Tell whether three trees grew on these very rows, or all trees know every row they may know."""
+        if self._grew_on(features, y):
+            return True
+        target = training_target(y, self.classes, features.shape[0])
+        assert target is not None
+        return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples) or hold_node_values(
+            [(tree, features) for tree in self.model.estimators_]
+        )
+
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Tell whether all trees know every row they may know."""
+        return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
+
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each tree."""
+        trees = self.model.estimators_ if growth_is_known(features) else []
+        return (leaf_counts(tree, features, target) for tree in trees)
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Tell whether trees split between values that differ by row."""
+        return tell_node_values([(tree, features) for tree in self.model.estimators_])
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name scikit-learn's distribution."""
+        return ("scikit-learn",)
+
+    def stored_oob_outputs(self) -> NDArray[np.float64] | None:
+        """Mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels) or (n_rows,), or None
+        """
+        # A refit without oob_score leaves those of the fit before.
+        if not self.model.oob_score:
+            return None
+        return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
+
+    def truncated(self, size: int) -> Any:
+        """Return a forest of copies of the first `size` trees."""
+        return truncated_ensemble(self.model, size, {"estimators_": self.model.estimators_[:size]})
+
+    @cached_property
+    def _node_labels(self) -> list[NDArray[Any]]:
+        return [node_labels(tree) for tree in self.model.estimators_]
+
+    def _check_bootstrap(self) -> None:
+        if not self.model.bootstrap:
+            raise BagError(
+                f"This {type(self.model).__name__} was trained without bootstrap: every tree saw every row, so no "
+                'row is out of bag. Pass data="holdout" with rows the model never saw, or refit with bootstrap=True.'
+            )
+
+    def _grew_on(self, features: Any, y: ArrayLike) -> bool:
+        if features.shape[0] != self.model._n_samples or not growth_is_known(features):
+            return False
+        trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
+        return are_recognised(trees, lambda: self._check_rows(features, y))
+
+    def _check_rows(self, features: Any, y: ArrayLike | None) -> bool:
+        target = training_target(y, self.classes, features.shape[0])
+        if not growth_is_known(features):
+            return False
+        return all(
+            [
+                check_growth(self.model.estimators_[member], features, self._draw(member), target, member)
+                for member in checked_members(self.n_members)
+            ]
+        )
+
+    def _draw(self, member: int) -> NDArray[np.integer[Any]]:
+        """Return the rows one member drew: those of all members at once take 4 bytes per row and tree."""
+        one_tree = copy(self.model)
+        one_tree.estimators_ = [self.model.estimators_[member]]
+        return np.asarray(one_tree.estimators_samples_[0])

@@ -1,0 +1,226 @@
+"""Whether scikit-learn's trees grew on given rows, and from given targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.shared.distributed_bags import Sums
+from ens_plugin.adapters.shared.leaf_counts import target_ranges
+from ens_plugin.errors import DataMismatchError
+
+__all__ = ["check_growth", "growth_sums", "judge_growth", "leaf_counts"]
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+
+# Rounding of sums that scikit-learn updates by additions and subtractions, relative to the leaf and to the whole bag.
+CLOSE = 1e-6
+ROUNDING = 1e-12
+_MEANS = ("squared_error", "friedman_mse", "poisson")
+_MEDIAN = "absolute_error"
+# Since then weights decide which rows are drawn and count no more inside a tree.
+_WEIGHTS_ONLY_DRAW = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
+
+
+def check_growth(
+    tree: Any,
+    features: Any,
+    drawn: NDArray[np.integer[Any]],
+    target: NDArray[Any] | None,
+    member: int,
+    *,
+    weights_are_known: bool = _WEIGHTS_ONLY_DRAW,
+) -> bool:
+    """Raise DataMismatchError unless `tree` can have been grown on the rows it is said to have drawn.
+
+    The drawn rows must fall into the leaves as often as the tree counted at training; and every
+    leaf's value must be the one that the targets of its rows give.
+
+    Parameters
+    ----------
+    tree : fitted DecisionTree* or ExtraTree*
+    features : float32 array or CSR matrix of shape (n_rows, n_features)
+        What the tree's own ``apply`` takes.
+    drawn : ndarray of int, shape (n_drawn,)
+        Rows the member drew, repeated or not.
+    target : ndarray of shape (n_rows,) or None
+        Label codes (classification) or values (regression).
+    member : int
+        Position of the tree, for the message.
+    weights_are_known : bool, optional
+        Whether rows that were drawn equally often, with the same label, count alike inside the tree.
+
+    Returns
+    -------
+    bool
+        Whether the values of all leaves are those of the targets.
+    """
+    draws = np.bincount(drawn, minlength=features.shape[0])
+    in_bag = np.flatnonzero(draws)
+    own = None if target is None else target[in_bag]
+    sums = growth_sums(tree, features[in_bag], own, draws[in_bag])
+    return judge_growth(tree, sums, member, weights_are_known=weights_are_known)
+
+
+def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows of its bag that a tree counted, by leaf and label, and how many of the given rows are there.
+
+    Of a leaf with several labels, one row is sure of each.
+
+    Parameters
+    ----------
+    tree : fitted DecisionTree* or ExtraTree*
+    features : float32 array or CSR matrix of shape (n_rows, n_features)
+    target : ndarray of shape (n_rows,)
+        Label codes or values.
+    """
+    nodes, leaves = tree.tree_, tree.apply(features, check_input=False)
+    is_leaf = nodes.children_left == -1
+    if not hasattr(tree, "classes_") or getattr(tree, "monotonic_cst", None) is not None:
+        return nodes.n_node_samples[is_leaf], np.bincount(leaves, minlength=nodes.node_count)[is_leaf]
+    value = nodes.value[is_leaf, 0, :]
+    n_labels = value.shape[1]
+    is_pure = (value > 0).sum(axis=1, keepdims=True) == 1
+    counted = np.where(value > 0, np.where(is_pure, nodes.n_node_samples[is_leaf, None], 1), 0)
+    known = target < n_labels
+    found = np.bincount(leaves[known] * n_labels + target[known], minlength=nodes.node_count * n_labels)
+    return counted.ravel(), found.reshape(nodes.node_count, n_labels)[is_leaf].ravel()
+
+
+def growth_sums(tree: Any, features: Any, target: NDArray[Any] | None, draws: NDArray[np.integer[Any]]) -> Sums:
+    """Sum up, by node, rows of a tree's bag.
+
+    Parameters
+    ----------
+    tree : fitted DecisionTree* or ExtraTree*
+    features : float32 array or CSR matrix of shape (n_rows, n_features)
+    target : ndarray of shape (n_rows,) or None
+    draws : ndarray of int, shape (n_rows,)
+        How often each row was drawn.
+
+    Returns
+    -------
+    Sums
+        ``rows`` that end in each node, and their ``draws``; of the target, draws ``by_label``, one array after the
+        other, or its sum ``total``, that of its ``size``, draws ``below`` and ``above`` what the leaf holds, its
+        ``lowest`` and negated ``highest`` value.
+    """
+    leaves = tree.apply(features, check_input=False)
+    n_nodes = tree.tree_.node_count
+    added: dict[str, NDArray[Any]] = {
+        "rows": np.bincount(leaves, minlength=n_nodes),
+        "draws": np.bincount(leaves, draws, n_nodes),
+    }
+    if target is None:
+        return Sums(added)
+    if hasattr(tree, "classes_"):
+        n_labels = tree.tree_.value.shape[2]
+        added["by_label"] = np.bincount(leaves * n_labels + target, draws, n_nodes * n_labels)
+        return Sums(added)
+    held = tree.tree_.value[:, 0, 0].take(leaves)
+    slack = CLOSE * np.abs(held)
+    added["total"] = np.bincount(leaves, draws * target, n_nodes)
+    added["size"] = np.bincount(leaves, draws * np.abs(target), n_nodes)
+    added["below"] = np.bincount(leaves, draws * (target < held - slack), n_nodes)
+    added["above"] = np.bincount(leaves, draws * (target > held + slack), n_nodes)
+    return Sums(added, target_ranges(leaves, target, n_nodes))
+
+
+def judge_growth(tree: Any, sums: Sums, member: int, *, weights_are_known: bool = _WEIGHTS_ONLY_DRAW) -> bool:
+    """Raise DataMismatchError unless `tree` can have been grown on the rows that were summed up, all of its bag.
+
+    Parameters
+    ----------
+    tree : fitted DecisionTree* or ExtraTree*
+    sums : Sums
+    member : int
+        Position of the tree, for the message.
+    weights_are_known : bool, optional
+        As of :func:`check_growth`.
+
+    Returns
+    -------
+    bool
+        Whether the values of all leaves are those of the targets.
+    """
+    nodes, counts = tree.tree_, sums.added["rows"]
+    is_leaf = nodes.children_left == -1
+    # Rows of weight zero are drawn but not counted (scikit-learn before 1.9), so a count may fall short.
+    excess = is_leaf & (nodes.n_node_samples > counts)
+    if excess.any():
+        raise DataMismatchError(
+            f"These are not the rows the model was trained on: in {np.count_nonzero(excess)} of {nodes.n_leaves} "
+            f"leaves of tree {member}, fewer rows of X arrive than the tree counted at training. X and y must be the "
+            'exact training rows in training order; for rows the model never saw pass data="holdout".'
+        )
+    # Monotonic constraints move the values of leaves.
+    if not {"by_label", "total"} & sums.added.keys() or getattr(tree, "monotonic_cst", None) is not None:
+        return False
+    differing = _differing_leaves(tree, sums, is_leaf)
+    if differing is None or (differing.any() and not _are_telling(tree, sums, is_leaf, weights_are_known)):
+        complete = is_leaf & (counts > 0) & (nodes.n_node_samples == counts)
+        differing, is_proved = (complete & _is_impossible(nodes.value, sums))[is_leaf], False
+    else:
+        is_proved = True
+    if differing.any():
+        raise DataMismatchError(
+            f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {nodes.n_leaves} leaves "
+            f"of tree {member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
+            'rows in training order; for rows the model never saw pass data="holdout".'
+        )
+    return is_proved
+
+
+def _are_telling(tree: Any, sums: Sums, is_leaf: BoolArray, weights_are_known: bool) -> bool:
+    """Whether nothing but another target can have moved the values of leaves."""
+    if _counts_draws(tree.tree_, sums, is_leaf):
+        return True
+    # A single leaf's shares follow from any labels with some weights for them.
+    return weights_are_known and hasattr(tree, "classes_") and tree.tree_.n_leaves > 1
+
+
+def _counts_draws(nodes: Any, sums: Sums, is_leaf: BoolArray) -> bool:
+    """Whether every draw of a row counts 1 inside the tree."""
+    gap = np.abs(nodes.weighted_n_node_samples - sums.added["draws"])[is_leaf]
+    return bool((gap <= CLOSE * sums.added["draws"][is_leaf]).all())
+
+
+def _differing_leaves(tree: Any, sums: Sums, is_leaf: BoolArray) -> BoolArray | None:
+    """Leaves whose value the targets do not give, shape (n_leaves,); None where the criterion is not known."""
+    nodes, draws = tree.tree_, sums.added["draws"][is_leaf]
+    value = nodes.value[is_leaf, 0, :]
+    if "by_label" in sums.added:
+        drawn = sums.added["by_label"].reshape(nodes.node_count, -1)[is_leaf]
+        return _has_other_shares(nodes.weighted_n_node_samples[is_leaf, None] * value, drawn)
+    if tree.criterion in _MEANS:
+        size = sums.added["size"]
+        gap = np.abs(value[:, 0] * draws - sums.added["total"][is_leaf])
+        return np.asarray(gap > CLOSE * size[is_leaf] + ROUNDING * size.sum())
+    if tree.criterion == _MEDIAN:
+        half = draws / 2 + CLOSE
+        return np.asarray((sums.added["below"][is_leaf] > half) | (sums.added["above"][is_leaf] > half))
+    return None
+
+
+def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
+    """Leaves whose weights by label, shape (n_leaves, n_labels), are not draws times one factor for each label."""
+    factor = weight.sum(axis=0) / np.maximum(drawn.sum(axis=0), 1.0)
+    if weight.shape[0] == 1:
+        factor = np.ones_like(factor)
+    slack = CLOSE * np.maximum(weight.sum(axis=1, keepdims=True), factor * drawn)
+    return np.asarray((np.abs(weight - factor * drawn) > slack).any(axis=1))
+
+
+def _is_impossible(value: FloatArray, sums: Sums) -> BoolArray:
+    """Nodes with a value that the targets of their rows cannot give, whatever the weights."""
+    if "by_label" in sums.added:
+        drawn = sums.added["by_label"].reshape(value.shape[0], -1)
+        return np.asarray(((drawn > 0) & (value[:, 0, :] == 0)).any(axis=1))
+    lowest, highest = sums.least["lowest"], -sums.least["highest"]
+    largest = np.maximum(np.abs(lowest), np.abs(highest))
+    slack = CLOSE * np.where(np.isfinite(largest), largest, 0.0)
+    return np.asarray((value[:, 0, 0] < lowest - slack) | (value[:, 0, 0] > highest + slack))

@@ -1,0 +1,102 @@
+"""Training rows that fitted models keep: neighbours, support vectors, rows of Gaussian processes, split values.
+
+What models keep shows whether rows that are passed as held out were among those they were trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.tree import BaseDecisionTree
+
+from ens_plugin.adapters.shared.split_values import are_too_many
+from ens_plugin.adapters.sklearn.growth import leaf_counts
+from ens_plugin.adapters.sklearn.known_rows import hold_node_values
+
+__all__ = ["hold_kept_rows", "keep_rows", "tree_cells"]
+
+# scikit-learn publishes support vectors and the rows of Gaussian processes; nearest neighbours keep theirs privately.
+KEPT = ("_fit_X", "support_vectors_", "X_train_")
+ASKED_MEMBERS = 10
+
+
+def hold_kept_rows(members: Sequence[tuple[Any, Any]]) -> bool:
+    """Tell whether rows that members keep of their training are among given rows, by more than chance.
+
+    Parameters
+    ----------
+    members : sequence of (model, rows)
+        Fitted models, each with the rows as it takes them; some of the models are asked.
+    """
+    asked = members[:: max(len(members) // ASKED_MEMBERS, 1)]
+    tables = [(model, _table(model, rows)) for model, rows in asked]
+    known = [(model, table) for model, table in tables if table is not None]
+    trees = [(model, table.astype(np.float32)) for model, table in known if isinstance(model, BaseDecisionTree)]
+    if trees and hold_node_values(trees):
+        return True
+    kept = [(_kept(model), table) for model, table in known]
+    return bool(known) and are_too_many(
+        [_matches(own, table) for own, table in kept if own is not None], known[0][1].shape[0]
+    )
+
+
+def keep_rows(models: Sequence[Any]) -> bool:
+    """Tell whether any of some fitted models keeps rows, or splits at their values."""
+    return any(isinstance(model, BaseDecisionTree) or _kept(model) is not None for model in models)
+
+
+def tree_cells(
+    members: Sequence[tuple[Any, Any]], target: NDArray[Any], classes: NDArray[Any] | None
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield, for every tree, labels of leaves or leaves that hold a training row, and how many given rows are there.
+
+    Parameters
+    ----------
+    members : sequence of (model, rows)
+    target : ndarray of shape (n_rows,)
+        Label codes or values.
+    classes : ndarray of shape (n_labels,) or None
+    """
+    for model, rows in members:
+        table = _table(model, rows) if isinstance(model, BaseDecisionTree) else None
+        if table is None or (classes is not None and not np.array_equal(getattr(model, "classes_", ()), classes)):
+            continue
+        counted, found = leaf_counts(model, table.astype(np.float32), target)
+        yield np.minimum(counted, 1), found
+
+
+def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
+    """Rows as numbers; None where they are no array, or the model takes other columns."""
+    if not hasattr(rows, "shape") or getattr(model, "n_features_in_", None) != rows.shape[1]:
+        return None
+    try:
+        table = np.ascontiguousarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return table if table.ndim == 2 else None
+
+
+def _kept(model: Any) -> NDArray[np.float64] | None:
+    """Training rows that a model keeps; None where it keeps none as an array."""
+    for name in KEPT:
+        rows = getattr(model, name, None)
+        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] == getattr(model, "n_features_in_", None):
+            return np.ascontiguousarray(rows, dtype=np.float64)
+    return None
+
+
+def _matches(kept: NDArray[np.float64], table: NDArray[np.float64]) -> tuple[int, int, float]:
+    """Different rows kept, those among the rows of a table, and the chance of that for a row that is fresh."""
+    found, counts = np.unique(_as_bytes(table), return_counts=True)
+    different = np.unique(_as_bytes(kept))
+    chance = 1.0 - np.count_nonzero(counts == 1) / len(table)
+    return different.size, int(np.isin(different, found).sum()), float(chance)
+
+
+def _as_bytes(table: NDArray[np.float64]) -> NDArray[np.void]:
+    # Adding zero makes negative zeros positive.
+    rows = np.ascontiguousarray(table + 0.0)
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]

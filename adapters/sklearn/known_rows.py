@@ -1,0 +1,152 @@
+"""Training rows of scikit-learn's ensembles that were put in another order, or are some of them only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_matrix
+
+from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.shared.split_values import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
+from ens_plugin.core.tallies.known_rows import are_known, may_be_known
+
+__all__ = ["are_outputs_of_known_rows", "are_shuffled_rows", "hold_node_values", "tell_node_values"]
+
+ASKED_TREES, ASKED_NODES = 8, 64
+ASKED_ROWS = 2_000
+
+
+def are_shuffled_rows(
+    adapter: EnsembleAdapter,
+    features: Any,
+    target: NDArray[Any],
+    draw: Callable[[int], NDArray[np.integer[Any]]],
+    n_trained: int,
+) -> bool:
+    """Tell whether every row that many members are wrong about is a training row that these members left out.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows, n_rows of them
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    draw : callable
+        ``draw(member)`` returns the training rows that a member drew.
+    n_trained : int
+        Training rows.
+    """
+    asked = _asked(features.shape[0])
+    rows = features[asked]
+    # Member by member: the outputs of all for many labels may not fit into memory.
+    outputs = (adapter.member_outputs(member, rows) for member in range(adapter.n_members))
+    return _are_left_out(adapter, outputs, target[asked], draw, n_trained)
+
+
+def are_outputs_of_known_rows(
+    adapter: EnsembleAdapter,
+    outputs: NDArray[Any],
+    target: NDArray[Any],
+    draw: Callable[[int], NDArray[np.integer[Any]]],
+    n_trained: int,
+) -> bool:
+    """Do what :func:`are_shuffled_rows` does with what the members said about the rows.
+
+    Parameters
+    ----------
+    adapter, target, draw, n_trained
+        As there.
+    outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+    """
+    asked = _asked(target.size)
+    return _are_left_out(adapter, (own[asked] for own in outputs), target[asked], draw, n_trained)
+
+
+def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
+    """Tell whether rows at nodes are those that trees split half-way between, by more than chance.
+
+    Parameters
+    ----------
+    trees : sequence of (tree, features)
+        Fitted trees, each with the rows as it takes them, float32; some of the trees are asked.
+    """
+    counts: dict[tuple[int, int], list[int]] = {}
+    columns: dict[tuple[int, int], tuple[NDArray[np.float32], float]] = {}
+    for tree, features in trees[:: max(len(trees) // ASKED_TREES, 1)][:ASKED_TREES]:
+        nodes, reached = tree.tree_, None
+        for node in np.flatnonzero(nodes.children_left != -1)[:ASKED_NODES]:
+            column = int(nodes.feature[node])
+            key = id(features), column
+            if key not in columns:
+                columns[key] = _column_and_chance(features, column)
+            values, chance = columns[key]
+            if chance > MOST_SHARED:
+                continue
+            if reached is None:
+                reached = csc_matrix(tree.decision_path(features, check_input=False))
+            rows = reached.indices[reached.indptr[node] : reached.indptr[node + 1]]
+            own = counts.setdefault(key, [0, 0])
+            own[0] += 1
+            own[1] += _is_midpoint(values[rows], float(nodes.threshold[node]))
+    found = [(tested, matched, columns[key][1]) for key, (tested, matched) in counts.items()]
+    return are_too_many(found, trees[0][1].shape[0])
+
+
+def tell_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
+    """Tell whether :func:`hold_node_values` can tell: trees split half-way between values, which differ by row."""
+    n_telling, chances = 0, dict[tuple[int, int], float]()
+    for tree, features in trees[:: max(len(trees) // ASKED_TREES, 1)][:ASKED_TREES]:
+        if tree.splitter != "best":
+            continue
+        split = tree.tree_.feature[tree.tree_.feature >= 0]
+        for column in np.unique(split).tolist():
+            key = id(features), column
+            if key not in chances:
+                chances[key] = _column_and_chance(features, column)[1]
+            n_telling += int(np.count_nonzero(split == column)) if chances[key] <= MOST_SHARED else 0
+    return n_telling >= ENOUGH
+
+
+def _column_and_chance(features: Any, column: int) -> tuple[NDArray[np.float32], float]:
+    values = column_of(features, column)
+    assert values is not None
+    return values.astype(np.float32), chance_of_value(values[np.isfinite(values)].astype(np.float32))
+
+
+def _is_midpoint(values: NDArray[np.float32], threshold: float) -> bool:
+    """Whether a threshold is half-way between the nearest values below and above it."""
+    below, above = values[values <= threshold], values[values > threshold]
+    return bool(below.size and above.size and (float(below.max()) + float(above.min())) / 2.0 == threshold)
+
+
+def _asked(n_rows: int) -> NDArray[np.intp]:
+    """Some of the rows, spread over all."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, ASKED_ROWS)).astype(np.intp))
+
+
+def _are_left_out(
+    adapter: EnsembleAdapter,
+    outputs: Iterable[NDArray[Any]],
+    target: NDArray[Any],
+    draw: Callable[[int], NDArray[np.integer[Any]]],
+    n_trained: int,
+) -> bool:
+    left_out = 1.0 - np.unique(draw(0)).size / n_trained
+    if left_out == 0.0:
+        return False
+    is_wrong = _other_value if adapter.task == "regression" else _other_label
+    wrong = np.stack([is_wrong(own, target) for own in outputs])
+    return may_be_known(wrong, left_out, n_trained) and are_known(wrong, draw_bags(draw, adapter.n_members, n_trained))
+
+
+def _other_value(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
+    # A leaf's mean of equal values is that value but for rounding.
+    return np.asarray(np.abs(outputs - target) > 1e-9 * np.abs(target))
+
+
+def _other_label(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
+    labels = outputs if outputs.ndim == 1 else outputs.argmax(axis=1)
+    return np.asarray(labels != target)

@@ -1,0 +1,75 @@
+"""The bags of scikit-learn's ensembles for rows that are nowhere together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import draw_bags
+from ens_plugin.adapters.shared.distributed_bags import RowBags, Sums, merge_sums
+from ens_plugin.adapters.sklearn.growth import growth_sums, judge_growth
+from ens_plugin.adapters.sklearn.trees import checked_members, growth_is_known
+from ens_plugin.core.tallies.bags import Bags
+
+__all__ = ["RecordedBags"]
+
+
+class RecordedBags(RowBags):
+    """Bags drawn again from recorded seeds, of all rows once in each process, one bit per row and member.
+
+    Three members' leaf counts are compared with those of the rows, as on one machine.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(member)`` returns the rows a member was trained on.
+    n_members, n_rows : int
+    trees : list or None
+        The members, where they are trees.
+    member_rows : callable
+        ``member_rows(member, features)`` returns prepared rows as a member takes them.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[int], NDArray[np.integer[Any]]],
+        n_members: int,
+        n_rows: int,
+        trees: list[Any] | None,
+        member_rows: Callable[[int, Any], Any],
+    ) -> None:
+        self._draw, self._n_members, self._n_rows = draw, n_members, n_rows
+        self._trees, self._member_rows = trees, member_rows
+
+    @cached_property
+    def _bags(self) -> Bags:
+        return draw_bags(self._draw, self._n_members, self._n_rows)
+
+    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
+        """Look some rows up."""
+        return Bags.from_mask(self._bags.at(rows))
+
+    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+        """Count rows by node of three trees; nothing where routing of missing values is not known."""
+        if self._trees is None:
+            return Sums()
+        if not growth_is_known(features):
+            return Sums({"unknown": np.ones(1)})
+        parts = []
+        for member in checked_members(self._n_members):
+            own = np.flatnonzero(bags.member(member))
+            draws = np.bincount(self._draw(member), minlength=self._n_rows)[rows[own]]
+            sums = growth_sums(self._trees[member], self._member_rows(member, features[own]), target[own], draws)
+            parts.append(sums.named(member))
+        return merge_sums(parts)
+
+    def prove(self, sums: Sums) -> bool:
+        """Compare the counts and the target with those of the trees."""
+        if self._trees is None or "unknown" in sums.added:
+            return False
+        members = checked_members(self._n_members)
+        return all([judge_growth(self._trees[member], sums.of_tree(member), member) for member in members])

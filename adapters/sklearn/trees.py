@@ -1,0 +1,102 @@
+"""Fitted scikit-learn trees: what their leaves hold, and which of them are checked against rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.shared.labels import code_dtype
+from ens_plugin.errors import DataMismatchError
+
+__all__ = [
+    "are_recognised",
+    "checked_members",
+    "growth_is_known",
+    "held_outputs",
+    "leaf_labels",
+    "leaf_outputs",
+    "leaves_are_pure",
+    "node_labels",
+    "voted_labels",
+]
+
+# Counts of that many leaves more than trees agree by chance with a probability below 1e-6, from 30 rows on.
+LEAVES_THAT_TELL = 8
+
+
+def leaves_are_pure(trees: Iterable[Any], n_labels: int) -> bool:
+    """Tell whether every leaf of every tree gives one of `n_labels` labels probability 1, to the bit."""
+    return all(_is_pure(tree.tree_, n_labels) for tree in trees)
+
+
+def _is_pure(tree: Any, n_labels: int) -> bool:
+    # Inner nodes are mixed, so every exact 1 in the table belongs to a leaf, and no row holds two.
+    value = tree.value
+    return bool(value.shape[2] == n_labels and np.count_nonzero(value == 1.0) == tree.n_leaves)
+
+
+def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
+    """Return what the leaves reached by the rows hold: probabilities (n_rows, n_labels) or values (n_rows, 1)."""
+    return np.asarray(tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0))
+
+
+def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
+    leaves = tree.apply(features, check_input=False)
+    value = tree.tree_.value[:, 0, :]
+    dtype = code_dtype(value.shape[1])
+    if value.shape[1] == 2:
+        return np.asarray(value[:, 1].take(leaves).astype(dtype))
+    return np.asarray(value.take(leaves, axis=0).argmax(axis=1).astype(dtype))
+
+
+def node_labels(tree: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Label code of every node, the first of equals, to be looked up by leaf; shape (n_nodes,)."""
+    value = tree.tree_.value[:, 0, :]
+    return np.asarray(value.argmax(axis=1).astype(code_dtype(value.shape[1])))
+
+
+def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Label codes of the leaves that rows reach in several trees, from :func:`node_labels`; (n_trees, n_rows)."""
+    votes = np.empty((len(trees), features.shape[0]), dtype=labels[0].dtype)
+    for own, tree, label in zip(votes, trees, labels, strict=True):
+        label.take(tree.apply(features, check_input=False), out=own, mode="clip")
+    return votes
+
+
+def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
+    """Return what the leaves hold that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
+    said = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
+    for own, tree in zip(said, trees, strict=True):
+        tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
+    return said
+
+
+def checked_members(n_members: int) -> list[int]:
+    """First, middle and last: rows that changed between calls of fit (warm_start) show in one of them."""
+    return sorted({0, n_members // 2, n_members - 1})
+
+
+def growth_is_known(features: Any) -> bool:
+    """Tell whether trees route these rows, if they grew on them, now as they did then.
+
+    Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
+    (scikit-learn pull request 32351).
+    """
+    release = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+    return release >= (1, 8) or not np.isnan(features.sum(dtype=np.float64))
+
+
+def are_recognised(trees: list[Any], check: Callable[[], object]) -> bool:
+    """Tell whether `check`, that rows are the ones these trees grew on, passes, and not by chance."""
+    if sum(tree.tree_.n_leaves - 1 for tree in trees) < LEAVES_THAT_TELL:
+        return False
+    try:
+        check()
+    except DataMismatchError:
+        return False
+    return True

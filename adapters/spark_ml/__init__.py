@@ -1,0 +1,1 @@
+"""Forests of Spark ML: everything about that library, and nothing of it elsewhere."""

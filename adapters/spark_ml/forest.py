@@ -1,0 +1,185 @@
+"""Random forests of Spark ML, on held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.distributed_bags import RowBags
+from ens_plugin.adapters.shared.distributions import first_installed
+from ens_plugin.adapters.shared.labels import code_dtype
+from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
+from ens_plugin.adapters.spark_ml.nodes import Tree, read_trees, running_session
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
+
+__all__ = ["SparkForest", "SparkForestAdapter"]
+
+_FORESTS = ("RandomForestClassificationModel", "RandomForestRegressionModel")
+
+
+@dataclass(frozen=True, eq=False)
+class SparkForest:
+    """A forest of Spark ML without Spark: what a process needs to ask its trees.
+
+    Attributes
+    ----------
+    name : str
+        Class of the model it was read from.
+    n_features : int
+    n_labels : int or None
+        None for regression.
+    trees : tuple of Tree
+    """
+
+    name: str
+    n_features: int
+    n_labels: int | None
+    trees: tuple[Tree, ...]
+
+
+class SparkForestAdapter(EnsembleAdapter):
+    """Spark ML's RandomForestClassificationModel and RandomForestRegressionModel.
+
+    The trees are read once, from what the model saves, and asked in Python: to the bit what Spark says.
+    Labels are 0, 1, 2, ..., as Spark ML numbers them.  Bags are not known: Spark draws them partition by
+    partition of a DataFrame that is gone.
+    """
+
+    library: ClassVar[str] = "pyspark"
+    supported_versions: ClassVar[str] = ">=4,<5"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is one of the two forests, or one that was read before."""
+        home = type(model).__module__
+        return isinstance(model, SparkForest) or (home.startswith("pyspark.ml.") and type(model).__name__ in _FORESTS)
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.forest = model if isinstance(model, SparkForest) else _read(model)
+        self.n_members = len(self.forest.trees)
+        self.bags_are, self.reads_rows_alone = "recorded", True
+        if self.forest.n_labels is None:
+            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
+            return
+        self.task, self.aggregation, self.classes = "classification", "mean_proba", np.arange(self.forest.n_labels)
+        self.output_kind = "labels" if all(map(_is_pure, self.forest.trees)) else "probabilities"
+
+    def prepare(self, X: Any) -> NDArray[np.float64]:
+        """Return X as a matrix of float64, the type of Spark's vectors."""
+        try:
+            features = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataMismatchError(
+                f"X holds something else than numbers ({error}); pass the features as they are in the vectors that the "
+                f"{self.forest.name} takes."
+            ) from error
+        if features.ndim != 2 or features.shape[1] != self.forest.n_features:
+            raise DataMismatchError(
+                f"X has shape {features.shape}; this {self.forest.name} takes vectors of {self.forest.n_features} "
+                "features. Pass one row for each vector, its features in the same order."
+            )
+        return features
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        """Label codes, probabilities or values of one tree for the prepared rows."""
+        tree = self.forest.trees[member]
+        values: NDArray[Any] = tree.value[_leaves(tree, features)]
+        if self.output_kind != "labels":
+            return values
+        codes: NDArray[Any] = values.argmax(axis=1).astype(code_dtype(values.shape[1]))
+        return codes
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Raise BagError: Spark keeps no record of them."""
+        raise self._unknown_bags()
+
+    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
+        """Tell whether the rows hold the values that trees split at."""
+        return hold_split_values(features, self._split_values(), np.float64)
+
+    def checks_held_out_rows(self, features: Any) -> bool:
+        """Tell whether trees split between values that differ by row."""
+        return tell_split_values(features, self._split_values(), np.float64)
+
+    def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Yield every column that trees split by numbers, with all its thresholds."""
+        trees = self.forest.trees
+        column, value = (np.concatenate([getattr(tree, name) for tree in trees]) for name in ("feature", "threshold"))
+        is_number = (column >= 0) & ~np.isnan(value)
+        for own in np.unique(column[is_number]):
+            yield int(own), value[is_number & (column == own)]
+
+    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the labels in the leaves of each tree, or its leaves: one row is sure of each."""
+        for tree in self.forest.trees:
+            leaves, is_leaf = _leaves(tree, features), tree.feature < 0
+            if tree.value.ndim == 1:
+                reached = np.bincount(leaves, minlength=is_leaf.size)[is_leaf]
+                yield np.ones_like(reached), reached
+                continue
+            found = np.zeros(tree.value.shape, dtype=np.int64)
+            np.add.at(found, (leaves, target), 1)
+            yield (tree.value[is_leaf] > 0).astype(np.int64).ravel(), found[is_leaf].ravel()
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Raise BagError, as :meth:`bags`."""
+        raise self._unknown_bags()
+
+    def portable(self) -> SparkForest:
+        """Return the forest without Spark."""
+        return self.forest
+
+    def truncated(self, size: int) -> Any:
+        """Raise UnsupportedModelError: Spark has no way to make a forest of some trees of another."""
+        raise UnsupportedModelError(
+            f"Spark has no way to make a {self.forest.name} of some trees of another. Train one with numTrees={size}."
+        )
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name the distribution that PySpark was installed from, if any: a forest that was read needs none."""
+        return first_installed("pyspark", "pyspark-client", "databricks-connect")
+
+    def _unknown_bags(self) -> BagError:
+        return BagError(
+            f"Which rows the trees of this {self.forest.name} saw is not known: Spark draws them partition by "
+            'partition and keeps no record. Pass data="holdout" with rows the model never saw.'
+        )
+
+
+def _read(model: Any) -> SparkForest:
+    session, name = running_session(model), type(model).__name__
+    # Equal ones leave the likeliest label the likeliest.
+    if model.hasParam("thresholds") and model.isSet("thresholds") and len(set(model.getThresholds())) > 1:
+        raise UnsupportedModelError(
+            f"This {name} has thresholds, so its prediction is not its likeliest label, whose error ens_plugin tells. "
+            "Pass a copy of it without them: copied = model.copy(); copied.clear(copied.thresholds)."
+        )
+    n_labels = int(model.numClasses) if name == _FORESTS[0] else None
+    return SparkForest(name, int(model.numFeatures), n_labels, read_trees(session, model, n_labels=n_labels))
+
+
+def _is_pure(tree: Tree) -> bool:
+    """Whether every leaf gives one label probability 1."""
+    leaves = tree.value[tree.feature < 0]
+    return bool((leaves.max(axis=1) == 1.0).all())
+
+
+def _leaves(tree: Tree, features: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the leaf that each row falls into."""
+    node = np.zeros(features.shape[0], dtype=np.intp)
+    row = np.arange(features.shape[0])
+    for _ in range(tree.depth):
+        value = features[row, tree.feature[node]]
+        # Comparisons with NaN are false: a missing value goes right.
+        goes_left = value <= tree.threshold[node]
+        if tree.categories:
+            goes_left |= tree.category_table.look_up(node, value)
+        node = tree.children[node, 1 - goes_left.astype(np.intp)]
+    return node

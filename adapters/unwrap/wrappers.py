@@ -1,0 +1,259 @@
+"""Take a trained ensemble out of what it is wrapped in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from copy import copy, deepcopy
+from typing import Any
+
+from ens_plugin.adapters.unwrap.spark_wrappers import held_model
+from ens_plugin.core.validation import one_line
+from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
+
+__all__ = ["inner_ensemble", "is_learner", "layers", "refuse_resampled", "replace_ensemble", "unwrap"]
+
+# Only those whose module is loaded can be met.
+_LEARNERS = (
+    ("ens_plugin.learners.growth.right_sized", "RightSizedClassifier"),
+    ("ens_plugin.learners.growth.right_sized", "RightSizedRegressor"),
+    ("ens_plugin.learners.pruning.dynamic_pruning", "DynamicPruningClassifier"),
+)
+
+
+def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
+    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc, and X as it would reach it.
+
+    Parameters
+    ----------
+    model : object
+        Anything; what is not a wrapper is returned as it is.
+    X : array-like, DataFrame or None
+        Rows as the wrapper takes them.  A pipeline's earlier steps transform them as its ``predict``
+        does: where a step's ``fit_transform`` gives other values than its ``transform`` (a
+        cross-fitted target encoder, for example), these are not the rows the ensemble was trained on.
+    are_fresh : bool, default=False
+        Whether these are rows to predict, and none that the model was trained on: resamplers (steps with
+        ``fit_resample``) then let them pass, as they do in the pipeline's own ``predict``.
+
+    Returns
+    -------
+    model : object
+    X : array-like, DataFrame or None
+
+    Raises
+    ------
+    NotFittedError
+        If a wrapper has not been fitted, or a search was fitted with ``refit=False``.
+    UnsupportedModelError
+        If an earlier step of a pipeline resamples the training rows or has no ``transform``, or a pyfunc does not
+        give its model.
+    DataMismatchError
+        If an earlier step of a pipeline refuses `X`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.array([[0.0], [2.0]])
+    >>> pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(n_estimators=2)).fit(X, [0.0, 1.0])
+    >>> forest, scaled = unwrap(pipeline, X)
+    >>> type(forest).__name__, scaled.tolist()
+    ('RandomForestRegressor', [[-1.0], [1.0]])
+    """
+    if _is_pipeline(model):
+        return unwrap(model[-1], _transformed(model, X, are_fresh), are_fresh=are_fresh)
+    held = _held(model)
+    return (model, X) if held is None else unwrap(held, X, are_fresh=are_fresh)
+
+
+def refuse_resampled(model: Any) -> None:
+    """Refuse a pipeline whose ensemble was trained on other rows than those that were given.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a step before the last resamples the rows: it has ``fit_resample``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> refuse_resampled(make_pipeline("passthrough", Ridge()))
+    """
+    if not _is_pipeline(model):
+        return
+    for name, step in model.steps[:-1]:
+        if hasattr(step, "fit_resample"):
+            raise UnsupportedModelError(
+                f"Step {name!r} of the pipeline, a {type(step).__name__}, resamples the rows: the ensemble was not "
+                "trained on those that were given. Among resampled rows, out-of-bag ones have copies or near-copies in "
+                "the bag, or other shares of the labels, so the out-of-bag error would be wrong. Pass rows no member "
+                "saw with data='holdout', or balance inside each bag (class_weight='balanced_subsample', or "
+                "imbalanced-learn's BalancedRandomForestClassifier) in place of this step."
+            )
+
+
+def layers(model: Any) -> Iterator[Any]:
+    """Yield a model, what it wraps, and so on to the ensemble, without looking at any rows.
+
+    Raises
+    ------
+    NotFittedError, UnsupportedModelError
+        As :func:`unwrap`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> [type(layer).__name__ for layer in layers(make_pipeline("passthrough", Ridge()))]
+    ['Pipeline', 'Ridge']
+    """
+    yield model
+    inner = model[-1] if _is_pipeline(model) else _held(model)
+    if inner is not None:
+        yield from layers(inner)
+
+
+def inner_ensemble(model: Any) -> Any:
+    """Return the last of the :func:`layers`: the ensemble inside pipelines, searches, learners and MLflow's pyfunc.
+
+    Raises
+    ------
+    NotFittedError, UnsupportedModelError
+        As :func:`unwrap`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> inner_ensemble(make_pipeline("passthrough", Ridge()))
+    Ridge()
+    """
+    *_, ensemble = layers(model)
+    return ensemble
+
+
+def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
+    """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
+
+    A pipeline comes back as one, its other steps copied.  A search, a RightSized*, a
+    DynamicPruningClassifier or a pyfunc comes back as the model inside it: what it recorded is about the ensemble
+    before the change.
+
+    Raises
+    ------
+    NotFittedError
+        If a search has not been fitted, or was fitted with ``refit=False``.
+    UnsupportedModelError
+        If a pyfunc does not give its model.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression, Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> replace_ensemble(make_pipeline(StandardScaler(), LinearRegression()), lambda ensemble: Ridge())[-1]
+    Ridge()
+    """
+    if _is_pipeline(model):
+        return _with_last_step(model, replace_ensemble(model[-1], change))
+    held = _held(model)
+    return change(model) if held is None else replace_ensemble(held, change)
+
+
+def is_learner(model: Any) -> bool:
+    """Tell whether a model is one of this package's estimators that keep their ensemble as ``estimator_``."""
+    return any(home in sys.modules and isinstance(model, getattr(sys.modules[home], name)) for home, name in _LEARNERS)
+
+
+def _held(model: Any) -> Any | None:
+    """The model that a pyfunc, a search, a learner or a model of Spark's holds; None for any other."""
+    if _is_pyfunc(model):
+        return _raw_model(model)
+    if _is_search(model):
+        return _best_estimator(model)
+    return _learned(model) if is_learner(model) else held_model(model)
+
+
+def _is_pyfunc(model: Any) -> bool:
+    return type(model).__module__.startswith("mlflow.pyfunc") and hasattr(model, "get_raw_model")
+
+
+def _is_search(model: Any) -> bool:
+    # The base class of scikit-learn's searches is private; other libraries derive theirs from it.
+    return hasattr(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
+
+
+def _is_pipeline(model: Any) -> bool:
+    module = sys.modules.get("sklearn.pipeline")
+    return module is not None and isinstance(model, module.Pipeline)
+
+
+def _raw_model(model: Any) -> Any:
+    try:
+        return model.get_raw_model()
+    except (AttributeError, NotImplementedError) as error:
+        raise UnsupportedModelError(
+            "This MLflow pyfunc model does not give the model inside it; load it with its own flavour instead, for "
+            "example mlflow.sklearn.load_model(uri)."
+        ) from error
+
+
+def _best_estimator(search: Any) -> Any:
+    if hasattr(search, "best_estimator_"):
+        return search.best_estimator_
+    name = type(search).__name__
+    if hasattr(search, "cv_results_"):
+        raise NotFittedError(
+            f"This {name} was fitted with refit=False, so it holds no model trained on all rows; fit it with "
+            "refit=True, or fit its estimator with best_params_."
+        )
+    raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.")
+
+
+def _learned(model: Any) -> Any:
+    if not hasattr(model, "estimator_"):
+        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
+    return model.estimator_
+
+
+def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:
+    steps = pipeline.steps[:-1]
+    if are_fresh:
+        steps = [(name, step) for name, step in steps if not hasattr(step, "fit_resample")]
+    else:
+        refuse_resampled(pipeline)
+    for name, step in steps:
+        if step is not None and step != "passthrough" and not hasattr(step, "transform"):
+            raise UnsupportedModelError(
+                f"Step {name!r} of the pipeline, a {type(step).__name__}, has no transform, so the rows its ensemble "
+                "was trained on are not known. Pass the ensemble itself with the rows it was fitted on."
+            )
+    if not steps:
+        return X
+    from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+    try:
+        earlier = copy(pipeline)
+        earlier.steps = steps
+        return earlier.transform(X)
+    except SklearnNotFittedError as error:
+        raise NotFittedError(
+            f"This {type(pipeline).__name__} has not been fitted; call its fit(X, y) first."
+        ) from error
+    except Exception as error:  # a step may be a user's function
+        raise DataMismatchError(
+            f"The steps before the ensemble refuse X ({type(error).__name__}: {one_line(str(error))}); pass "
+            "the columns the pipeline was trained on."
+        ) from error
+
+
+def _with_last_step(pipeline: Any, step: Any) -> Any:
+    earlier = copy(pipeline)
+    earlier.steps = pipeline.steps[:-1]
+    whole = deepcopy(earlier)
+    whole.steps.append((pipeline.steps[-1][0], step))
+    return whole

@@ -1,0 +1,141 @@
+"""The second derivatives whose sums XGBoost keeps in its trees, by objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from ens_plugin.adapters.xgboost.document.model import Forest
+from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.errors import BagError, InputError
+
+__all__ = ["Hessians", "hessian_of_a_row"]
+
+FloatArray = NDArray[np.float64]
+
+WEIGHTS_ALONE = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror")
+LOGISTIC = ("binary:logistic", "binary:logitraw", "reg:logistic")
+SOFTMAX = ("multi:softprob", "multi:softmax")
+SUPPORTED = (*WEIGHTS_ALONE, *LOGISTIC, *SOFTMAX, "count:poisson")
+LEAST = 1e-16
+FIRST_ROUND = 1e-6
+LATER_ROUNDS = 2e-5
+ROUNDING = 1.2e-7
+# The release that gave these two another derivative than the weight.
+RANKS = ("reg:absoluteerror", "reg:quantileerror")
+RANKS_CHANGED = (3, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Hessians:
+    """Second derivatives of the training loss, by row and group.
+
+    Attributes
+    ----------
+    forest : Forest
+    weight : ndarray, shape (n_rows,)
+        Training weights.
+    start : ndarray, shape (n_rows, n_groups) or (1, n_groups)
+        Margins before the first round.
+    """
+
+    forest: Forest
+    weight: FloatArray
+    start: FloatArray
+
+    @classmethod
+    def of(cls, forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Hessians:
+        """Collect what the derivatives of the training rows depend on.
+
+        Raises
+        ------
+        BagError
+            If those of the objective are not known.
+        InputError
+            If `y` is needed and not given.
+        """
+        _check_objective(forest)
+        weight = np.ones(rows.shape[0]) if rows.weight is None else rows.weight
+        positive = float(forest.objective_parameters.get("scale_pos_weight", "1"))
+        if positive != 1 and forest.objective in LOGISTIC:
+            target = rows.label if y is None else y
+            if target is None:
+                raise InputError(
+                    f"The booster was trained with scale_pos_weight={positive:g}, so its trees count labels "
+                    "differently; pass y, the training labels."
+                )
+            weight = np.where(target == 1, weight * positive, weight)
+        start = forest.base_margin[None, :] if rows.base_margin is None else rows.base_margin
+        return cls(forest, weight, start)
+
+    @property
+    def depend_on_margin(self) -> bool:
+        """Whether later rounds need the margins of the rounds before."""
+        return self.forest.objective not in WEIGHTS_ALONE
+
+    def at(self, rows: slice, margin: FloatArray) -> FloatArray:
+        """Derivatives of a block of rows at its margins, shape (n_rows, n_groups)."""
+        weight = self.weight[rows, None]
+        objective = self.forest.objective
+        if objective in LOGISTIC:
+            p = expit(margin.astype(np.float32))
+            return np.maximum(p * (1 - p), np.float32(LEAST)) * weight
+        if objective in SOFTMAX:
+            p = softmax(margin.astype(np.float32), axis=1)
+            return np.maximum(2 * p * (1 - p) * weight, LEAST)
+        if objective == "count:poisson":
+            step = float(self.forest.objective_parameters.get("max_delta_step", "0.7"))
+            return np.asarray(np.exp(margin + step) * weight)
+        return np.broadcast_to(weight, (weight.shape[0], self.forest.n_groups))
+
+    def first(self, rows: slice) -> FloatArray:
+        """Margins of a block of rows before the first round, shape (n_rows, n_groups)."""
+        start = self.start if self.start.shape[0] == 1 else self.start[rows]
+        return np.broadcast_to(start, (self.weight[rows].size, self.forest.n_groups))
+
+    def tolerance(self) -> FloatArray:
+        """Relative error to allow in the sums of each tree, shape (n_trees,).
+
+        The library works in float32: near 0 and 1 a probability's rounding is a large part of p(1 - p),
+        and later rounds start from margins it added up in another order.
+        """
+        forest = self.forest
+        if not self.depend_on_margin:
+            return np.full(len(forest.trees), FIRST_ROUND)
+        later = np.full(len(forest.trees), LATER_ROUNDS)
+        if self.start.shape[0] > 1:
+            return later
+        curvature = np.ones(forest.n_groups)
+        if forest.objective in LOGISTIC:
+            curvature = expit(forest.base_margin) * expit(-forest.base_margin)
+        elif forest.objective in SOFTMAX:
+            p = softmax(forest.base_margin)
+            curvature = p * (1 - p)
+        first = FIRST_ROUND + ROUNDING / np.maximum(curvature, 1e-12)
+        return np.where(forest.round == 0, first[forest.group], later)
+
+
+def hessian_of_a_row(forest: Forest) -> FloatArray | None:
+    """Second derivative of one row of weight 1 before the first round, by group; None where it is not known."""
+    try:
+        _check_objective(forest)
+    except BagError:
+        return None
+    one = Hessians(forest, np.ones(1), forest.base_margin[None, :])
+    by_row: FloatArray = np.asarray(one.at(slice(0, 1), one.first(slice(0, 1))), dtype=np.float64)
+    return by_row.reshape(-1)
+
+
+def _check_objective(forest: Forest) -> None:
+    objective = forest.objective
+    changed = objective in RANKS and forest.settings.release >= RANKS_CHANGED
+    if objective in SUPPORTED and not changed:
+        return
+    raise BagError(
+        f"The bags of a booster cannot be proved for objective {objective!r} (XGBoost "
+        f"{'.'.join(map(str, forest.settings.release))}): what its trees count is not known. Known are "
+        f'{", ".join(SUPPORTED)}. Pass data="holdout" with rows the model never saw, or train with one of these.'
+    )

@@ -1,0 +1,115 @@
+"""Which leaf of each tree a row reaches, read by a copy of the model whose leaves hold their own numbers.
+
+``predict(pred_leaf=True)`` says the same in about four times the time, and of all trees only.  The copy's
+leaves of several trees add up to one output: as float32 holds whole numbers of 24 bits, one output has
+room for the leaves of four trees of 64 leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.xgboost.document.model import Forest
+from ens_plugin.adapters.xgboost.document.ubjson import encode
+from ens_plugin.adapters.xgboost.rows import Rows
+
+__all__ = ["LeafReader", "read_leaves"]
+
+EXACT_BITS = 24
+OUTPUT_BYTES = 2_000_000
+# The library's own copy of a block takes eight bytes for each value in it.
+MOST_ROWS = 16_384
+_OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
+
+
+class LeafReader:
+    """Reads the leaves of some trees of a forest, or of all, in the order given.
+
+    Leaves are numbered from 0 in the order of the nodes.
+
+    Parameters
+    ----------
+    forest : Forest
+    chosen : sequence of int, optional
+        Trees to read.
+
+    Attributes
+    ----------
+    dtype : dtype
+        The smallest unsigned integers that hold a leaf's number.
+    """
+
+    def __init__(self, forest: Forest, chosen: Sequence[int] | None = None) -> None:
+        trees = range(len(forest.trees)) if chosen is None else chosen
+        self._n_trees = len(trees)
+        n_leaves = max(forest.trees[tree].n_leaves for tree in trees)
+        self._bits = max((n_leaves - 1).bit_length(), 1)
+        self._shared = max(EXACT_BITS // self._bits, 1)
+        self.dtype = np.min_scalar_type(n_leaves - 1)
+        self._n_outputs = -(-self._n_trees // self._shared)
+        self._booster = self._copy(forest, trees)
+
+    def read(self, rows: Rows) -> NDArray[Any]:
+        """Leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows)."""
+        leaves = np.empty((self._n_trees, rows.shape[0]), dtype=self.dtype)
+        step = min(max(OUTPUT_BYTES // (4 * self._n_outputs), 64), MOST_ROWS)
+        for start in range(0, rows.shape[0], step):
+            block = slice(start, min(start + step, rows.shape[0]))
+            said = self._booster.predict(rows[block].matrix()).reshape(block.stop - start, -1)
+            codes = np.ascontiguousarray(said.astype(np.uint32).T)
+            for place in range(self._shared):
+                own = codes[: len(range(place, self._n_trees, self._shared))]
+                leaves[place :: self._shared, block] = own >> (self._bits * place) & (2**self._bits - 1)
+        return leaves
+
+    def _copy(self, forest: Forest, chosen: Sequence[int]) -> Any:
+        """Return the same trees as a model of several outputs, which the library adds up one by one."""
+        learner = forest.document["learner"]
+        model = learner["gradient_booster"]["model"]
+        trees = []
+        for position, member in enumerate(chosen):
+            tree = forest.trees[member]
+            numbers = (np.cumsum(tree.is_leaf) - 1) * 2.0 ** (self._bits * (position % self._shared))
+            conditions = np.where(tree.is_leaf, numbers, tree.values).astype(np.float32)
+            trees.append({**model["trees"][member], "id": position, "split_conditions": conditions})
+        changed_model = {
+            **model,
+            "gbtree_model_param": {
+                **model["gbtree_model_param"],
+                "num_trees": str(self._n_trees),
+                "num_parallel_tree": "1",
+            },
+            "iteration_indptr": [0, self._n_trees],
+            "tree_info": [position // self._shared for position in range(self._n_trees)],
+            "trees": trees,
+        }
+        parameters = {
+            **learner["learner_model_param"],
+            "base_score": "0E0",
+            "boost_from_average": "0",
+            "num_class": "0",
+            "num_target": str(self._n_outputs),
+        }
+        changed = {
+            **learner,
+            "attributes": {},
+            "gradient_booster": {**learner["gradient_booster"], "model": changed_model},
+            "learner_model_param": parameters,
+            "objective": _OBJECTIVE,
+        }
+        # One thread: blocks of rows are shared out among threads already.
+        booster = xgboost.Booster({"nthread": 1})
+        booster.load_model(encode({**forest.document, "learner": changed}))
+        return booster
+
+
+def read_leaves(forest: Forest, rows: Rows, chosen: Sequence[int]) -> NDArray[Any]:
+    """Leaves of some trees, kept ones where the rows have them, shape (len(chosen), n_rows)."""
+    if rows.leaves is not None:
+        return np.asarray(rows.leaves[chosen])
+    return LeafReader(forest, chosen).read(rows)

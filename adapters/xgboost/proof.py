@@ -1,0 +1,235 @@
+"""Whether bags and rows give the sums that XGBoost's trees keep.
+
+Every leaf keeps the summed second derivative of its in-bag rows.  A mask is right if it gives that sum
+in every leaf of every tree.  A wrong one, coin tosses independent of the right one, passes with a
+chance of at most the product over leaves of the largest probability of a binomial count of the leaf's
+rows: masks that agree in a leaf's sum never contain one another, and no such family of sets is likelier
+than the likeliest size (Lubell, Yamamoto, Meshalkin).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from ens_plugin.adapters.shared.leaf_counts import count_leaves
+from ens_plugin.adapters.shared.threads import in_threads
+from ens_plugin.adapters.xgboost.document.model import Forest
+from ens_plugin.adapters.xgboost.hessians import Hessians
+from ens_plugin.adapters.xgboost.leaves import LeafReader, read_leaves
+from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.core.tallies.bags import Bags
+
+__all__ = ["Proof", "TreeEvidence", "judge_leaf_sums", "leaf_sums", "prove", "tree_evidence"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+BLOCK_CELLS = 8_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Outcome for each tree.
+
+    Attributes
+    ----------
+    passed : ndarray of bool, shape (n_trees,)
+    log_chance : ndarray, shape (n_trees,)
+        Logarithm of a bound on the chance that a wrong mask passes.
+    """
+
+    passed: NDArray[np.bool_]
+    log_chance: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class TreeEvidence:
+    """What one tree says about the mask it was trained with.
+
+    Attributes
+    ----------
+    leaf : ndarray of unsigned int, shape (n_rows,)
+        Leaf each row ends in.
+    covers : ndarray of float64, shape (n_leaves,)
+        What the leaves keep.
+    hessian : ndarray, shape (n_rows,)
+    tolerance : float
+    """
+
+    leaf: NDArray[Any]
+    covers: FloatArray
+    hessian: FloatArray
+    tolerance: float
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Rows in each leaf, shape (n_leaves,)."""
+        return np.bincount(self.leaf, minlength=self.covers.size)
+
+    def accepts(self, in_bag: NDArray[np.bool_]) -> bool:
+        """Tell whether a mask gives the sum of every leaf."""
+        sums = np.bincount(self.leaf[in_bag], weights=self.hessian[in_bag], minlength=self.covers.size)
+        return bool(_agree(sums, self.covers, self.tolerance).all())
+
+
+def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample: float) -> Proof:
+    """Compare every leaf of every tree, in blocks of rows, in as many threads as joblib's context grants."""
+    every = _Leaves.of(forest)
+    n_rows = rows.shape[0]
+    n_spans = max(min(effective_n_jobs(None), n_rows // 1024), 1)
+    edges = np.linspace(0, n_rows, n_spans + 1).astype(int) // 8 * 8
+    edges[-1] = n_rows
+    counter = _Counter(forest, every, rows, hessians, bags, None if rows.leaves is not None else LeafReader(forest))
+
+    def count(span: int) -> tuple[FloatArray, IntArray]:
+        return counter.count(slice(int(edges[span]), int(edges[span + 1])))
+
+    sums, sizes = np.zeros(every.covers.size), np.zeros(every.covers.size, dtype=np.int64)
+    for part_sums, part_sizes in in_threads(count, range(n_spans)):
+        sums += part_sums
+        sizes += part_sizes
+    return judge_leaf_sums(forest, hessians, sums, sizes, subsample)
+
+
+def leaf_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> tuple[FloatArray, IntArray]:
+    """Add up some rows by leaf, all leaves of all trees in one row.
+
+    Returns
+    -------
+    sums : ndarray, shape (n_leaves,)
+        Derivatives of the rows in each tree's bag.
+    sizes : ndarray of int, shape (n_leaves,)
+        Rows that the tolerance cannot hide.
+    """
+    reader = None if rows.leaves is not None else LeafReader(forest)
+    return _Counter(forest, _Leaves.of(forest), rows, hessians, bags, reader).count(slice(0, rows.shape[0]))
+
+
+def judge_leaf_sums(forest: Forest, hessians: Hessians, sums: FloatArray, sizes: IntArray, subsample: float) -> Proof:
+    """Compare the sums over all rows, as of :func:`leaf_sums`, with what the leaves keep."""
+    every = _Leaves.of(forest)
+    agree = _agree(sums, every.covers, hessians.tolerance()[every.tree])
+    log_chance = _log_chances(sizes, subsample)
+    return Proof(
+        passed=np.logical_and.reduceat(agree, every.edges[:-1]),
+        log_chance=np.add.reduceat(log_chance, every.edges[:-1]),
+    )
+
+
+def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[int]) -> list[TreeEvidence]:
+    """Read some of the trees for all rows, with the derivatives of their rounds."""
+    leaves = read_leaves(forest, rows, chosen)
+    tolerance = hessians.tolerance()
+    n_rows = rows.shape[0]
+    margin = np.array(hessians.first(slice(0, n_rows)))
+    by_group = np.asarray(hessians.at(slice(0, n_rows), margin), dtype=np.float64)
+    found, known_round = [], 0
+    for member, leaf in zip(chosen, leaves, strict=True):
+        if hessians.depend_on_margin and forest.round[member] > known_round:
+            earlier = np.flatnonzero((forest.round >= known_round) & (forest.round < forest.round[member])).tolist()
+            for start in range(0, len(earlier), 16):
+                part = earlier[start : start + 16]
+                for before, reached in zip(part, read_leaves(forest, rows, part), strict=True):
+                    margin[:, forest.group[before]] += forest.trees[before].leaf_values[reached]
+            known_round = int(forest.round[member])
+            by_group = np.asarray(hessians.at(slice(0, n_rows), margin), dtype=np.float64)
+        own = by_group[:, forest.group[member]]
+        found.append(TreeEvidence(leaf, forest.trees[member].leaf_covers, own, float(tolerance[member])))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaves:
+    """All leaves of all trees in one row: tree t's are edges[t], ..., edges[t + 1] - 1."""
+
+    edges: IntArray
+    tree: IntArray
+    covers: FloatArray
+
+    @classmethod
+    def of(cls, forest: Forest) -> _Leaves:
+        counts = [tree.n_leaves for tree in forest.trees]
+        return cls(
+            edges=np.concatenate([[0], np.cumsum(counts)]),
+            tree=np.repeat(np.arange(len(counts)), counts),
+            covers=np.concatenate([tree.leaf_covers for tree in forest.trees]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counter:
+    """Adds up, by leaf, the derivatives of in-bag rows, and counts the rows that the tolerance cannot hide."""
+
+    forest: Forest
+    every: _Leaves
+    rows: Rows
+    hessians: Hessians
+    bags: Bags
+    reader: LeafReader | None
+
+    def count(self, span: slice) -> tuple[FloatArray, IntArray]:
+        """Sums and visible rows of all leaves, over a stretch of rows."""
+        n_leaves = self.every.covers.size
+        sums, sizes = np.zeros(n_leaves), np.zeros(n_leaves, dtype=np.int64)
+        step = max(BLOCK_CELLS // len(self.forest.trees) // 8, 32) * 8
+        for start in range(span.start, span.stop, step):
+            self._count_block(slice(start, min(start + step, span.stop)), sums, sizes)
+        return sums, sizes
+
+    def _count_block(self, block: slice, sums: FloatArray, sizes: IntArray) -> None:
+        forest, hessians, edges = self.forest, self.hessians, self.every.edges
+        rows, in_bag = self.rows[block], self.bags.in_bag(block)
+        leaves = rows.leaves if self.reader is None else self.reader.read(rows)
+        assert leaves is not None
+        hidden = 2.0 * hessians.tolerance()[self.every.tree] * self.every.covers
+        margin = np.array(hessians.first(block))
+        for number in range(forest.n_rounds):
+            hessian = np.asarray(hessians.at(block, margin), dtype=np.float64)
+            alike = bool((hessian == hessian[0]).all())
+            for tree in np.flatnonzero(forest.round == number):
+                own = slice(int(edges[tree]), int(edges[tree + 1]))
+                of_tree = hessian[:, forest.group[tree]]
+                counted = (
+                    _count_alike(leaves[tree], in_bag[tree], float(of_tree[0]), hidden[own])
+                    if alike
+                    else _count_each(leaves[tree], in_bag[tree], of_tree, hidden[own])
+                )
+                sums[own] += counted[0]
+                sizes[own] += counted[1]
+            if hessians.depend_on_margin and number + 1 < forest.n_rounds:
+                for tree in np.flatnonzero(forest.round == number):
+                    margin[:, forest.group[tree]] += forest.trees[tree].leaf_values[leaves[tree]]
+
+
+def _count_alike(
+    leaves: NDArray[Any], in_bag: NDArray[np.bool_], hessian: float, hidden: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """Sums and visible rows by leaf where all rows have the same derivative: mere counts."""
+    in_bag_counts, counts = count_leaves(leaves, in_bag, hidden.size)
+    return in_bag_counts.astype(np.float64) * hessian, np.where(hessian > hidden, counts, 0)
+
+
+def _count_each(
+    leaves: NDArray[Any], in_bag: NDArray[np.bool_], hessian: FloatArray, hidden: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """Sums by leaf, and rows whose derivative the tolerance of the leaf's sum cannot hide."""
+    sums = np.bincount(leaves[in_bag], weights=hessian[in_bag], minlength=hidden.size)
+    return sums.astype(np.float64), np.bincount(leaves[hessian > hidden[leaves]], minlength=hidden.size)
+
+
+def _agree(sums: NDArray[Any], covers: FloatArray, tolerance: FloatArray | float) -> NDArray[np.bool_]:
+    return np.asarray(np.abs(sums - covers) <= tolerance * np.maximum(sums, covers))
+
+
+def _log_chances(sizes: IntArray, subsample: float) -> FloatArray:
+    """Logarithm of the largest binomial probability for each number of rows."""
+    found, position = np.unique(sizes, return_inverse=True)
+    mode = np.floor((found + 1) * subsample)
+    return np.asarray(binom.logpmf(np.minimum(mode, found), found, subsample))[position]

@@ -1,0 +1,125 @@
+"""Why the bags of a booster cannot be used, and what to do instead."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.xgboost.document.model import Forest, Settings
+from ens_plugin.errors import BagError, DataMismatchError
+
+__all__ = ["check_settings", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
+
+HOLDOUT = 'pass data="holdout" with rows the model never saw'
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise BagError for settings under which bags are known not to follow from the seed."""
+    if settings.sampling_method != "uniform":
+        raise BagError(
+            f"This booster was trained with sampling_method={settings.sampling_method!r}: rows are drawn by their "
+            f"gradients, so out-of-bag rows are not like the others. Train with sampling_method='uniform', or "
+            f"{HOLDOUT}."
+        )
+    if not settings.device.startswith("cpu") or "gpu" in settings.updater:
+        raise BagError(
+            f"This booster was trained on device {settings.device!r}, whose row sampler is another one and is not "
+            f"redrawn here. Train with device='cpu', or {HOLDOUT}."
+        )
+    if settings.process_type != "default":
+        raise BagError(
+            f"This booster was trained with process_type={settings.process_type!r}: its trees were refreshed, and keep "
+            f"the sums of those rows, not of the ones they grew on. Use the booster before the update, or {HOLDOUT}."
+        )
+
+
+def no_sampling() -> BagError:
+    """The error for trees that saw every row."""
+    return BagError(
+        "This booster was trained with subsample=1: every tree saw every row, so no row is out of bag. Train with "
+        f"subsample below 1 (0.632 is close to a bootstrap), or {HOLDOUT}."
+    )
+
+
+def not_found(
+    forest: Forest, share: float, failed: NDArray[np.integer], settings_fit: bool, n_seeds: int
+) -> DataMismatchError | BagError:
+    """The error for trees whose sums no draw that was tried gives."""
+    settings = forest.settings
+    which = _named(forest, failed)
+    weights = (
+        "Training weights and base margins count too: pass the training xgboost.DMatrix, or "
+        "xgboost.DMatrix(X, y, weight=...), as X."
+    )
+    if not 0 < share < 1:
+        return DataMismatchError(
+            f"These are not the rows the model was trained on, as far as its trees tell: they counted "
+            f"{100 * share:.1f} % of the rows of X. Pass the exact training rows in training order. {weights} If these "
+            "are the training rows, training reweighted them (sampling_method='gradient_based', which save_model "
+            f"forgets), or the trees were refreshed on other rows: {HOLDOUT}."
+        )
+    if settings_fit:
+        return DataMismatchError(
+            f"These are not the rows the model was trained on, as far as its trees tell: with seed={settings.seed} and "
+            f"subsample={settings.subsample:g}, the rows of X drawn for {which} do not give the sums in its leaves. "
+            f"Pass the exact training rows in training order. {weights} If the generator was used by other training in "
+            f"between, pickle a booster trained on its own; for other rows {HOLDOUT}."
+        )
+    return BagError(
+        f"The rows drawn for {which} cannot be told. These are not the rows the model was trained on, in training "
+        f"order, or its settings are lost: its trees hold {100 * share:.1f} % of the rows, but it says subsample="
+        f"{settings.subsample:g}, seed={settings.seed}, as after save_model and load_model, and none of the first "
+        f"{n_seeds} seeds gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
+        f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
+        f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
+    )
+
+
+def not_likely(
+    forest: Forest, share: float, n_rows: int, failed: NDArray[np.integer], settings_fit: bool
+) -> DataMismatchError | BagError:
+    """The error for rows that are nowhere together, where no search can follow the likely draws."""
+    settings, which = forest.settings, _named(forest, failed)
+    if not 0 < share < 1:
+        found = f"its trees counted {100 * share:.1f} % of {n_rows} rows of weight 1"
+    else:
+        found = (
+            f"with seed={settings.seed} and subsample={settings.subsample:g}, the rows drawn for {which} do not give "
+            "the sums in its leaves"
+        )
+    remedy = (
+        "Each row must have its own position in training order. Training weights and base margins are not known on a "
+        f"cluster: analyze such a booster on one machine with ens_plugin.analyze, or {HOLDOUT}."
+    )
+    if settings_fit or not 0 < share < 1:
+        return DataMismatchError(
+            f"These are not the rows the model was trained on, as far as it tells: {found}. {remedy}"
+        )
+    return BagError(
+        f"The rows drawn for {which} cannot be told: {found}, and hold {100 * share:.1f} % of the rows, so that "
+        "settings are lost, as after save_model and load_model. They are searched for on one machine only, by "
+        "ens_plugin.analyze; here say how it was trained with booster.set_param({'seed': ..., 'subsample': ..., "
+        f"'tree_method': ..., 'reg_lambda': ...}}), or pickle boosters instead. {remedy}"
+    )
+
+
+def _named(forest: Forest, failed: NDArray[np.integer]) -> str:
+    return f"tree {failed[0]}" + (f" and {failed.size - 1} more of {len(forest.trees)}" if failed.size > 1 else "")
+
+
+def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
+    """The error for trees too small to tell a right mask from a wrong one."""
+    return BagError(
+        f"Bags were found that agree with all {n_trees} trees, but so few and small trees would agree with wrong ones "
+        f"with a chance of up to {chance:.2g} ({allowed:g} is allowed). Train more or deeper trees, or {HOLDOUT}."
+    )
+
+
+def too_few_draws(chance: float, allowed: float, n_trees: int, n_draws: int) -> BagError:
+    """The error for parallel trees that share too few draws to tell a right one from a wrong one."""
+    return BagError(
+        f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster were "
+        f"grown on {n_draws} {'draw' if n_draws == 1 else 'draws'}. Rows were found that agree with all of them, but "
+        f"trees so small would agree with wrong ones with a chance of up to {chance:.2g} ({allowed:g} is allowed). "
+        f"Train with tree_method='hist', which draws rows for every tree, or deeper trees, or {HOLDOUT}."
+    )

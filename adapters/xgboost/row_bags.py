@@ -1,0 +1,127 @@
+"""The bags of an XGBoost booster for rows that are nowhere together: each row's draws, reached at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.shared.distributed_bags import RowBags, Sums, merge_sums
+from ens_plugin.adapters.xgboost.bags import (
+    CHANCE,
+    MAX_PROOFS,
+    Guess,
+    Share,
+    chance_of_false_match,
+    n_draws,
+    packed_bags,
+)
+from ens_plugin.adapters.xgboost.document.model import Forest
+from ens_plugin.adapters.xgboost.draws import RowSampler, likely_draws, powers_at, tree_words
+from ens_plugin.adapters.xgboost.hessians import Hessians
+from ens_plugin.adapters.xgboost.proof import judge_leaf_sums, leaf_sums
+from ens_plugin.adapters.xgboost.refusals import check_settings, no_sampling, not_likely, too_few_draws, too_weak
+from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.xgboost.target import judge_target, target_sums, telling_trees
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.errors import BagError, DataMismatchError
+
+__all__ = ["DrawnTrees"]
+
+
+class DrawnTrees(RowBags):
+    """The likely draws of a booster's own seed, proved on the sums in all leaves of all trees.
+
+    Draws that are not where the booster's settings put them are not searched for: that takes all rows at once.
+
+    Parameters
+    ----------
+    forest : Forest
+    n_rows : int
+        Training rows.
+    attempt : int
+        Which of the likely draws.
+    keep_leaves : callable
+        ``keep_leaves(rows)`` lets prepared rows keep their leaves for the outputs.
+    """
+
+    def __init__(self, forest: Forest, n_rows: int, attempt: int, keep_leaves: Callable[[Rows], None]) -> None:
+        check_settings(forest.settings)
+        self._forest, self._n_rows, self._keep_leaves = forest, n_rows, keep_leaves
+        self._share = _sampled_share(forest, n_rows)
+        if self._share.is_whole:
+            raise no_sampling()
+        guesses = [
+            (draws, subsample)
+            for subsample in self._share.candidates(forest.settings.subsample)
+            for draws in likely_draws(forest, n_rows)
+        ]
+        self._n_tried = len(guesses)
+        if not guesses:
+            raise self._not_likely(np.arange(len(forest.trees)))
+        if attempt >= min(self._n_tried, MAX_PROOFS):
+            raise BagError(f"None of {attempt} likely draws gives the sums in the leaves.")
+        self._draws, self._subsample = guesses[attempt]
+
+    @cached_property
+    def _words(self) -> NDArray[np.uint64]:
+        return tree_words(self._draws)
+
+    @cached_property
+    def _packed(self) -> Bags:
+        return packed_bags(self._guess(RowSampler(self._n_rows, self._subsample)))
+
+    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
+        """Draw for these rows alone; `exact` trees once for all rows, in each process."""
+        if self._draws.pairs:
+            return Bags.from_mask(self._packed.at(rows))
+        return Bags.from_mask(RowSampler(rows.size, self._subsample, powers_at(rows)).from_words(self._words))
+
+    def sums(self, rows: NDArray[np.int64], features: Rows, target: NDArray[Any], bags: Bags) -> Sums:
+        """Add up second derivatives by leaf of every tree, and first ones of three trees."""
+        self._keep_leaves(features)
+        y = target.astype(np.float64)
+        hessians = Hessians.of(self._forest, features, y)
+        sums, sizes = leaf_sums(self._forest, features, hessians, bags)
+        by_tree = target_sums(self._forest, features, hessians, bags, y)
+        return merge_sums([Sums({"sums": sums, "sizes": sizes}), *(own.named(tree) for tree, own in by_tree.items())])
+
+    def prove(self, sums: Sums) -> bool:
+        """Compare the sums with those in the leaves, bound the chance of a false match, then check the target."""
+        forest = self._forest
+        hessians = _unit_hessians(forest)
+        proof = judge_leaf_sums(forest, hessians, sums.added["sums"], sums.added["sizes"], self._subsample)
+        failed = np.flatnonzero(~proof.passed)
+        if failed.size:
+            raise self._not_likely(failed)
+        guess = self._guess(RowSampler(1, self._subsample))
+        chance = chance_of_false_match(guess, proof)
+        if chance > CHANCE:
+            n_trees, drawn = len(forest.trees), n_draws(self._draws)
+            raise (
+                too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
+            )
+        return judge_target(forest, {tree: sums.of_tree(tree) for tree in telling_trees(forest)})
+
+    def _not_likely(self, failed: NDArray[np.integer[Any]]) -> DataMismatchError | BagError:
+        fits = self._share.fits(self._forest.settings.subsample)
+        return not_likely(self._forest, self._share.mean, self._n_rows, failed, fits)
+
+    def _guess(self, sampler: RowSampler) -> Guess:
+        stretch = np.zeros(len(self._forest.trees), dtype=np.int64)
+        return Guess(self._draws, sampler, stretch, {0: self._n_tried})
+
+
+def _unit_hessians(forest: Forest) -> Hessians:
+    """Second derivatives of one row of weight 1, before the first round."""
+    return Hessians(forest, np.ones(1), forest.base_margin[None, :])
+
+
+def _sampled_share(forest: Forest, n_rows: int) -> Share:
+    """Share of the rows that the roots count, where every row counts alike; training weights are not known here."""
+    hessians = _unit_hessians(forest)
+    total = n_rows * np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
+    return Share.of_roots(hessians, total, n_rows)

@@ -1,0 +1,322 @@
+"""XGBoost's parallel trees: a random forest grown in one boosting round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import xgboost
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.distributed_bags import RowBags
+from ens_plugin.adapters.shared.distributions import first_installed
+from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
+from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
+from ens_plugin.adapters.sklearn.data import training_target
+from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
+from ens_plugin.adapters.xgboost.document.model import LEAF, Forest, read_forest, read_shape
+from ens_plugin.adapters.xgboost.document.truncation import truncated_trees
+from ens_plugin.adapters.xgboost.hessians import hessian_of_a_row
+from ens_plugin.adapters.xgboost.leaves import LeafReader
+from ens_plugin.adapters.xgboost.row_bags import DrawnTrees
+from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.tally import both_scores, count_members
+from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
+
+__all__ = ["XGBoostTreesAdapter"]
+
+_TWO_LABELS = ("binary:logistic", "binary:logitraw")
+_MORE_LABELS = ("multi:softprob", "multi:softmax")
+_VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
+_CHECKED_ROWS = 16
+_CLOSE = 1e-5
+WHOLE = 1e-4
+# Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
+KEPT_BYTES = 64_000_000
+
+
+class XGBoostTreesAdapter(EnsembleAdapter):
+    """XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
+
+    A member is one tree, or one tree of every class; what it says is the margin the booster would give if
+    all its parallel trees were this one.  The mean over members, through the link, is XGBoost's own
+    ``predict``, which is checked on a few rows.  :meth:`bags` has one row per tree, in the booster's order:
+    XGBoost draws anew for every tree, of every class too.  Its generator starts from small numbers: rows 0
+    and 1 are in practically every bag, and are reported as rows without out-of-bag members.
+
+    Examples
+    --------
+    >>> import numpy as np, xgboost
+    >>> X, y = np.random.default_rng(0).random((200, 3)), np.arange(200.0)
+    >>> options = {"num_parallel_tree": 20, "subsample": 0.6, "learning_rate": 1, "nthread": 1}
+    >>> booster = xgboost.train(options, xgboost.DMatrix(X, y), num_boost_round=1)
+    >>> adapter = XGBoostTreesAdapter(booster)
+    >>> features = adapter.prepare(X)
+    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, y).in_bag().shape
+    ((20, 200), (20, 200))
+    """
+
+    library: ClassVar[str] = "xgboost"
+    supported_versions: ClassVar[str] = ">=2.1,<3.5"
+    asked_together = 32
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Tell whether `model` is a Booster or one of the scikit-learn interfaces."""
+        return isinstance(model, (xgboost.Booster, xgboost.XGBModel))
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.booster = model if isinstance(model, xgboost.Booster) else _booster(model)
+        self._shape = read_shape(self.booster)
+        objective, n_groups = self._shape.objective, self._shape.n_groups
+        if self._shape.n_rounds == 1:
+            # Complaints about its trees come now; those of many rounds are read when needed, most are only refused.
+            self.n_members = len(self.forest.trees) // n_groups
+        else:
+            self.n_members = self._shape.n_trees
+        self.bags_are, self.reads_rows_alone = "proved", True
+        if objective in _TWO_LABELS or objective in _MORE_LABELS:
+            self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
+            self.classes = np.asarray(getattr(model, "classes_", np.arange(max(n_groups, 2))))
+        else:
+            self.task, self.aggregation, self.output_kind, self.classes = "regression", "mean", "values", None
+
+    def prepare(self, X: Any) -> Rows:
+        """Return rows that become a DMatrix block by block; `X` may be a DMatrix itself, with training weights."""
+        return Rows(X, self.booster, getattr(self.model, "missing", np.nan))
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError unless the members' mean is the booster's prediction on a few rows."""
+        self._check_form()
+        rows = features[np.unique(np.linspace(0, features.shape[0] - 1, _CHECKED_ROWS).astype(np.intp))]
+        mean = self.outputs(rows, None).mean(axis=0)
+        matrix = rows.matrix()
+        if rows.base_margin is not None:
+            matrix.set_base_margin(rows.base_margin)
+        margin = self.booster.predict(matrix, output_margin=True).reshape(mean.shape)
+        pairs = [(mean, margin)]
+        if self.forest.objective in ("binary:logistic", "multi:softprob"):
+            probability = self.booster.predict(matrix)
+            linked = self.link(both_scores(mean) if mean.ndim == 1 else mean)
+            pairs.append((linked if linked.shape == probability.shape else linked[:, 1], probability))
+        for ours, theirs in pairs:
+            difference = float(np.abs(ours - theirs).max())
+            if difference > _CLOSE * max(float(np.abs(theirs).max()), 1e-12):
+                raise UnsupportedModelError(
+                    f"The mean over the {self.n_members} parallel trees differs from the booster's own prediction by "
+                    f"{difference:.3g}, so its trees do not count alike (dropout, or trees edited). Train "
+                    "num_parallel_tree trees in one round with booster='gbtree'."
+                )
+
+    def outputs(self, features: Any, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+        """Margins or values of all members, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+        by_tree = self._tree_values(features)
+        if self.forest.n_groups == 1:
+            return by_tree
+        return self._by_class(by_tree).transpose(1, 2, 0)
+
+    def member_outputs(self, member: int, features: Any) -> NDArray[np.float64]:
+        """Margins or values of one member for the prepared rows."""
+        return np.asarray(self.range_outputs(range(member, member + 1), features)[0])
+
+    def range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
+        """Margins or values of some consecutive members, read by a copy of the booster that has their trees alone."""
+        n_groups = self.forest.n_groups
+        trees = [group * self.n_members + member for group in range(n_groups) for member in members]
+        if members not in self._range_readers:
+            self._range_readers[members] = LeafReader(self.forest, trees)
+        said = self._said(trees, self._range_readers[members].read(features), features)
+        return said if n_groups == 1 else said.reshape(n_groups, len(members), -1).transpose(1, 2, 0)
+
+    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Members for each row; of more than two labels, put together of trees that never saw it.
+
+        Trees of different classes are drawn independently, so any of them make a member: each row's
+        out-of-bag trees of one class meet, in order, those of the others, as many as the class with fewest has.
+        """
+        if bags is None or self.forest.n_groups == 1:
+            return super().block(features, bags, rows)
+        said = self._by_class(self._tree_values(features))
+        free = self._by_class(~bags.in_bag(rows))
+        fewest = np.argmin([count_members(own) for own in free], axis=0)
+        seen = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(free)])
+        outputs = np.empty((self.n_members, self.forest.n_groups, seen.shape[1]))
+        for label in range(self.forest.n_groups):
+            _move(said[label], free[label], outputs[:, label], seen)
+        return outputs.transpose(0, 2, 1), seen
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the rows each tree drew, in the booster's order, proved on the sums in all its leaves."""
+        target = training_target(y, self.classes, features.shape[0])
+        self._keep_leaves(features)
+        y = None if target is None else target.astype(np.float64)
+        bags, self.target_is_proved = proved_bags(self.forest, features, y)
+        return bags
+
+    def are_training_rows(self, features: Rows, y: ArrayLike) -> bool:
+        """Tell whether the first trees grew on these very rows, or the rows hold the values that trees split at."""
+        target = training_target(y, self.classes, features.shape[0])
+        known = None if target is None else target.astype(np.float64)
+        return are_confirmed(self.forest, features, known) or hold_split_values(
+            features.table, self._split_values(), np.float32
+        )
+
+    def checks_held_out_rows(self, features: Rows) -> bool:
+        """Tell whether trees split at values that differ by row."""
+        return tell_split_values(features.table, self._split_values(), np.float32)
+
+    def leaf_counts(self, features: Rows, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each tree: their rows, if rows may have counted alike; else one row is sure of each."""
+        self._keep_leaves(features)
+        one, trees = hessian_of_a_row(self.forest), self.forest.trees
+        if one is None or features.leaves is None:
+            return
+        counted = [tree.leaf_covers / one[group] for tree, group in zip(trees, self.forest.group, strict=True)]
+        found = [np.bincount(own, minlength=tree.n_leaves) for own, tree in zip(features.leaves, trees, strict=True)]
+        # Weights make other sums than counts, so that fewer rows than a sum are no sign of fresh ones.
+        are_counts = all(
+            np.abs(own - np.round(own)).max() <= WHOLE * own.max() and bool((reached >= np.round(own)).all())
+            for own, reached in zip(counted, found, strict=True)
+        )
+        for own, reached in zip(counted, found, strict=True):
+            yield (np.round(own) if are_counts else np.ones_like(own)).astype(np.int64), reached
+
+    def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Yield every column that trees split by numbers, with all its thresholds."""
+        nodes = self.forest.document["learner"]["gradient_booster"]["model"]["trees"]
+        column, value, kind = (
+            np.concatenate([tree[key] for tree in nodes]) for key in ("split_indices", "split_conditions", "split_type")
+        )
+        is_leaf = np.concatenate([tree["left_children"] for tree in nodes]) == LEAF
+        is_number = ~is_leaf & (kind == 0)
+        for own in np.unique(column[is_number]):
+            yield int(own), value[is_number & (column == own)]
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
+        if self.forest.n_groups > 1:
+            raise BagError(
+                f"The trees of the {self.forest.n_groups} labels of this {type(self.model).__name__} have bags of "
+                "their own, so no member has one bag, from which the variance over training sets is told. Train with "
+                "two labels, or pass a forest of scikit-learn or LightGBM."
+            )
+        return counts_from_bags(self.bags(X, features, y), "without_replacement")
+
+    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+        """Return the likely draws of the booster's seed, to be reached row by row."""
+        return DrawnTrees(self.forest, n_rows, attempt, self._keep_leaves)
+
+    def truncated(self, size: int) -> Any:
+        """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class.
+
+        Leaf values are scaled by `n_members` / `size`, in XGBoost's float32.  Training parameters stay, so that
+        bags can still be redrawn; of several classes, the booster's attributes tell how many trees were grown.
+        """
+        self._check_rounds()
+        return truncated_trees(self.model, self.forest, size)
+
+    def distributions(self) -> tuple[str, ...]:
+        """Name the distribution that XGBoost was installed from."""
+        return first_installed("xgboost", "xgboost-cpu")
+
+    def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn mean margins into probabilities, shape (n_rows, n_labels); values stay values."""
+        if self.task == "regression":
+            return mean_output
+        return np.asarray(softmax(mean_output, axis=1))
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The booster's trees."""
+        return read_forest(self.booster)
+
+    @cached_property
+    def _reader(self) -> LeafReader:
+        return LeafReader(self.forest)
+
+    @cached_property
+    def _range_readers(self) -> dict[range, LeafReader]:
+        return {}
+
+    @cached_property
+    def _leaf_values(self) -> list[NDArray[np.float64]]:
+        """What each leaf says, as if the prediction were its tree's alone, without what all rows start from."""
+        return [tree.leaf_values * self.forest.n_parallel for tree in self.forest.trees]
+
+    def _tree_values(self, features: Rows) -> NDArray[np.float64]:
+        """What each tree says, as if the prediction were its alone, shape (n_trees, n_rows)."""
+        leaves = self._reader.read(features) if features.leaves is None else features.leaves
+        return self._said(range(len(self.forest.trees)), leaves, features)
+
+    def _said(self, trees: Sequence[int], leaves: NDArray[Any], features: Rows) -> NDArray[np.float64]:
+        """What the reached leaves of some trees say, shape (n_trees, n_rows)."""
+        start = self.forest.base_margin[:, None] if features.base_margin is None else features.base_margin.T
+        said = np.empty(leaves.shape)
+        for own, tree, reached in zip(said, trees, leaves, strict=True):
+            np.add(self._leaf_values[tree].take(reached), start[self.forest.group[tree]], out=own)
+        return said
+
+    def _keep_leaves(self, features: Rows) -> None:
+        n_cells = len(self.forest.trees) * features.shape[0]
+        if features.leaves is None and n_cells * self._reader.dtype.itemsize <= KEPT_BYTES:
+            features.leaves = self._reader.read(features)
+
+    def _by_class(self, by_tree: NDArray[Any]) -> NDArray[Any]:
+        return by_tree.reshape(self.forest.n_groups, self.n_members, -1)
+
+    def _check_form(self) -> None:
+        self._check_rounds()
+        shape = self._shape
+        if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):
+            return
+        if shape.objective not in _VALUES:
+            raise UnsupportedModelError(
+                f"Objective {shape.objective!r} predicts through a link, or ranks, and its error curve is not "
+                "covered: mean scores of regression are covered without a link only. Train with 'reg:squarederror', "
+                "'binary:logistic' or 'multi:softprob'. ens_plugin.in_bag tells the bags of some further objectives."
+            )
+        if shape.n_groups > 1:
+            raise UnsupportedModelError(
+                f"This booster predicts {shape.n_groups} outputs; ens_plugin covers one. Train one model per "
+                "output and analyze each."
+            )
+
+    def _check_rounds(self) -> None:
+        if self._shape.n_rounds > 1:
+            raise UnsupportedModelError(
+                f"This booster was trained in {self._shape.n_rounds} rounds: later trees correct earlier ones, so they "
+                "are no bagged ensemble, no curve describes them and none can be left out. Train one round "
+                "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
+                "learning_rate=1. ens_plugin.in_bag tells the bags of any number of rounds."
+            )
+
+
+def _move(
+    said: NDArray[np.float64], free: NDArray[np.bool_], outputs: NDArray[np.float64], seen: NDArray[np.bool_]
+) -> None:
+    """Put what is said where `free`, in order, to where `seen`; both by member and row, `free` at least as often."""
+    n_rows = free.shape[1]
+    # A value that does not count is written over by the next, so that no rows need to be picked.
+    queue = np.zeros((free.shape[0] + 1) * n_rows)
+    place = np.arange(n_rows)
+    for values, counts in zip(said, free, strict=True):
+        queue[place] = values
+        place += n_rows * counts
+    place = np.arange(n_rows)
+    for values, counts in zip(outputs, seen, strict=True):
+        values[:] = queue.take(place)
+        place += n_rows * counts
+
+
+def _booster(model: Any) -> Any:
+    try:
+        return model.get_booster()
+    except SklearnNotFittedError as error:
+        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.") from error

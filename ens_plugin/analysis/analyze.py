@@ -1,0 +1,350 @@
+"""The whole road: a trained ensemble and its rows in, one report out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from joblib import parallel_config
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.shared.foreign_calls import model_errors
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.build_report import Metric, compare_with_stored, conclude
+from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
+from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
+from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
+from ens_plugin.analysis.checks.likeness import row_likeness
+from ens_plugin.analysis.options import encode_target, n_threads, resolve_settings, row_weights
+from ens_plugin.analysis.row_blocks import BlockReader, Progress, collect
+from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.rows.repeats import refuse_copies
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.validation import as_array
+from ens_plugin.errors import InputError
+from ens_plugin.report.result import EnsembleReport
+
+__all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
+
+COMPARED_ROWS = 1000
+
+RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
+
+
+def analyze(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    data: Literal["oob", "holdout"] = "oob",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    metric: Metric | None = None,
+    confidence: float = 0.99,
+    tolerance: float = 0.01,
+    max_size: int = 20001,
+    interval_level: float = 0.95,
+    sizes: ArrayLike | None = None,
+    estimator: str = "auto",
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+) -> EnsembleReport:
+    """Tell how a trained ensemble's error depends on its size, and how many members it needs.
+
+    Nothing is trained.  On the training rows, each row is judged only by the members that never saw
+    it (its out-of-bag members).
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        A scikit-learn forest or bagging ensemble, a LightGBM forest in ``rf`` mode or an XGBoost booster of
+        parallel trees, also inside a Pipeline or a search, or a :class:`ens_plugin.CustomEnsemble`, or
+        anything a registered adapter accepts.
+    X : array-like of shape (n_rows, n_features)
+        With ``data="oob"``, exactly the training rows in training order; with ``data="holdout"``,
+        rows that no member saw.  None for a CustomEnsemble of arrays.
+    y : array-like of shape (n_rows,)
+        True labels or values of these rows.
+    data : {"oob", "holdout"}, default="oob"
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows in the evaluation; intervals use Kish's effective number of rows.  How
+        rows were drawn into bags comes from the model itself.
+    groups : array-like of shape (n_rows,), or "identical", optional
+        Rows that belong together: repeated measurements of one patient, copies of one row.  A row then counts as
+        seen by a member if any row of its group was drawn, the figures are for rows of fresh groups, and intervals
+        take each group for one draw.  ``"identical"`` puts rows with the same features and target into one group.
+        None takes all rows for separate draws, and refuses or doubts data in which many look like copies.
+    metric : callable, optional
+        ``metric(y, mean_output) -> float``, lower is better, smooth in the mean output (probabilities
+        of shape (n_rows, n_labels), or values).  None means 0-1 error or mean squared error.
+    confidence : float, default=0.99
+        Classification: wanted mean agreement with the infinite ensemble, in (0.5, 1).
+    tolerance : float, default=0.01
+        Regression: wanted excess error relative to that of the infinite ensemble.
+    max_size : int, default=20001
+        Largest size to look at.
+    interval_level : float, default=0.95
+        Level of all intervals.
+    sizes : array-like of int, optional
+        Sizes to tabulate, besides the current one; about 200 log-spaced ones by default.
+    estimator : {"auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"}
+        How the curve is estimated; see ``docs/methods.md``.  The recommendation always comes from
+        the default estimator.
+    random_state : int or None, default=0
+        Seed of the subsets and draws behind intervals.  Same input, same seed: same report.
+    n_jobs : int or None, default=None
+        Threads, joblib's convention.  The result does not depend on it.
+
+    Returns
+    -------
+    EnsembleReport
+
+    Raises
+    ------
+    EnsPluginError
+        One of its kinds in :mod:`ens_plugin.errors`: the model is not fitted or not supported, was
+        trained without bootstrap, the rows are not the training rows, labels are unknown or missing,
+        members or rows are too few, rows are copies of each other or were resampled by an earlier step of a
+        pipeline, groups have a row in nearly every bag, an option is out of range.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(200, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> report.recommended_size < 200
+    True
+    """
+    return run_analysis(
+        model,
+        X,
+        y,
+        data=data,
+        sample_weight=sample_weight,
+        groups=groups,
+        metric=metric,
+        confidence=confidence,
+        tolerance=tolerance,
+        max_size=max_size,
+        interval_level=interval_level,
+        sizes=sizes,
+        estimator=estimator,
+        random_state=random_state,
+        n_jobs=n_jobs,
+    )
+
+
+def run_analysis(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    data: str = "oob",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    metric: Metric | None = None,
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    choose_rows: RowChoice | None = None,
+    **options: Any,
+) -> EnsembleReport:
+    """Do what :func:`analyze` does, reporting progress: ``progress(blocks, total)`` wraps an iterable.
+
+    ``choose_rows(adapter, features, bags)`` may name training rows, in ascending order, to judge by in place of all.
+    """
+    with model_errors(model):
+        return _analyzed(
+            model, X, y, data, sample_weight, groups, metric=metric, random_state=random_state, n_jobs=n_jobs,
+            progress=progress, choose_rows=choose_rows, **options,
+        )[0]  # fmt: skip
+
+
+def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, JudgedRows]:
+    """Do what :func:`analyze` does by default, and tell the loss of each row too.
+
+    Returns
+    -------
+    report : EnsembleReport
+    rows : JudgedRows
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`analyze`.
+    """
+    with model_errors(model):
+        report, rows = _analyzed(
+            model,
+            X,
+            y,
+            data,
+            None,
+            None,
+            metric=None,
+            random_state=0,
+            n_jobs=None,
+            progress=None,
+            choose_rows=None,
+            judges=True,
+        )
+    assert rows is not None
+    return report, rows
+
+
+def _analyzed(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    data: str,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    *,
+    metric: Metric | None,
+    random_state: int | None,
+    n_jobs: int | None,
+    progress: Progress | None,
+    choose_rows: RowChoice | None,
+    judges: bool = False,
+    **options: Any,
+) -> tuple[EnsembleReport, JudgedRows | None]:
+    ensemble, rows = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
+    adapter = find_adapter(ensemble)
+    settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
+    target = encode_target(adapter, y)
+    labels, chosen, chances = np.asarray(y), None, None
+    weight = row_weights(sample_weight, target.size, metric)
+    features = _prepared(adapter, rows, target.size)
+    likeness = row_likeness(groups, hash_rows(features, rows), target, data)
+    adapter.check_members(features)
+    # One BLAS thread: its sums otherwise depend on the number of cores, and threads of ours would compete with it.
+    with (
+        parallel_config(backend="threading", n_jobs=n_threads(n_jobs)),
+        threadpool_limits(limits=1, user_api="blas"),
+    ):
+        row_doubts, row_warnings = tuple[str, ...](), tuple[str, ...]()
+        if data == "oob":
+            bags = adapter.bags(rows, features, labels)
+            chances = adapter.left_out_chances() if likeness.groups is None else None
+            if likeness.repeats is not None:
+                refuse_copies(likeness.repeats, weight)
+            if likeness.groups is not None:
+                _compare_rows_with_stored(adapter, features, bags, target)
+                bags = bags.by_group(likeness.groups)
+            chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
+            if chosen is not None:
+                features, bags = features[chosen], bags.take(chosen)
+                labels, target, weight = labels[chosen], target[chosen], weight[chosen]
+                chances = None if chances is None else chances[chosen]
+                likeness = likeness.take(chosen)
+        else:
+            bags = None
+            row_doubts, row_warnings = judge_held_out_rows(adapter, features, target, labels)
+        evidence = collect(
+            adapter,
+            features,
+            bags,
+            target,
+            weight,
+            with_path=settings.estimator == "path",
+            rng=np.random.default_rng(settings.random_state),
+            progress=progress,
+        )
+        del bags, features
+        evidence = replace(evidence, weight=replace(evidence.weight, groups=likeness.groups))
+        sampled = evidence.sample.rows
+        if data == "oob" and likeness.groups is None:
+            compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
+        report = conclude(
+            adapter,
+            replace(evidence, chance=chances),
+            settings,
+            own_sizes=options.get("sizes") is not None,
+            metric=metric,
+            sampled_labels=labels.reshape(-1)[sampled],
+            repeats=likeness.repeats,
+            target=target,
+        )
+        report = with_distinct_rows(report, evidence, likeness.cell, settings)
+        basis = replace(report.basis, doubts=(*row_doubts, *report.basis.doubts))
+        report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
+        rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
+    return report, rows_judged
+
+
+def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
+    """Compare stored outputs with those of the bags as drawn: what is stored knows nothing of groups."""
+    if adapter.stored_oob_outputs() is None:
+        return
+    rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
+    everything = slice(0, rows.size)
+    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    reader = BlockReader(
+        adapter,
+        features[rows],
+        bags.take(rows),
+        target[rows],
+        np.ones(rows.size),
+        n_labels,
+        np.arange(rows.size),
+        False,
+    )
+    compare_with_stored(adapter, reader.read(everything).sample, rows)
+
+
+def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
+    """Tell which training rows each member of an ensemble was trained on.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`analyze`.
+    X : array-like of shape (n_rows, n_features)
+        The training rows, in training order.
+    y : array-like of shape (n_rows,), optional
+        The training target, for a sharper check that these are the training rows.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_members, n_rows)
+        For XGBoost, one row per tree in the booster's order, whatever the rounds and classes.
+
+    Raises
+    ------
+    BagError
+        If the bags cannot be known, or there are none (no bootstrap).
+    DataMismatchError
+        If these are not the training rows in training order, as far as can be told.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    >>> ens_plugin.in_bag(forest, X).shape
+    (10, 150)
+    """
+    labels = None if y is None else as_array(y, "y")
+    with model_errors(model):
+        ensemble, rows = unwrap(model, X)
+        adapter = find_adapter(ensemble)
+        features = adapter.prepare(rows)
+        return adapter.bags(rows, features, labels).in_bag()
+
+
+def _prepared(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:
+    features = adapter.prepare(rows)
+    if features.shape[0] == 0:
+        raise InputError("X has no rows; pass the rows to judge the ensemble by.")
+    if features.shape[0] != n_targets:
+        raise InputError(f"X has {features.shape[0]} rows and y has {n_targets}; they must be the same rows.")
+    return features

@@ -1,0 +1,284 @@
+"""From evidence to a report: which rows can be used, the estimates, and what must be said beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.curves.classification import estimate_classification
+from ens_plugin.analysis.curves.custom_metric import with_metric_curve
+from ens_plugin.analysis.curves.estimates import Estimates, Settings
+from ens_plugin.analysis.curves.label_models import counts_hard_votes
+from ens_plugin.analysis.curves.regression import estimate_regression
+from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
+from ens_plugin.analysis.options import within_reach
+from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
+from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
+from ens_plugin.analysis.rows.shares import RowShares, refuse_unweighable, row_shares
+from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import ValueTally, select_rows
+from ens_plugin.core.uncertainty.paired_losses import row_losses
+from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
+from ens_plugin.report.basis import EstimateBasis
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+
+__all__ = ["Metric", "compare_with_stored", "conclude"]
+
+UNPROVED_TARGET = (
+    "y is not proved: the model keeps too little of its target (it was fitted with weights, constraints or penalties "
+    "that are not known here, or missing values hide where its rows went). If y is not exactly the training target, in "
+    "training order, every error in this report is wrong."
+)
+UNTOLD_ROWS = (
+    "Nothing in this model tells whether these rows are its training rows in training order; were they not, the error "
+    "would come out far too low. Fit with oob_score=True to have it checked."
+)
+
+Metric = Callable[[NDArray[Any], NDArray[Any]], float]
+
+
+def conclude(
+    adapter: EnsembleAdapter,
+    evidence: Evidence,
+    settings: Settings,
+    *,
+    own_sizes: bool,
+    metric: Metric | None,
+    sampled_labels: NDArray[Any],
+    repeats: RepeatedRows | None = None,
+    target: NDArray[Any] | None = None,
+) -> EnsembleReport:
+    """Estimate everything and put the report together.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    evidence : Evidence
+    settings : Settings
+    own_sizes : bool
+        Whether the user named the sizes to tabulate.
+    metric : callable or None
+    sampled_labels : ndarray, shape (n_sampled,)
+        Target of the sampled rows as the user gave it.
+    repeats : RepeatedRows, optional
+        What is repeated among the rows, where it was looked for; `target`, label codes or values of all rows, then
+        goes with it.
+    """
+    usable = _usable_rows(evidence, adapter.n_members)
+    given = evidence.weight
+    shares = row_shares(adapter, evidence, usable, _members_needed(evidence))
+    refuse_unweighable(shares, settings.estimator, has_metric=metric is not None)
+    evidence = shares.evidence
+    shared = None if shares.is_even else _shared_size(evidence, usable)
+    if evidence.weight.groups is not None:
+        assert not isinstance(evidence.tally, GroupedValues)
+        weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
+        evidence = replace(evidence, weight=weight)
+    if not own_sizes:
+        trials, rows = evidence.tally.trials[usable], evidence.weight.select(usable).rows
+        settings = (
+            within_reach(settings, trials, rows) if shared is None else within_reach(settings, np.array([shared]))
+        )
+    estimates = _estimate(adapter, evidence, usable, settings, is_even=shares.is_even)
+    if metric is not None:
+        groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
+        estimates = with_metric_curve(
+            estimates, metric, adapter, evidence.sample, sampled_labels, settings, limit=shared, groups=groups
+        )
+    report = _report(adapter, evidence, usable, estimates, settings, given, shares)
+    if repeats is None or target is None:
+        return report
+    return _with_repeats(report, adapter, evidence, usable, repeats, target)
+
+
+def _with_repeats(
+    report: EnsembleReport,
+    adapter: EnsembleAdapter,
+    evidence: Evidence,
+    usable: NDArray[np.bool_],
+    repeats: RepeatedRows,
+    target: NDArray[Any],
+) -> EnsembleReport:
+    """Say what is repeated among the rows, and doubt the figures where copies may put them wrong."""
+    assert not isinstance(evidence.tally, GroupedValues)
+    used = usable & (evidence.weight.total > 0)
+    losses, part = row_losses(evidence.tally)[used], repeats.take(np.flatnonzero(used))
+    doubts, warnings = copies_findings(part, losses, target[used], evidence.weight.total[used])
+    if repeats.appended and adapter.classes is not None:
+        doubts = (*doubts, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))
+    basis = replace(
+        report.basis, n_repeated=int(np.count_nonzero(part.repeated)), doubts=(*report.basis.doubts, *doubts)
+    )
+    return replace(report, basis=basis, warnings=(*report.warnings, *warnings))
+
+
+def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[np.intp]) -> None:
+    """Refuse rows for which the library's own stored out-of-bag outputs differ from ours.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    sample : Sample
+    rows : ndarray of int, shape (n_sampled,)
+        Positions of the sampled rows among the training rows.
+
+    Raises
+    ------
+    DataMismatchError
+        If some differ.
+    """
+    stored = adapter.stored_oob_outputs()
+    if stored is None:
+        return
+    ours = sample.mean_outputs()
+    theirs = np.asarray(stored, dtype=np.float64)[rows]
+    known = sample.block.seen.any(axis=0) & np.isfinite(theirs.reshape(theirs.shape[0], -1)).all(axis=1)
+    scale = max(float(np.abs(theirs[known]).max(initial=0.0)), 1e-12)
+    differing = np.abs(ours - theirs).reshape(known.size, -1).max(axis=1) > 1e-4 * scale
+    if np.any(differing & known):
+        raise DataMismatchError(
+            f"{np.count_nonzero(differing & known)} of {np.count_nonzero(known)} rows get other out-of-bag outputs "
+            "than the model stored when it was trained. X and y must be the training rows in training order; for other "
+            "rows pass data='holdout'."
+        )
+
+
+def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
+    """Rows about which enough members speak: one hard vote, or two outputs for a variance."""
+    tally, weight = evidence.tally, evidence.weight
+    refuse_groups_in_bags(weight, tally.trials >= 2)
+    few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))
+    if few > weight.n_rows / 2:
+        _refuse_one_bag(tally.trials, weight, n_members)
+        mean = weight.row_sum(tally.trials) / weight.n_rows
+        raise TooFewMembersError(
+            f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f}): "
+            "too few to tell one member's luck from the ensemble's error. Train more members, leave more rows out of "
+            "each bag (smaller max_samples), or pass held-out rows with data='holdout'."
+        )
+    usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
+    if not usable.any():
+        raise InputError("sample_weight is 0 for every row that has out-of-bag members; give some of them weight.")
+    return np.asarray(usable)
+
+
+def _members_needed(evidence: Evidence) -> int:
+    return 1 if counts_hard_votes(evidence.tally) else 2
+
+
+def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: int) -> None:
+    n_shared = round(weight.row_sum((trials == 0).astype(np.float64)))
+    if n_members < 2 or n_shared == weight.n_rows or not np.isin(trials, (0, n_members)).all():
+        return
+    raise TooFewMembersError(
+        f"All {n_members} members were trained on the same {n_shared} of {weight.n_rows} rows, so the others are out "
+        "of bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag tells which they are), or "
+        "train so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws "
+        "once for all parallel trees, or with bagging_freq=1 for LightGBM."
+    )
+
+
+def _shared_size(evidence: Evidence, usable: NDArray[np.bool_]) -> int:
+    return largest_shared_size(evidence.tally.trials[usable], evidence.sample.keep(usable).rows)
+
+
+def _estimate(
+    adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], settings: Settings, *, is_even: bool
+) -> Estimates:
+    sample = evidence.sample.keep(usable)
+    weight = evidence.weight.select(usable)
+    tally = evidence.tally
+    if isinstance(tally, GroupedValues):
+        tally = replace(tally, trials=tally.trials[usable])
+    else:
+        tally = select_rows(tally, usable)
+    if isinstance(tally, (GroupedValues, ValueTally)):
+        return estimate_regression(tally, sample, evidence.path, weight, adapter.n_members, settings)
+    estimate = estimate_classification if is_even else estimate_by_members
+    return estimate(
+        tally,
+        sample,
+        evidence.path,
+        weight,
+        adapter.n_members,
+        settings,
+        has_scores=adapter.output_kind == "scores",
+        spreads=evidence.spreads,
+        crossed=_kept(evidence.crossed, usable[evidence.sample.rows]),
+    )
+
+
+def _kept(crossed: CrossedMargins | None, stays: NDArray[np.bool_]) -> CrossedMargins | None:
+    return None if crossed is None else replace(crossed, sampled=crossed.sampled[stays])
+
+
+def _report(
+    adapter: EnsembleAdapter,
+    evidence: Evidence,
+    usable: NDArray[np.bool_],
+    estimates: Estimates,
+    settings: Settings,
+    given: RowWeight,
+    shares: RowShares,
+) -> EnsembleReport:
+    weight, used = evidence.weight, evidence.weight.select(usable)
+    dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
+    return EnsembleReport(
+        task=adapter.task,
+        model=type(adapter.model).__name__,
+        n_members=adapter.n_members,
+        n_rows=used.n_rows,
+        rows_without_oob=dropped,
+        mean_oob_members=used.row_sum(evidence.tally.trials[usable]) / used.n_rows,
+        aggregation=adapter.aggregation,
+        bags=_provenance(adapter) if settings.data == "oob" else "holdout",
+        data="oob" if settings.data == "oob" else "holdout",
+        error_curve=estimates.error_curve,
+        recommendation=estimates.recommendation,
+        bias_variance=estimates.bias_variance,
+        algorithmic_sd=estimates.algorithmic_sd,
+        algorithmic_sd_is_bound=False,
+        warnings=(*shares.cautions, *_cautions(adapter, estimates, used.n_effective, dropped, settings)),
+        created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.distributions())},
+        basis=EstimateBasis(
+            labels=shares.labels,
+            usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
+            n_effective=used.n_effective,
+            n_groups=None if used.groups is None else int(np.unique(used.groups).size),
+            doubts=(*shares.doubts, *group_doubts(weight, usable), *estimates.doubts),
+        ),
+    )
+
+
+def _provenance(adapter: EnsembleAdapter) -> str:
+    return "recorded" if adapter.bags_are == "proved" and not adapter.target_is_proved else adapter.bags_are
+
+
+def _cautions(
+    adapter: EnsembleAdapter, estimates: Estimates, n_effective: float, dropped: int, settings: Settings
+) -> tuple[str, ...]:
+    cautions = list(adapter.cautions(settings.data))
+    if settings.data == "oob" and not adapter.checks_training_rows():
+        cautions.append(UNTOLD_ROWS)
+    elif settings.data == "oob" and not adapter.target_is_proved:
+        cautions.append(UNPROVED_TARGET)
+    if n_effective < FEWEST_ROWS:
+        cautions.append(f"Only {n_effective:.3g} rows: every figure is rough.")
+    if dropped:
+        cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")
+    cautions.extend(estimates.cautions)
+    raw = estimates.error_curve.asymptote_raw
+    if raw < 0 and estimates.error_curve.estimator != "subset_average":
+        cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
+    return tuple(cautions)

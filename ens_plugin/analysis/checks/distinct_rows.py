@@ -1,0 +1,115 @@
+"""Rows with equal features: which of the rows given are the same to every member."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ens_plugin.analysis.curves.classification import agreement_reason
+from ens_plugin.analysis.curves.estimates import Settings
+from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.analysis.rows.hashes import HashedRows
+from ens_plugin.core.estimates.cell_votes import (
+    CellVotes,
+    cell_agreement,
+    cell_size,
+    cell_size_draws,
+    gather_cells,
+    has_few_cells,
+)
+from ens_plugin.core.uncertainty.intervals import size_interval
+from ens_plugin.report.result import EnsembleReport, SizeRecommendation
+
+__all__ = ["row_cells", "with_distinct_rows"]
+
+
+def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
+    """Number the rows by their features: equal numbers for equal rows, from 0 without gaps.
+
+    Parameters
+    ----------
+    rows : HashedRows or None
+        None where the rows are not a table.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_rows,), or None
+
+    Examples
+    --------
+    >>> from ens_plugin.analysis.rows.hashes import hash_rows
+    >>> row_cells(hash_rows(None, np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))).tolist()
+    [0, 1, 0]
+    """
+    # In the order of the rows, so that nothing depends on the hash.
+    return None if rows is None else np.asarray(pd.factorize(rows.hashes)[0], dtype=np.int64)
+
+
+def with_distinct_rows(
+    report: EnsembleReport, evidence: Evidence, cell: NDArray[np.int64] | None, settings: Settings
+) -> EnsembleReport:
+    """Count the different rows; where they are few, tell the size from the members' votes on each of them.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    evidence : Evidence
+        One entry for each row.
+    cell : ndarray of int64, shape (n_rows,), or None
+        :func:`row_cells` of the same rows; None leaves the report as it is.
+    settings : Settings
+
+    Returns
+    -------
+    EnsembleReport
+        With ``basis.n_distinct``, and with few cells another recommendation, a warning, and a doubt where the size
+        cannot be told.
+    """
+    if cell is None:
+        return report
+    used = (evidence.tally.trials >= 1) & (evidence.weight.total > 0)
+    cell = cell[used]
+    n_distinct = int(np.unique(cell).size)
+    basis = replace(report.basis, n_distinct=n_distinct)
+    if report.task != "classification" or not has_few_cells(cell):
+        return replace(report, basis=basis)
+    weight = evidence.weight.select(used)
+    cells = gather_cells(evidence.sample.keep(used), cell, weight.total, weight.n_effective)
+    advice = _recommended(report, cells, settings)
+    warning = (
+        f"Only {n_distinct} different rows of features among {cell.size}: the recommended size rests on the members' "
+        "outputs for each of them."
+    )
+    if advice.interval[1] is None:
+        basis = replace(basis, doubts=(*basis.doubts, _doubt(advice, n_distinct)))
+    return replace(report, recommendation=advice, basis=basis, warnings=(*report.warnings, warning))
+
+
+def _recommended(report: EnsembleReport, cells: CellVotes, settings: Settings) -> SizeRecommendation:
+    confidence, max_size, before = settings.confidence, settings.max_size, report.recommendation
+    size = cell_size(cells, confidence, max_size)
+    draws = cell_size_draws(cells, confidence, max_size, settings.random_state)
+    low, high = size_interval(draws, settings.interval_level, max_size)
+    # The expected agreement can call for a larger size than nearly all draws.
+    low = min(low, size or max_size)
+    high = None if high is None or size is None else max(high, size)
+    agreement = float(cell_agreement(cells, [report.n_members])[0])
+    return replace(
+        before,
+        size=size,
+        agreement=agreement,
+        interval=(low, high),
+        reason=agreement_reason(size, agreement, report.n_members, settings),
+        values=cell_agreement(cells, before.sizes),
+    )
+
+
+def _doubt(advice: SizeRecommendation, n_distinct: int) -> str:
+    return (
+        f"The recommended size cannot be told: there are only {n_distinct} different rows of features, and the members "
+        f"are so evenly split over one of them that any size from {advice.interval[0]} to more than "
+        f"{advice.max_size} may be needed. Train more members."
+    )

@@ -1,0 +1,60 @@
+"""Rows that are passed as held out: refused or doubted where the model was trained on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.leaf_cover import measure_cover
+from ens_plugin.errors import DataMismatchError
+
+__all__ = ["LIKE_TRAINING_ROWS", "UNKNOWN_ROWS", "judge_held_out_rows"]
+
+UNKNOWN_ROWS = (
+    "Nothing in this model tells whether its members were trained on these rows; were they, the error would come out "
+    "far too low."
+)
+LIKE_TRAINING_ROWS = (
+    "These rows may be the ones the model was trained on, in another order: every leaf of every tree holds as many of "
+    "them as of its training rows. If they are, the members know them, and every error in this report is far too low."
+)
+
+
+def judge_held_out_rows(
+    adapter: EnsembleAdapter, features: Any, target: NDArray[Any], labels: NDArray[Any]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Refuse rows that are known to be training rows; return doubts and warnings about those that may be.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    labels : ndarray, shape (n_rows,)
+        Target as the user gave it.
+
+    Returns
+    -------
+    doubts, warnings : tuples of str
+
+    Raises
+    ------
+    DataMismatchError
+        If the members were trained on these rows, or on many of them.
+    """
+    if not adapter.are_training_rows(features, labels):
+        cover = measure_cover(adapter.leaf_counts(features, target), target.size)
+        if cover is None:
+            return (), ()
+        if not cover.is_doubtful:
+            return (), () if adapter.checks_held_out_rows(features) else (UNKNOWN_ROWS,)
+        if not cover.is_proof:
+            return (LIKE_TRAINING_ROWS,), ()
+    raise DataMismatchError(
+        "These rows, or many of them, are rows the model was trained on: its members know them, and the error would "
+        'come out far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
+        "the members that never saw it, or pass rows that were not used for training."
+    )

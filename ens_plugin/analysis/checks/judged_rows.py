@@ -1,0 +1,82 @@
+"""The loss of each row under one ensemble, and what the seed does to their mean: for comparing two ensembles."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.curves.classification import seed_noise
+from ens_plugin.analysis.curves.label_models import counts_hard_votes
+from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.core.estimates.grouped_tally import GroupedValues
+from ens_plugin.core.tallies.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
+from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance, squared_losses_at
+from ens_plugin.core.uncertainty.paired_losses import row_losses
+
+__all__ = ["JudgedRows", "judge_rows"]
+
+FloatArray = NDArray[np.float64]
+
+
+class JudgedRows(NamedTuple):
+    """The losses of all rows under one ensemble.
+
+    Attributes
+    ----------
+    losses : ndarray, shape (n_rows,)
+        0-1 loss of the members that never saw the row, put together, or squared error at the ensemble's own size; NaN
+        without enough members.
+    seed_variance : float
+        Variance, over seeds, of the error told from these rows, without what the rows' own losses show: luck that rows
+        share, and the noise of telling the error at the ensemble's own size from fewer members.
+    """
+
+    losses: FloatArray
+    seed_variance: float
+
+
+def judge_rows(adapter: EnsembleAdapter, evidence: Evidence, target: FloatArray, data: str) -> JudgedRows:
+    """Judge every row by the members that never saw it.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    evidence : Evidence
+        One entry for each row, all of equal weight.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    data : {"oob", "holdout"}
+    """
+    tally = evidence.tally
+    assert not isinstance(tally, GroupedValues)
+    if isinstance(tally, ValueTally):
+        return _judged_values(tally, evidence, adapter.n_members, data)
+    # A tie of the few out-of-bag members is none of the ensemble's own; half an error varies less.
+    labels = target if data == "holdout" else None
+    return JudgedRows(row_losses(tally, labels), _label_variance(tally, adapter, evidence, data))
+
+
+def _label_variance(
+    tally: SupportTally | MarginTally, adapter: EnsembleAdapter, evidence: Evidence, data: str
+) -> float:
+    usable = tally.trials >= (1 if counts_hard_votes(tally) else 2)
+    used = select_rows(tally, usable)
+    assert not isinstance(used, ValueTally)
+    return seed_noise(
+        used,
+        evidence.sample.keep(usable),
+        adapter.n_members,
+        has_scores=adapter.output_kind == "scores",
+        extrapolates=data == "oob",
+    )
+
+
+def _judged_values(tally: ValueTally, evidence: Evidence, n_members: int, data: str) -> JudgedRows:
+    losses = row_losses(tally) if data == "holdout" else squared_losses_at(tally, n_members)
+    block = evidence.sample.block
+    rows = tally_values(block)
+    slopes = 2.0 * (rows.mean - rows.target)
+    return JudgedRows(losses, shared_luck_variance(block.outputs, block.seen, slopes, tally.trials.size))

@@ -1,0 +1,1 @@
+"""Tallies turned into the parts of a report: error curves, sizes, bias and variance, by kind of loss."""

@@ -1,0 +1,393 @@
+"""From the tallies of a classifier to the parts of a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.analysis.curves.estimates import Estimates, Settings, algorithmic_sd, path_values
+from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, row_models
+from ens_plugin.core.estimates.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
+from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
+from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
+from ens_plugin.core.estimates.extrapolation import subset_sizes
+from ens_plugin.core.estimates.grouped_tally import CrossedMargins
+from ens_plugin.core.estimates.tied_sizes import is_tied, untied
+from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
+from ens_plugin.core.row_models.mixture import Mixture
+from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_slopes, row_variances
+from ens_plugin.core.row_models.tied_votes import even_size_shift
+from ens_plugin.core.tallies.growth_path import PathTally
+from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
+from ens_plugin.core.tallies.subsets import Sample, content_order
+from ens_plugin.core.tallies.tally import (
+    MarginTally,
+    RowBlock,
+    SupportTally,
+    label_support,
+    member_margins,
+    strongest_rival,
+    wrong_support,
+)
+from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance
+from ens_plugin.core.uncertainty.intervals import (
+    density_error_sd,
+    posterior_error_sd,
+    size_draws,
+    size_interval,
+    wilson_interval,
+)
+from ens_plugin.core.uncertainty.member_jackknife import left_out_sd
+from ens_plugin.errors import InputError
+from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
+
+__all__ = ["agreement_reason", "estimate_classification", "seed_noise"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MAX_ANCHOR = 51
+CHECK_SIZES = (1, 3, 5, 9, 15, 25)
+# Of the half-width of an interval.
+CONTRADICTION = 0.5
+JACKKNIFE_ROWS = 2_000
+
+
+def estimate_classification(
+    tally: SupportTally | MarginTally,
+    sample: Sample,
+    path: PathTally | None,
+    weight: FloatArray | RowWeight,
+    n_members: int,
+    settings: Settings,
+    *,
+    has_scores: bool,
+    spreads: FloatArray | None = None,
+    crossed: CrossedMargins | None = None,
+) -> Estimates:
+    """Estimate curve, size, bias, variance and uncertainty of a classifier.
+
+    Parameters
+    ----------
+    tally : SupportTally or MarginTally
+        Rows that can be used only.
+    sample : Sample
+    path : PathTally or None
+    weight : ndarray, shape (n_rows,), or RowWeight
+    n_members : int
+    settings : Settings
+    has_scores : bool
+        True for raw scores, False for votes and probabilities.
+    spreads : ndarray, shape (2, 2), optional
+        :func:`soft_spreads` of all rows, where the tally's entries are groups of rows that share a cell.
+    crossed : CrossedMargins, optional
+        Margins against crossed rivals, where they are grouped by themselves.
+    """
+    weight = as_row_weight(weight, tally.trials.size)
+    # What is drawn at random below must not follow the order of the rows, which a cluster does not keep.
+    order = content_order(sample.block)
+    sample = sample.select(order)
+    crossed = None if crossed is None else replace(crossed, sampled=crossed.sampled[order])
+    models = row_models(tally, weight, spreads, crossed, sample, has_scores)
+    sample = replace(sample, rows=np.arange(sample.rows.size))
+    member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
+    rates = _subset_rates(tally, sample, weight, settings)
+    anchor = _anchor(models, rates, sample, member_error, weight)
+    size_model = _size_model(models[0], rates, sample)
+    ties_to = _ties_to(tally, sample)
+    sd = _classification_sd(models[0], tally, sample, weight, n_members)
+    luck = _member_luck(sample, settings, ties_to, sd) if has_scores else sd
+    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, luck)
+    now, limit = _deconvolved(models, anchor, untied(np.array([n_members, np.inf]), ties_to))
+    if np.isinf(ties_to):
+        shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
+        curve = _with_even_sizes(curve, shift[:-1])
+        now = np.clip(now + shift[-1] * is_tied(n_members, ties_to), 0.0, 1.0)
+    bias_variance = BiasVariance(
+        member_error=member_error,
+        member_variance=_member_variance(models[0], tally, weight),
+        ensemble_error=float(now),
+        asymptotic_error=float(limit),
+        bias=float(limit),
+        loss="0-1 loss",
+    )
+    recommendation = _classification_size(size_model, n_members, settings)
+    return Estimates(curve, recommendation, bias_variance, sd, cautions)
+
+
+def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
+    """Largest even size at which an ensemble is exactly as good as one with a member less.
+
+    Of two votes for two labels one is as good as the other; from four votes on, more than two labels tie otherwise.
+    """
+    if counts_hard_votes(tally):
+        return np.inf
+    votes_on_more_labels = sample.block.n_labels > 2 and sample.block.outputs.ndim == 2
+    return 2.0 if votes_on_more_labels else 0.0
+
+
+def _subset_rates(
+    tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: Settings
+) -> SubsetRates | None:
+    """What random subsets of the members say, to put the model right with where its form is an approximation."""
+    limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
+    if limit < 1 or counts_hard_votes(tally):
+        return None
+    rng = np.random.default_rng(settings.random_state)
+    return subset_rates(sample.block, _odd_sizes(limit), rng)
+
+
+def _anchor(
+    models: list[RowModel], rates: SubsetRates | None, sample: Sample, member_error: float, weight: RowWeight
+) -> Anchor | None:
+    if rates is None:
+        return None
+    return anchor_models(models, rates, sample.rows, sample.weight, member_error, weight.n_rows)
+
+
+def _size_model(model: RowModel, rates: SubsetRates | None, sample: Sample) -> RowModel:
+    """The model that tells the agreement: put right by subsets, and by all contests where labels are more than two."""
+    if rates is None or (isinstance(model, Mixture) and model.density is None):
+        return model
+    n_rows = sample.rows.size
+    contests = fit_contests(sample) if sample.block.n_labels > 2 else None
+    known, rows = (model, sample.rows) if contests is None else (contests, np.arange(n_rows))
+    ratio = subset_ratio(known, rates, rows, sample.weight)
+    return anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
+
+
+def _odd_sizes(limit: int) -> IntArray:
+    """Log-spaced odd sizes up to `limit`: at even ones votes tie, and the curve would zigzag."""
+    sizes = subset_sizes(limit)
+    return np.asarray(np.unique(sizes - (sizes % 2 == 0)))
+
+
+def _deconvolved(models: list[RowModel], anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
+    error = mean_error(models, sizes)
+    return error if anchor is None else np.clip(error + anchor.at(sizes), 0.0, 1.0)
+
+
+def _classification_curve(
+    models: list[RowModel],
+    anchor: Anchor | None,
+    tally: SupportTally | MarginTally,
+    path: PathTally | None,
+    weight: RowWeight,
+    settings: Settings,
+    ties_to: float,
+    seed_sd: float | FloatArray,
+) -> tuple[ErrorCurve, tuple[str, ...]]:
+    """The curve with its intervals, and what must be said of them.
+
+    An interval allows for the rows, for the members that happened to be trained, and for what models correct.
+    """
+    # The path follows the model's own predict, where the first of two labels wins.
+    ties_to = ties_to if path is None else 0.0
+    sizes = np.append(untied(settings.sizes, ties_to), np.inf)
+    sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
+    of_models = _share_of_models(anchor, sizes)
+    sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), seed_sd)
+    sd = np.hypot(sd, of_models * correction_sd(models, sizes))
+    if settings.estimator == "deconvolved":
+        error = _deconvolved(models, anchor, sizes)
+        check = _check(models, anchor, tally, weight)
+    else:
+        error, check = _compared_values(tally, path, weight, settings, sizes), None
+    n_rows = float(models[0].counts.sum())
+    lower, upper = wilson_interval(np.nan_to_num(error), sd, n_rows, settings.interval_level)
+    unknown = np.isnan(error)
+    lower[unknown] = upper[unknown] = np.nan
+    lower, upper, cautions = _widened(lower, upper, check, of_models)
+    curve = ErrorCurve(
+        sizes=settings.sizes,
+        error=error[:-1],
+        lower=lower[:-1],
+        upper=upper[:-1],
+        asymptote=float(error[-1]),
+        asymptote_interval=(float(lower[-1]), float(upper[-1])),
+        asymptote_raw=float(error[-1]),
+        estimator=settings.estimator,
+        metric="0-1 error",
+        interval_level=settings.interval_level,
+        check=check,
+        ties_to=ties_to,
+    )
+    return curve, cautions
+
+
+def _member_luck(sample: Sample, settings: Settings, ties_to: float, seed_sd: float) -> FloatArray:
+    """Standard deviation over members at each size and at infinity, for raw scores: they can be far from normal."""
+    part = sample.some_rows(JACKKNIFE_ROWS)
+    sizes = np.append(untied(settings.sizes, ties_to), np.inf)
+    return np.maximum(seed_sd, left_out_sd(_margins(part.block), part.block.seen, part.weight, sizes))
+
+
+def _margins(block: RowBlock) -> FloatArray:
+    """Each member's margin over the strongest rival of all, shape (n_members, n_rows)."""
+    return member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
+
+
+def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
+    """How much of the curve is the models': none up to the largest subsets, where it is theirs, and all at infinity."""
+    known = 0.0 if anchor is None else float(anchor.sizes[-1])
+    return np.asarray(np.clip(1.0 - known / sizes, 0.0, 1.0))
+
+
+def _widened(
+    lower: FloatArray, upper: FloatArray, check: float | None, of_models: FloatArray
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Widen intervals by what subsets of the members contradict the models, where that is much; and say so."""
+    if check is None or check <= CONTRADICTION * (upper[-1] - lower[-1]) / 2.0:
+        return lower, upper, ()
+    extra = check * of_models
+    sentence = (
+        f"Subsets of the members contradict the fitted distribution by {100.0 * check:.2g} points of error, which is "
+        "much beside the interval; the intervals are widened by it. More members would make the figures surer."
+    )
+    return np.maximum(lower - extra, 0.0), np.minimum(upper + extra, 1.0), (sentence,)
+
+
+def _even_shift(model: RowModel, sample: Sample, sizes: FloatArray) -> FloatArray:
+    """What the first label's right to ties adds at even sizes to hard votes on two labels."""
+    assert isinstance(model, Mixture)
+    return even_size_shift(model, sample, sizes)
+
+
+def _with_even_sizes(curve: ErrorCurve, shift: FloatArray) -> ErrorCurve:
+    """The curve with the model's own rule for ties; the same where they count half by the estimator's definition."""
+    if curve.estimator != "deconvolved":
+        return curve
+    here = shift * is_tied(curve.sizes, curve.ties_to)
+    values = {name: np.clip(getattr(curve, name) + here, 0.0, 1.0) for name in ("error", "lower", "upper")}
+    return replace(curve, **values, even_shift=shift)
+
+
+def _compared_values(
+    tally: SupportTally | MarginTally,
+    path: PathTally | None,
+    weight: RowWeight,
+    settings: Settings,
+    sizes: FloatArray,
+) -> FloatArray:
+    """Error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
+    if path is not None:
+        return np.append(path_values(path, settings.sizes), np.nan)
+    if not counts_hard_votes(tally):
+        raise InputError(
+            f"estimator={settings.estimator!r} counts hard votes for one of two labels, and this ensemble averages "
+            "probabilities or scores or has more labels; use estimator='auto'."
+        )
+    assert isinstance(tally, SupportTally)
+    if settings.estimator == "binomial":
+        return binomial_curve(tally.wrong, tally.trials, sizes, weight)
+    return np.append(hypergeometric_curve(tally.wrong, tally.trials, sizes[:-1], weight), np.nan)
+
+
+def _check(
+    models: list[RowModel], anchor: Anchor | None, tally: SupportTally | MarginTally, weight: RowWeight
+) -> float | None:
+    """Largest difference between the model and the unbiased average over subsets of the members.
+
+    For an anchored model, which is put right where the two differ, the one at the largest subset.
+    """
+    if anchor is not None:
+        return anchor.mismatch
+    limit = hypergeometric_limit(tally.trials, weight.rows)
+    sizes = np.array([size for size in CHECK_SIZES if size <= limit])
+    if sizes.size == 0 or not isinstance(tally, SupportTally):
+        return None
+    unbiased = hypergeometric_curve(tally.wrong, tally.trials, sizes, weight)
+    return float(np.abs(mean_error(models, sizes) - unbiased).max())
+
+
+def _classification_size(model: RowModel, n_members: int, settings: Settings) -> SizeRecommendation:
+    def mean_agreement(size: float) -> float:
+        return float(model_agreement(model, [size])[0])
+
+    size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
+    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state)
+    if isinstance(model, AnchoredAgreement):
+        draws = model.spread(draws, settings.random_state)
+    agreement = mean_agreement(n_members)
+    sizes = settings.sizes
+    return SizeRecommendation(
+        size=size,
+        criterion="agreement",
+        confidence=settings.confidence,
+        tolerance=None,
+        agreement=agreement,
+        interval=size_interval(draws, settings.interval_level, settings.max_size),
+        reason=agreement_reason(size, agreement, n_members, settings),
+        max_size=settings.max_size,
+        sizes=sizes.copy(),
+        values=model_agreement(model, sizes),
+    )
+
+
+def agreement_reason(size: int | None, agreement: float, n_members: int, settings: Settings) -> str:
+    """Say what agreement the members reach, and how many the wanted one takes."""
+    now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
+    wanted = f"{100 * settings.confidence:.6g} %"
+    if size is None:
+        return f"{now}; an agreement of {wanted} takes more than {settings.max_size} members."
+    if size <= n_members:
+        return f"{now}; {size} members are enough for an agreement of {wanted}."
+    return f"{now}; an agreement of {wanted} takes {size} members."
+
+
+def _member_variance(model: RowModel, tally: SupportTally | MarginTally, weight: RowWeight) -> float:
+    if isinstance(tally, MarginTally):
+        return float(np.average(tally.dissent / tally.trials, weights=weight.total))
+    return float(1.0 - model_agreement(model, [1])[0])
+
+
+def _classification_sd(
+    model: RowModel,
+    tally: SupportTally | MarginTally,
+    sample: Sample,
+    weight: RowWeight,
+    n_members: int,
+) -> float:
+    outputs, slopes, own_variance = _row_luck(model, tally, sample, n_members)
+    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
+
+
+def _row_luck(
+    model: RowModel, tally: SupportTally | MarginTally, sample: Sample, n_members: int
+) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+    """Members' outputs for the sampled rows, their slopes and own variances."""
+    odd_size = n_members - (n_members + 1) % 2
+    slopes, own_variance = row_slopes(model, odd_size), row_variances(model, odd_size)
+    block = sample.block
+    if isinstance(tally, SupportTally):
+        return wrong_support(block), slopes, own_variance
+    return _margins(block), slopes, own_variance
+
+
+def seed_noise(
+    tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
+) -> float:
+    """Variance over seeds of the error at the current size, without what the losses of single rows show.
+
+    Parameters
+    ----------
+    tally : SupportTally or MarginTally
+        One entry for each row that can be used, all of equal weight.
+    sample : Sample
+    n_members : int
+    has_scores : bool
+        True for raw scores.
+    extrapolates : bool
+        Whether the rows have fewer members than the ensemble.
+    """
+    weight = as_row_weight(None, tally.trials.size)
+    model = row_models(tally, weight, None, None, sample, has_scores)[0]
+    outputs, slopes, _ = _row_luck(model, tally, sample, n_members)
+    shared = shared_luck_variance(outputs, sample.block.seen, slopes, tally.trials.size)
+    if not extrapolates:
+        return shared
+    return shared + deconvolution_variance(model, n_members, counts_votes=isinstance(tally, SupportTally))

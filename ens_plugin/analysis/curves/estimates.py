@@ -1,0 +1,104 @@
+"""What an analysis is asked for, and what is estimated; what classification and regression have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.tallies.growth_path import PathTally
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.uncertainty.intervals import algorithmic_variance
+from ens_plugin.core.uncertainty.pair_covariance import shared_variance
+from ens_plugin.errors import InputError
+from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
+
+__all__ = ["Estimates", "Settings", "algorithmic_sd", "path_values"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The validated options of an analysis.
+
+    Attributes
+    ----------
+    estimator : str
+        As asked for, ``"auto"`` resolved.
+    data : {"oob", "holdout"}
+    confidence, tolerance, interval_level : float
+    max_size : int
+    sizes : ndarray of int
+        Sizes to tabulate.
+    random_state : int
+        Seed of all random numbers.
+    """
+
+    estimator: str
+    data: str
+    confidence: float
+    tolerance: float
+    interval_level: float
+    max_size: int
+    sizes: IntArray
+    random_state: int
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """The statistical parts of a report, and what must be said beside them."""
+
+    error_curve: ErrorCurve
+    recommendation: SizeRecommendation
+    bias_variance: BiasVariance
+    algorithmic_sd: float
+    cautions: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------------------------------------
+# Classification
+
+
+def path_values(path: PathTally, sizes: IntArray) -> FloatArray:
+    """Error along the order of growth at some sizes.
+
+    Raises
+    ------
+    InputError
+        If a size is above the members there are.
+    """
+    curve = path.curve()
+    if sizes.max() > curve.size:
+        raise InputError(
+            f"size {sizes.max()} is above {curve.size}, the members there are: the path estimator cannot look ahead; "
+            "use estimator='auto'."
+        )
+    return curve[sizes - 1]
+
+
+def algorithmic_sd(
+    outputs: NDArray[Any],
+    sample: Sample,
+    slopes: FloatArray,
+    own_variance: FloatArray,
+    weight: RowWeight,
+    n_members: int,
+) -> float:
+    """Standard deviation of the error over seeds, from the sampled rows, each with its slope and own variance.
+
+    On held-out rows it is that of the error on these rows; on out-of-bag rows that on fresh rows without end.
+    """
+    n_rows, seen = weight.n_rows, sample.block.seen
+    relative = sample.weight / (weight.total.sum() / n_rows)
+    if seen.all():
+        own = own_variance * relative**2
+        variance = algorithmic_variance(outputs, seen, slopes * relative, own, n_members, n_rows)
+    else:
+        variance = shared_variance(outputs, seen, slopes * relative, n_members, weight.n_effective)
+    return float(np.sqrt(variance))

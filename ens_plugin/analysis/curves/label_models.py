@@ -1,0 +1,147 @@
+"""From the tallies of a classifier to fitted distributions over rows: the row models of an analysis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
+from ens_plugin.core.row_models.label_shares import LabelVotes
+from ens_plugin.core.row_models.margins import MarginModel, fit_margins
+from ens_plugin.core.row_models.mixture import Mixture, fit_mixture, fixed_mixture
+from ens_plugin.core.row_models.rival_shift import fit_rival_shift
+from ens_plugin.core.row_models.row_model import RowModel, model_error
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import (
+    AnyTally,
+    MarginTally,
+    SupportTally,
+    count_members,
+    label_support,
+    sum_squares_over_members,
+)
+
+__all__ = ["correction_sd", "counts_hard_votes", "row_models", "soft_spreads"]
+
+FloatArray = NDArray[np.float64]
+FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
+
+SHIFT_ROWS = 2_000
+# By how much a correction may be wrong, as a share of itself: what simulations with known truth showed.
+SHIFT_ERROR = 0.2
+CROSSING_ERROR = 0.25
+NO_VARIANCE = 1e-14
+PART_ROWS = 65_536
+
+
+def row_models(
+    tally: SupportTally | MarginTally,
+    weight: RowWeight,
+    spreads: FloatArray | None,
+    crossed: CrossedMargins | None,
+    sample: Sample,
+    has_scores: bool,
+) -> list[RowModel]:
+    """Fit one model; two for raw scores of more than two labels, with the noisy rival and with crossed rivals.
+
+    Parameters
+    ----------
+    tally : SupportTally or MarginTally
+        Rows that can be used only.
+    weight : RowWeight
+    spreads : ndarray, shape (2, 2), or None
+        :func:`soft_spreads` of all rows, where the tally's entries are groups of rows that share a cell.
+    crossed : CrossedMargins or None
+        Margins against crossed rivals, where they are grouped by themselves.
+    sample : Sample
+        Its rows are entries of the tally; the models tell the groups of these rows.
+    has_scores : bool
+        True for raw scores, False for votes and probabilities.
+    """
+    if isinstance(tally, SupportTally):
+        votes = _votes_per_member(tally, weight, spreads)
+        if np.isinf(votes):
+            return [_of_rows(fixed_mixture(tally.wrong / tally.trials, weight), sample.rows)]
+        return [_of_rows(fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes), sample.rows)]
+    model = _of_rows(fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
+    if not has_scores:
+        shift, shift_size = _rival_shift(sample)
+        return [replace(model, shift=shift, shift_size=shift_size)]
+    if crossed is None and np.array_equal(tally.mean, tally.cross_mean):
+        return [model]
+    return [model, _crossed_model(tally, weight, crossed, sample)]
+
+
+def _crossed_model(
+    tally: MarginTally, weight: RowWeight, crossed: CrossedMargins | None, sample: Sample
+) -> MarginModel:
+    if crossed is None:
+        return _of_rows(fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight), sample.rows)
+    return _of_rows(fit_margins(crossed.mean, crossed.sd, crossed.trials, crossed.weight), crossed.sampled)
+
+
+def _rival_shift(sample: Sample) -> tuple[float, float]:
+    """Shift of margins against rivals chosen by noisy votes, found on some of the sampled rows."""
+    part = sample.some_rows(SHIFT_ROWS)
+    block = part.block
+    support = label_support(block, block.seen)
+    is_vote = block.outputs.ndim == 2
+    squares = support if is_vote else sum_squares_over_members(block.outputs, block.seen)
+    votes = LabelVotes(support, squares, count_members(block.seen), block.target)
+    return fit_rival_shift(votes, part.weight)
+
+
+def _of_rows(model: FittedModel, rows: NDArray[np.intp]) -> FittedModel:
+    """The same model, with the groups of some of the tally's entries."""
+    return replace(model, group=model.group[rows])
+
+
+def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArray | None) -> float:
+    """Effective votes in one member's probability: 1 for hard votes, infinite where all members agree."""
+    if counts_hard_votes(tally):
+        return 1.0
+    every_row, close_rows = soft_spreads(tally) if spreads is None else spreads
+    if every_row[1] < NO_VARIANCE * weight.row_sum(tally.trials):
+        return np.inf
+    return effective_votes(every_row, close_rows)
+
+
+def soft_spreads(tally: SupportTally) -> FloatArray:
+    """Sums of n q(1 - q) and of n times the members' variance, over all rows and over close ones, shape (2, 2).
+
+    Parameters
+    ----------
+    tally : SupportTally
+        One entry for each row, of at least two members.
+    """
+    parts = [_spreads(tally, slice(start, start + PART_ROWS)) for start in range(0, tally.trials.size, PART_ROWS)]
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
+    trials = tally.trials[rows]
+    share = tally.wrong[rows] / trials
+    variance = (tally.squares[rows] - trials * share**2) / (trials - 1.0)
+    close = is_close(1.0 - 2.0 * share)
+    spreads = trials * np.stack([share * (1.0 - share), variance])
+    return np.stack([spreads.sum(axis=1), spreads[:, close].sum(axis=1)])
+
+
+def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
+    """Tell votes on two labels, of which each counts one."""
+    return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
+
+
+def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
+    """Standard deviation of what the models correct for rivals chosen by noisy votes."""
+    first = models[0]
+    if len(models) > 1:
+        return CROSSING_ERROR * np.abs(model_error(first, sizes) - model_error(models[1], sizes))
+    if isinstance(first, MarginModel) and first.shift != 0.0:
+        return SHIFT_ERROR * np.abs(model_error(first, sizes) - model_error(replace(first, shift=0.0), sizes))
+    return np.zeros(sizes.size)

@@ -1,0 +1,168 @@
+"""From the tallies of a regressor to the parts of a report."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.analysis.curves.estimates import Estimates, Settings, algorithmic_sd, path_values
+from ens_plugin.core.estimates.grouped_tally import GroupedValues
+from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
+from ens_plugin.core.tallies.growth_path import PathTally
+from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import ValueTally, tally_values
+from ens_plugin.core.uncertainty.skewed_mean import FittedTail
+from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
+
+__all__ = ["estimate_regression"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Fewer rows with half of the squared error are a count too small to estimate from.
+FEWEST_CARRIERS = 5
+FEWEST_SHARE = 0.05
+CONCENTRATED = 0.01
+# Values whose tail has a shape of 1/2 have no variance; with 1 they have no mean.
+LONGEST_TAIL = 0.75
+
+
+def estimate_regression(
+    tally: ValueTally | GroupedValues,
+    sample: Sample,
+    path: PathTally | None,
+    weight: FloatArray | RowWeight,
+    n_members: int,
+    settings: Settings,
+) -> Estimates:
+    """Estimate curve, size, bias, variance and uncertainty of a regressor under squared loss.
+
+    Parameters
+    ----------
+    tally : ValueTally or GroupedValues
+        Rows with at least two members only.
+    sample : Sample
+    path : PathTally or None
+    weight : ndarray, shape (n_rows,), or RowWeight
+    n_members : int
+    settings : Settings
+    """
+    weight = as_row_weight(weight, tally.trials.size)
+    moments = _moments(tally, weight)
+    loss = fit_moments(moments)
+    rows = tally_values(sample.block)
+    slopes = 2.0 * (rows.mean - rows.target)
+    own_variance = slopes**2 * rows.variance / n_members
+    outputs = sample.block.outputs.astype(np.float64)
+    bias_variance = BiasVariance(
+        member_error=float(loss.error([1])[0]),
+        member_variance=loss.member_variance,
+        ensemble_error=float(loss.error([n_members])[0]),
+        asymptotic_error=loss.asymptote,
+        bias=loss.asymptote,
+        loss="squared loss",
+    )
+    return Estimates(
+        error_curve=_regression_curve(loss, path, settings),
+        recommendation=_regression_size(loss, n_members, settings),
+        bias_variance=bias_variance,
+        algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members),
+        cautions=_concentration(moments),
+        doubts=_tail_doubts(moments, loss.tails[0]),
+    )
+
+
+def _concentration(moments: LossMoments) -> tuple[str, ...]:
+    """Say so where one row in a hundred, or a single row, carries half of the squared error."""
+    carriers = moments.carriers()
+    if carriers is None or carriers > max(1.0, CONCENTRATED * moments.n_rows):
+        return ()
+    rows = "1 row carries" if carriers == 1 else f"{carriers} rows carry"
+    return (
+        f"{rows} more than half of the squared error of all {moments.n_rows} rows: the mean squared error depends on "
+        "them more than on all others. Look at them, or model a transformed target such as its logarithm.",
+    )
+
+
+def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[str, ...]:
+    """Say why no interval can be right where the largest losses are too few, or grow without a variance."""
+    carriers = moments.carriers()
+    if carriers is not None and carriers <= min(FEWEST_CARRIERS, FEWEST_SHARE * moments.n_rows):
+        return (
+            f"Half of the squared error lies on {carriers} of {moments.n_rows} rows, and how often such rows come "
+            "cannot be told from so few: use more rows, or another target or loss that these rows do not dominate.",
+        )
+    if tail is not None and tail.shape > LONGEST_TAIL:
+        return (
+            "The largest squared errors grow so fast that their mean hardly settles (the fitted tail has shape "
+            f"{tail.shape:.2f}; from 0.5 on there is no variance, from 1 on no mean): model a transformed target such "
+            "as its logarithm, or judge by another loss.",
+        )
+    return ()
+
+
+def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoments:
+    if isinstance(tally, GroupedValues):
+        assert tally.moments is not None
+        return tally.moments
+    return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total, weight.groups)
+
+
+def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Settings) -> ErrorCurve:
+    sizes = np.append(settings.sizes.astype(np.float64), np.inf)
+    lower, upper = loss.interval(sizes, settings.interval_level)
+    error = loss.error(sizes)
+    if path is not None:
+        error = np.append(path_values(path, settings.sizes), np.nan)
+        shift = error - loss.error(sizes)
+        lower, upper = np.maximum(lower + shift, 0.0), upper + shift
+    return ErrorCurve(
+        sizes=settings.sizes,
+        error=error[:-1],
+        lower=lower[:-1],
+        upper=upper[:-1],
+        asymptote=float(error[-1]),
+        asymptote_interval=(float(lower[-1]), float(upper[-1])),
+        asymptote_raw=loss.raw_asymptote if path is None else float("nan"),
+        estimator=settings.estimator,
+        metric="mean squared error",
+        interval_level=settings.interval_level,
+    )
+
+
+def _regression_size(loss: SquaredLoss, n_members: int, settings: Settings) -> SizeRecommendation:
+    size = loss.recommended_size(settings.tolerance, settings.max_size)
+    excess = _relative_excess(loss, settings.sizes)
+    now = float(_relative_excess(loss, np.array([n_members]))[0])
+    return SizeRecommendation(
+        size=size,
+        criterion="excess_error",
+        confidence=None,
+        tolerance=settings.tolerance,
+        agreement=None,
+        interval=loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level),
+        reason=_excess_reason(size, now, n_members, settings),
+        max_size=settings.max_size,
+        sizes=settings.sizes.copy(),
+        values=excess,
+    )
+
+
+def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
+    """Excess mean squared error relative to the infinite ensemble's; NaN where that is 0."""
+    if loss.asymptote <= 0:
+        return np.full(sizes.size, np.nan)
+    return np.asarray(loss.member_variance / sizes / loss.asymptote)
+
+
+def _excess_reason(size: int | None, now: float, n_members: int, settings: Settings) -> str:
+    if np.isnan(now):
+        return "The mean squared error of the infinite ensemble cannot be told from 0, so no relative excess exists."
+    state = f"With {n_members} members, the mean squared error is {100 * now:.2f} % above that of the infinite ensemble"
+    wanted = f"{100 * settings.tolerance:.6g} %"
+    if size is None:
+        return f"{state}; an excess of {wanted} takes more than {settings.max_size} members."
+    if size <= n_members:
+        return f"{state}; {size} members are enough for an excess of {wanted}."
+    return f"{state}; an excess of {wanted} takes {size} members."

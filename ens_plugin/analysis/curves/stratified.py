@@ -1,0 +1,272 @@
+r"""Estimates where rows differ in how often they were left out: one set for each part of the rows, put together.
+
+A distribution fitted to all rows takes their numbers of members as unrelated to their difficulty.  Where bags are
+drawn by weight they are related, so rows are parted by their number of members, each part is estimated by itself, and
+the parts are added up by their weight (``docs/methods.md``, "Rows that bags leave out unevenly").
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ens_plugin.analysis.curves.classification import agreement_reason, estimate_classification
+from ens_plugin.analysis.curves.estimates import Estimates, Settings
+from ens_plugin.core.estimates.error_curve import hypergeometric_limit
+from ens_plugin.core.estimates.grouped_tally import CrossedMargins
+from ens_plugin.core.tallies.growth_path import PathTally
+from ens_plugin.core.tallies.representation import bounds_by_members
+from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
+from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
+
+__all__ = ["combine_estimates", "estimate_by_members", "largest_shared_size", "parts_by_members"]
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+# A part whose rows the sample of the members' outputs hardly holds has no estimates of its own.
+FEWEST_SAMPLED = 5
+FEWEST_SIZES = 100
+N_SIZES = 220
+LEAST = 1e-12
+
+
+def estimate_by_members(
+    tally: SupportTally | MarginTally,
+    sample: Sample,
+    path: PathTally | None,
+    weight: FloatArray | RowWeight,
+    n_members: int,
+    settings: Settings,
+    *,
+    has_scores: bool,
+    spreads: FloatArray | None = None,
+    crossed: CrossedMargins | None = None,
+) -> Estimates:
+    """Do what :func:`~ens_plugin.analysis.curves.classification.estimate_classification` does, by parts of the rows.
+
+    Parameters
+    ----------
+    tally, sample, path, weight, n_members, settings, has_scores, spreads, crossed
+        As there; each entry is one row, so that `spreads` and `crossed` are None.
+    """
+    entry_weight = as_row_weight(weight, tally.trials.size)
+    parts = parts_by_members(tally.trials, sample.rows)
+    if len(parts) == 1:
+        return estimate_classification(
+            tally,
+            sample,
+            path,
+            entry_weight,
+            n_members,
+            settings,
+            has_scores=has_scores,
+            spreads=spreads,
+            crossed=crossed,
+        )
+    share = np.array([entry_weight.total[part].sum() for part in parts])
+
+    def combined(asked: Settings) -> Estimates:
+        estimates = [
+            estimate_classification(
+                _of_part(tally, part),
+                sample.keep(part),
+                path,
+                entry_weight.select(part),
+                n_members,
+                asked,
+                has_scores=has_scores,
+            )
+            for part in parts
+        ]
+        return combine_estimates(estimates, share / share.sum(), entry_weight.n_effective, n_members, asked)
+
+    with warnings.catch_warnings():
+        # A part of few rows is no reason to warn: what the interval of all rows makes of it is.
+        warnings.simplefilter("ignore", WeakEstimateWarning)
+        found = combined(settings)
+        if settings.sizes.size >= FEWEST_SIZES and settings.sizes[-1] >= settings.max_size:
+            return found
+        # The recommended size is read off the tabulated agreement, whatever sizes the curve was asked for.
+        grid = np.geomspace(1, settings.max_size, N_SIZES).astype(np.int64) // 2 * 2 + 1
+        wide = combined(replace(settings, sizes=np.unique(grid), estimator="deconvolved")).recommendation
+    return replace(
+        found, recommendation=replace(wide, sizes=found.recommendation.sizes, values=found.recommendation.values)
+    )
+
+
+def _of_part(tally: SupportTally | MarginTally, part: BoolArray) -> SupportTally | MarginTally:
+    own = select_rows(tally, part)
+    assert isinstance(own, (SupportTally, MarginTally))
+    return own
+
+
+def parts_by_members(trials: FloatArray, sampled: NDArray[np.integer]) -> list[BoolArray]:
+    """Rows of each part, all in one where there is nothing to part.
+
+    Parameters
+    ----------
+    trials : ndarray, shape (n_rows,)
+    sampled : ndarray of int, shape (n_sampled,)
+        Rows whose members' outputs are kept; every part has some.
+    """
+    bounds = bounds_by_members(trials)
+    while bounds.size:
+        place = np.searchsorted(bounds, trials)
+        held = np.bincount(place[sampled], minlength=bounds.size + 1)
+        if held.min() >= FEWEST_SAMPLED:
+            return [place == part for part in range(bounds.size + 1)]
+        bounds = np.delete(bounds, min(int(held.argmin()), bounds.size - 1))
+    return [np.ones(trials.size, dtype=bool)]
+
+
+def largest_shared_size(trials: FloatArray, sampled: NDArray[np.integer]) -> int:
+    """Largest odd size that most rows of every part can answer."""
+    return min(hypergeometric_limit(trials[part]) for part in parts_by_members(trials, sampled))
+
+
+def combine_estimates(
+    estimates: Sequence[Estimates], share: FloatArray, n_effective: float, n_members: int, settings: Settings
+) -> Estimates:
+    r"""Put the estimates of disjoint parts of the rows together.
+
+    Parameters
+    ----------
+    estimates : sequence of Estimates
+        All with the same sizes.
+    share : ndarray, shape (n_parts,)
+        Share of the weight of each part; sums to 1.
+    n_effective : float
+        Effective number of rows of all parts.
+    n_members : int
+    settings : Settings
+
+    Notes
+    -----
+    Errors and agreements add up by their shares.  The interval is recovered from those of the parts (Zou and Donner
+    2008): its end lies :math:`\sqrt{\sum_s (w_s (u_s - e_s))^2 + z^2 \sum_s w_s (e_s - e)^2 / N}` from the
+    estimate, the second term for the shares, which are those of a sample.  The algorithmic standard deviation
+    adds up as if the parts moved together, an upper bound.
+    """
+    curve = _curve([part.error_curve for part in estimates], share, n_effective, settings)
+    bias_variance = _bias_variance([part.bias_variance for part in estimates], share)
+    return replace(
+        estimates[0],
+        error_curve=curve,
+        recommendation=_recommendation([part.recommendation for part in estimates], share, n_members, settings),
+        bias_variance=bias_variance,
+        algorithmic_sd=float(share @ [part.algorithmic_sd for part in estimates]),
+        cautions=tuple(dict.fromkeys(caution for part in estimates for caution in part.cautions)),
+        doubts=tuple(dict.fromkeys(doubt for part in estimates for doubt in part.doubts)),
+    )
+
+
+def _curve(curves: list[ErrorCurve], share: FloatArray, n_effective: float, settings: Settings) -> ErrorCurve:
+    error, lower, upper = (
+        np.array([np.append(getattr(curve, name), last) for curve, last in zip(curves, lasts, strict=True)])
+        for name, lasts in (
+            ("error", [curve.asymptote for curve in curves]),
+            ("lower", [curve.asymptote_interval[0] for curve in curves]),
+            ("upper", [curve.asymptote_interval[1] for curve in curves]),
+        )
+    )
+    z = float(ndtri(0.5 + settings.interval_level / 2.0))
+    whole = share @ error
+    between = z**2 * (share @ (error - whole) ** 2) / n_effective
+    below = np.sqrt(share**2 @ (error - lower) ** 2 + between)
+    above = np.sqrt(share**2 @ (upper - error) ** 2 + between)
+    low, high = np.clip(whole - below, 0.0, 1.0), np.clip(whole + above, 0.0, 1.0)
+    checks = [curve.check for curve in curves]
+    return replace(
+        curves[0],
+        error=whole[:-1],
+        lower=low[:-1],
+        upper=high[:-1],
+        asymptote=float(whole[-1]),
+        asymptote_interval=(float(low[-1]), float(high[-1])),
+        asymptote_raw=float(whole[-1]),
+        check=None if any(check is None for check in checks) else float(share @ np.array(checks, dtype=np.float64)),
+        ties_to=min(curve.ties_to for curve in curves),
+        even_shift=_mean_even_shift(curves, share),
+    )
+
+
+def _mean_even_shift(curves: list[ErrorCurve], share: FloatArray) -> FloatArray | None:
+    shifts = [np.zeros(curve.sizes.size) if curve.even_shift is None else curve.even_shift for curve in curves]
+    return None if all(curve.even_shift is None for curve in curves) else np.asarray(share @ np.array(shifts))
+
+
+def _bias_variance(parts: list[BiasVariance], share: FloatArray) -> BiasVariance:
+    def mean(name: str) -> float:
+        return float(share @ [getattr(part, name) for part in parts])
+
+    return replace(
+        parts[0],
+        member_error=mean("member_error"),
+        member_variance=mean("member_variance"),
+        ensemble_error=mean("ensemble_error"),
+        asymptotic_error=mean("asymptotic_error"),
+        bias=mean("bias"),
+    )
+
+
+def _recommendation(
+    parts: list[SizeRecommendation], share: FloatArray, n_members: int, settings: Settings
+) -> SizeRecommendation:
+    sizes = _tabulated(parts[0].sizes, settings.max_size)
+    wanted = 1.0 - settings.confidence
+    by_part = np.array([1.0 - np.interp(sizes, part.sizes, part.values) for part in parts])
+    disagreement = share @ by_part
+    size = _first_size(sizes, disagreement, wanted, settings.max_size)
+    bounds = np.array([_relative_bounds(part, wanted) for part in parts])
+    weight = (share[:, None] * by_part) / np.maximum(disagreement, LEAST)
+    below, above = (np.sqrt(np.sum((weight.T * (bounds[:, side] - 1.0)) ** 2, axis=1)) for side in (0, 1))
+    low = _first_size(sizes, disagreement * np.maximum(1.0 - below, LEAST), wanted, settings.max_size)
+    high = _first_size(sizes, disagreement * (1.0 + above), wanted, settings.max_size)
+    agreement = float(share @ [np.nan if part.agreement is None else part.agreement for part in parts])
+    return replace(
+        parts[0],
+        size=size,
+        agreement=agreement,
+        interval=(settings.max_size if low is None else low, high),
+        reason=agreement_reason(size, agreement, n_members, settings),
+        values=share @ np.array([part.values for part in parts]),
+    )
+
+
+def _tabulated(sizes: NDArray[np.int64], max_size: int) -> FloatArray:
+    """Odd sizes among those that the agreement is tabulated at, up to the largest looked at."""
+    odd = sizes[(sizes % 2 == 1) & (sizes <= max_size)]
+    return (odd if odd.size else sizes).astype(np.float64)
+
+
+def _relative_bounds(part: SizeRecommendation, wanted: float) -> tuple[float, float]:
+    """Bounds of a part's disagreement, relative to it, that its interval of the size stands for."""
+    disagreement = 1.0 - np.interp([part.interval[0], part.interval[1] or part.max_size], part.sizes, part.values)
+    if part.size == 1 and disagreement.max() <= LEAST:
+        return 1.0, 1.0
+    high, low = wanted / np.maximum(disagreement, LEAST)[::-1]
+    return min(float(low), 1.0), max(float(high), 1.0)
+
+
+def _first_size(sizes: FloatArray, disagreement: FloatArray, wanted: float, max_size: int) -> int | None:
+    """Smallest odd size with the wanted disagreement, interpolated in logarithms; None above the largest."""
+    below = np.flatnonzero(disagreement <= wanted)
+    if below.size == 0:
+        return None
+    index = int(below[0])
+    if index == 0:
+        return int(sizes[0])
+    high, low = np.log(np.maximum(disagreement[[index - 1, index]], LEAST))
+    part = (high - np.log(wanted)) / max(high - low, LEAST)
+    size = np.exp(np.log(sizes[index - 1]) + part * np.log(sizes[index] / sizes[index - 1]))
+    odd = int(2 * np.ceil((size - 1.0) / 2.0 - 1e-9) + 1)
+    return odd if odd <= max_size else None

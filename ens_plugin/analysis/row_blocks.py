@@ -1,0 +1,266 @@
+"""From an adapter to tallies: the members' outputs, one block of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.threads import in_threads
+from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
+from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import (
+    AnyTally,
+    RowBlock,
+    both_scores,
+    concatenate,
+    tally_margins,
+    tally_score_signs,
+    tally_support,
+    tally_values,
+)
+
+__all__ = [
+    "BlockReader",
+    "Evidence",
+    "Progress",
+    "block_rows",
+    "collect",
+    "merge_samples",
+    "sample_limit",
+    "sampling_seed",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Progress = Callable[[Iterable[Any], int], Iterable[Any]]
+
+BLOCK_BYTES = 16_000_000
+FIXED_ROWS = 4096
+SAMPLE_ROWS = 20_000
+SAMPLE_BYTES = 48_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Everything the estimates need, from one pass over the rows.
+
+    Attributes
+    ----------
+    tally : SupportTally, MarginTally, ValueTally or GroupedValues
+        One entry per row, or per group of rows.
+    sample : Sample
+        The members' outputs for a random subset of the rows; its rows are entries of the tally.
+    path : PathTally or None
+        The growth path, if asked for.
+    weight : RowWeight
+        Weights of the entries.
+    spreads : ndarray, shape (2, 2), or None
+        Of soft votes whose entries are groups of rows: see
+        :func:`ens_plugin.analysis.curves.label_models.soft_spreads`.
+    crossed : CrossedMargins or None
+        Of margins whose entries are groups of rows.
+    label : ndarray of int, shape (n_entries,), or None
+        Label code of each row; None for regression, and where entries are groups of rows.
+    by_label : ndarray, shape (2, n_labels, n_members + 1), or None
+        Where entries are groups of rows: rows with weight by label and number of members, and their weight.
+    chance : ndarray, shape (n_entries,), or None
+        Chance of each row to be left out of one bag, where they differ and the library tells them.
+    """
+
+    tally: AnyTally | GroupedValues
+    sample: Sample
+    path: PathTally | None
+    weight: RowWeight
+    spreads: FloatArray | None = field(default=None, kw_only=True)
+    crossed: CrossedMargins | None = field(default=None, kw_only=True)
+    label: IntArray | None = field(default=None, kw_only=True)
+    by_label: FloatArray | None = field(default=None, kw_only=True)
+    chance: FloatArray | None = field(default=None, kw_only=True)
+
+
+def collect(
+    adapter: EnsembleAdapter,
+    features: Any,
+    bags: Bags | None,
+    target: NDArray[Any],
+    weight: FloatArray,
+    *,
+    with_path: bool,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> Evidence:
+    """Ask every member about every row it never saw, and tally what they say.
+
+    Blocks are read in as many threads as joblib's context grants; the result does not depend on it.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows
+    bags : Bags or None
+        In-bag rows of each member; None for held-out rows, which no member saw.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : ndarray, shape (n_rows,)
+    with_path : bool
+        Whether to tally the growth path too.
+    rng : numpy Generator
+        Chooses the sampled rows.
+    progress : callable or None
+        ``progress(blocks, total)`` wraps the iterable of finished blocks.
+    """
+    n_rows = target.size
+    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    sampled = _sampled_rows(adapter, weight, n_labels, rng)
+    reader = BlockReader(adapter, features, bags, target, weight, n_labels, sampled, with_path)
+    blocks = _row_blocks(adapter, n_rows, n_labels)
+    finished = in_threads(reader.read, blocks)
+    parts = list(finished if progress is None else progress(finished, len(blocks)))
+    return Evidence(
+        tally=concatenate([part.tally for part in parts]),
+        sample=merge_samples([part.sample for part in parts]),
+        path=merge_paths([part.path for part in parts if part.path is not None]) if with_path else None,
+        weight=RowWeight(weight),
+        label=target if n_labels else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class BlockEvidence:
+    """What one block of rows adds to the evidence; attributes as there."""
+
+    tally: AnyTally
+    sample: Sample
+    path: PathTally | None
+
+
+@dataclass(frozen=True, eq=False)
+class BlockReader:
+    """Reads blocks of some rows; attributes as the arguments of :func:`collect`.
+
+    Attributes
+    ----------
+    n_labels : int
+        0 for regression.
+    sampled : ndarray of int, shape (n_sampled,)
+        Rows to keep the members' outputs of, ascending.
+    """
+
+    adapter: EnsembleAdapter
+    features: Any
+    bags: Bags | None
+    target: NDArray[Any]
+    weight: FloatArray
+    n_labels: int
+    sampled: IntArray
+    with_path: bool
+
+    def read(self, rows: slice) -> BlockEvidence:
+        """Tally one block of rows."""
+        block = self._block(rows)
+        return BlockEvidence(
+            tally=_tally(block, self.adapter),
+            sample=self._sample(block, rows),
+            path=tally_path(self._both(block), self.weight[rows]) if self.with_path else None,
+        )
+
+    def _block(self, rows: slice) -> RowBlock:
+        outputs, seen = self.adapter.block(self.features[rows], self.bags, rows)
+        return RowBlock(outputs, seen, self.target[rows], self.n_labels)
+
+    def _sample(self, block: RowBlock, rows: slice) -> Sample:
+        first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
+        chosen = self.sampled[first:last]
+        if chosen.size == block.target.size:
+            return Sample(self._both(block), chosen, self.weight[chosen])
+        here = chosen - rows.start
+        part = RowBlock(block.outputs[:, here], block.seen[:, here], block.target[here], block.n_labels)
+        return Sample(self._both(part), chosen, self.weight[chosen])
+
+    def _both(self, block: RowBlock) -> RowBlock:
+        """Give the scores of two labels, which an adapter may state as one, a label axis."""
+        if not _has_one_score(self.adapter, block):
+            return block
+        return replace(block, outputs=both_scores(block.outputs))
+
+
+def _tally(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
+    if adapter.task == "regression":
+        return tally_values(block)
+    if _has_one_score(adapter, block):
+        return tally_score_signs(block)
+    if block.n_labels == 2 and adapter.output_kind != "scores":
+        return tally_support(block)
+    return tally_margins(block)
+
+
+def _has_one_score(adapter: EnsembleAdapter, block: RowBlock) -> bool:
+    return adapter.output_kind == "scores" and block.outputs.ndim == 2
+
+
+def _bytes_said(adapter: EnsembleAdapter, n_labels: int) -> int:
+    """Bytes of what one member says about one row: a label code, or one float64 for each label."""
+    if adapter.output_kind == "labels":
+        return 1
+    return 8 * max(n_labels, 1)
+
+
+def _row_blocks(adapter: EnsembleAdapter, n_rows: int, n_labels: int) -> list[slice]:
+    """Slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
+    rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)), n_labels)
+    return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+
+
+def block_rows(adapter: EnsembleAdapter, wanted: int, n_labels: int) -> int:
+    """Rows to read at once: about `wanted` where memory allows, in whole chunks."""
+    # Where rounding follows the height of a block, the height must not follow the threads.
+    wanted = wanted if adapter.reads_rows_alone else FIXED_ROWS
+    # Raw scores of two labels mostly come as one.
+    n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
+    rows = min(BLOCK_BYTES // (adapter.n_members * _bytes_said(adapter, n_outputs)), wanted)
+    return max(-(-rows // CHUNK), 1) * CHUNK
+
+
+def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, n_labels: int, rng: np.random.Generator) -> IntArray:
+    weighted = np.flatnonzero(weight > 0)
+    limit, seed = sample_limit(adapter, n_labels), sampling_seed(rng)
+    if weighted.size <= limit:
+        return weighted
+    return weighted[smallest_keys(sample_keys(weighted, seed), limit)]
+
+
+def sampling_seed(rng: np.random.Generator) -> int:
+    """Seed of the keys by which rows are sampled."""
+    return int(rng.integers(2**63))
+
+
+def sample_limit(adapter: EnsembleAdapter, n_labels: int) -> int:
+    """Most rows to keep the members' outputs of."""
+    bytes_per_row = adapter.n_members * _bytes_said(adapter, n_labels)
+    return min(SAMPLE_ROWS, max(SAMPLE_BYTES // bytes_per_row, CHUNK))
+
+
+def merge_samples(samples: list[Sample]) -> Sample:
+    """Put the samples of disjoint rows one after the other."""
+    blocks = [sample.block for sample in samples]
+    block = RowBlock(
+        np.concatenate([block.outputs for block in blocks], axis=1),
+        np.concatenate([block.seen for block in blocks], axis=1),
+        np.concatenate([block.target for block in blocks]),
+        blocks[0].n_labels,
+    )
+    return Sample(
+        block,
+        np.concatenate([sample.rows for sample in samples]),
+        np.concatenate([sample.weight for sample in samples]),
+    )

@@ -1,0 +1,209 @@
+"""Rows that stand in the training data more than once, and what that does to out-of-bag figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ens_plugin.analysis.rows.hashes import HashedRows, row_hashes
+from ens_plugin.core.tallies.repeated_rows import appended_rows, column_halves, copied_rows, numbered
+from ens_plugin.errors import InputError
+from ens_plugin.report.result import FEWEST_ROWS
+
+__all__ = [
+    "RepeatedRows",
+    "appended_doubt",
+    "copies_findings",
+    "find_repeats",
+    "identical_rows",
+    "record_hashes",
+    "refuse_copies",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.integer]
+
+REFUSED_SHARE = 0.25
+FEWEST_SINGLE_ROWS = 10
+
+REMEDIES = (
+    "Pass groups='identical', which counts a row as seen by every member that was trained on a copy of it; or train "
+    "without the copies; or, to balance labels, draw inside each bag (class_weight='balanced_subsample', or "
+    "imbalanced-learn's BalancedRandomForestClassifier). If the rows are separate cases that happen to be equal, "
+    "say so with groups=np.arange(len(y))."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedRows:
+    """What is repeated among training rows.
+
+    Attributes
+    ----------
+    repeated : ndarray of bool, shape (n_rows,)
+        Rows whose features and target stand in the data more than once.
+    copied : ndarray of bool, shape (n_rows,)
+        Those among them that chance does not explain.
+    appended : int
+        Rows of one label at the end of the data, as oversamplers leave them; 0 where it does not look so.
+    appended_label : int
+        Code of that label.
+    """
+
+    repeated: NDArray[np.bool_]
+    copied: NDArray[np.bool_]
+    appended: int = 0
+    appended_label: int = 0
+
+    def take(self, rows: NDArray[np.intp]) -> RepeatedRows:
+        """What is known of some of the rows."""
+        return replace(self, repeated=self.repeated[rows], copied=self.copied[rows])
+
+
+def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
+    """Look for rows with the same features and target.
+
+    Parameters
+    ----------
+    rows : HashedRows or None
+        The training rows; None where they are not a table.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+
+    Returns
+    -------
+    RepeatedRows
+        None repeated where `rows` is None, as for a CustomEnsemble of arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ens_plugin.analysis.rows.hashes import hash_rows
+    >>> X = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
+    >>> found = find_repeats(hash_rows(None, X), np.array([0, 1, 0]))
+    >>> found.copied
+    array([ True, False,  True])
+    """
+    has_labels = target.dtype.kind in "iu"
+    appended = (appended_rows(target), int(target[-1])) if has_labels else (0, 0)
+    records = None if rows is None else _records(rows, target)
+    if rows is None or records is None or records.max() + 1 == records.size:
+        nothing = np.zeros(target.size, dtype=bool)
+        return RepeatedRows(nothing, nothing, *appended)
+    copied = copied_rows(records, row_hashes(rows.table, column_halves(rows.table.shape[1])))
+    return RepeatedRows(np.asarray(np.bincount(records)[records] > 1), copied, *appended)
+
+
+def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.int64]:
+    """Number the groups of rows with the same features and target; arguments as of :func:`find_repeats`.
+
+    Raises
+    ------
+    InputError
+        If the rows are not a table.
+    """
+    records = None if rows is None else _records(rows, target)
+    if records is None:
+        raise InputError(
+            "groups='identical' compares rows, and this ensemble was given none that can be compared; pass one group "
+            "for each row."
+        )
+    # In the order in which they come, as groups that are named.
+    return np.asarray(pd.factorize(records)[0], dtype=np.int64)
+
+
+def _records(rows: HashedRows, target: NDArray[Any]) -> NDArray[np.int64] | None:
+    if rows.hashes.size != target.size:
+        return None
+    return numbered(record_hashes(rows.hashes, target))
+
+
+def record_hashes(hashes: NDArray[np.uint64], target: NDArray[Any]) -> NDArray[np.uint64]:
+    """Hash each row together with its target, shape (n_rows,)."""
+    # Another factor than that of any column: a target is no column.
+    own = row_hashes(target.reshape(-1, 1))[0] * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray(hashes + own)
+
+
+def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
+    """Refuse training rows of which a large part are copies of each other.
+
+    Raises
+    ------
+    InputError
+        If copies have a quarter of the weight or more.
+    """
+    share = float(weight[repeats.copied].sum() / weight.sum())
+    if share >= REFUSED_SHARE and weight.size >= FEWEST_ROWS:
+        raise InputError(
+            f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} rows have the same features and target as "
+            "another row, and look like copies (an oversampler leaves them, or a join). A member that was trained on a "
+            f"copy of a row knows its answer, so the out-of-bag error would come out far too low. {REMEDIES}"
+        )
+
+
+def copies_findings(
+    repeats: RepeatedRows, losses: FloatArray, target: NDArray[Any], weight: FloatArray
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say what copies may do to the error: as doubts where it may exceed a standard error, else as warnings.
+
+    Parameters
+    ----------
+    repeats : RepeatedRows
+    losses : ndarray, shape (n_rows,)
+        Loss of each row at the current size.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : ndarray, shape (n_rows,)
+
+    Returns
+    -------
+    doubts, warnings : tuples of str
+
+    Notes
+    -----
+    A copied row may really be as hard as the single rows of its label; as hard as can be where a label has fewer
+    than ten of those.
+    """
+    copied = repeats.copied
+    n_copied = int(np.count_nonzero(copied))
+    if n_copied == 0:
+        return (), ()
+    share = weight / weight.sum()
+    standard_error = float(np.sqrt(share @ (losses - share @ losses) ** 2 * (share @ share)))
+    found = f"{n_copied} of {copied.size} rows look like copies of another row: same features, same target."
+    if _hidden_loss(copied, losses, target, share) <= standard_error:
+        return (), (f"{found} They may put the error wrong by less than its own standard error.",)
+    return (
+        f"{found} Members that were trained on a copy of a row know its answer, so the error may be far too low. "
+        f"{REMEDIES}",
+    ), ()
+
+
+def _hidden_loss(copied: NDArray[np.bool_], losses: FloatArray, target: NDArray[Any], share: FloatArray) -> float:
+    """By how much the mean loss would rise were copied rows as hard as single ones."""
+    has_labels = target.dtype.kind in "iu"
+    kinds = target if has_labels else np.zeros(target.size, dtype=np.int64)
+    hidden = 0.0
+    for kind in np.unique(kinds[copied]):
+        single, copies = (kinds == kind) & ~copied, (kinds == kind) & copied
+        hardest = 1.0 if has_labels else float(losses.max())
+        if np.count_nonzero(single) >= FEWEST_SINGLE_ROWS:
+            hardest = float(losses[single].mean())
+        hidden += float(share[copies] @ np.maximum(hardest - losses[copies], 0.0))
+    return hidden
+
+
+def appended_doubt(n_appended: int, label: Any) -> str:
+    """Say that the rows look like those that an oversampler returns."""
+    return (
+        f"The last {n_appended} rows all have the label {label!r} and make all labels equally frequent, as "
+        "oversamplers such as SMOTE leave them. The members were then trained on near-copies of the rows that they are "
+        "judged by, so the error is too low. Pass rows that were neither trained on nor oversampled with "
+        "data='holdout', or balance inside each bag (class_weight='balanced_subsample', or imbalanced-learn's "
+        "BalancedRandomForestClassifier)."
+    )

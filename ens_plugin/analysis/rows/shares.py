@@ -1,0 +1,250 @@
+"""Whether the rows with enough members stand for all rows: refused, weighed and said by label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.core.tallies.representation import Representation, represent
+from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.report.basis import LabelBasis
+from ens_plugin.report.text import printable
+
+__all__ = ["RowShares", "refuse_unweighable", "row_shares"]
+
+FloatArray = NDArray[np.float64]
+
+# Mean number of members of a row, where its label is left out less often than others.
+LEAST_MEMBERS = {1: 3.0, 2: 4.0}
+# Shares of weight on rows that no usable row stands for.
+MOST_MISSING = 0.03
+REFUSED_MISSING = 0.10
+MOST_MISSING_OF_LABEL = 0.25
+MOST_MISSING_BY_LABEL = 0.005
+# Mean change of the weights that a metric, which takes none, may go without.
+MOST_CHANGE = 0.03
+# Between chances to be left out.
+LEAST_DIFFERENCE = 1e-12
+# A handful of rows, which could tell nothing of their label if they were usable.
+HANDFUL = 5
+MOST_LABELS_NAMED = 6
+WHY = (
+    "Rows are in nearly every bag where bags are drawn by weight, as scikit-learn 1.9 and later draws them for "
+    "class_weight and for sample_weight given to fit, and rows of large groups are where groups are named."
+)
+REMEDIES = (
+    "Train with class_weight='balanced_subsample', with weights in the evaluation only (sample_weight of analyze), "
+    "with a smaller max_samples or with more members; or pass held-out rows with data='holdout'."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RowShares:
+    """The evidence with its rows weighed to stand for all rows.
+
+    Attributes
+    ----------
+    evidence : Evidence
+    is_even : bool
+        Whether nothing had to be changed.
+    change : float
+        Mean change of a usable row's weight, relative.
+    labels : tuple of LabelBasis
+    cautions, doubts : tuple of str
+        Sentences to warn with, and reasons not to rely on the figures.
+    """
+
+    evidence: Evidence
+    is_even: bool
+    change: float = 0.0
+    labels: tuple[LabelBasis, ...] = ()
+    cautions: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], needed: int) -> RowShares:
+    """Weigh the usable rows so that they stand for all rows, or refuse where too few are left to do so.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    evidence : Evidence
+    usable : ndarray of bool, shape (n_entries,)
+    needed : int
+        Fewest members that make a row usable.
+
+    Returns
+    -------
+    RowShares
+
+    Raises
+    ------
+    TooFewMembersError
+        If a label, or more than a small share of the weight, has too few rows or members left.
+    InputError
+        If rows are left out unevenly and were grouped without their label, on a cluster.
+    """
+    n_labels = 1 if adapter.classes is None else int(adapter.classes.size)
+    names = [""] if adapter.classes is None else [printable(str(name), 40) for name in adapter.classes]
+    label, trials, weight, rows = _entries(evidence, adapter.n_members)
+    found = represent(
+        label, trials, weight,
+        n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
+    )  # fmt: skip
+    handfuls = _refuse_scarce_labels(found, names, needed) if adapter.classes is not None else ()
+    # What groups leave out is judged with the groups.
+    doubts = _missing_weight(found) if evidence.weight.groups is None else ()
+    if adapter.classes is not None:
+        _refuse_partial_labels(found, names)
+    factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
+    labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
+    if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
+        return RowShares(evidence, True, 0.0, labels, handfuls, doubts)
+    if evidence.by_label is not None:
+        raise InputError(
+            f"{_unevenness(found, names)} Their rows have to be weighed and judged by label, which is not possible on "
+            "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
+            'with data="holdout".'
+        )
+    apart = "judged apart by their number of members, and those left " if labels else ""
+    caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to stand for all{_by_label(labels)}."
+    change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
+    return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *handfuls), doubts)
+
+
+def refuse_unweighable(shares: RowShares, estimator: str, *, has_metric: bool) -> None:
+    """Refuse what cannot take the weights of rows that are left out unevenly.
+
+    Raises
+    ------
+    InputError
+    """
+    if shares.is_even:
+        return
+    if estimator == "path":
+        raise InputError(
+            f"{shares.cautions[0]} The path estimator cannot be put right for that, because the rows that the first "
+            "members left out change with every member; use estimator='auto'."
+        )
+    if has_metric and shares.change > MOST_CHANGE:
+        raise InputError(f"{shares.cautions[0]} A metric(y, mean_output) takes no weights. {REMEDIES}")
+
+
+def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: Evidence, found: Representation) -> bool:
+    """Whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
+    if evidence.by_label is None or found.members.max() >= adapter.n_members:
+        return False
+    chances = adapter.left_out_chances()
+    return chances is not None and bool(np.ptp(chances) > LEAST_DIFFERENCE)
+
+
+def _entries(evidence: Evidence, n_members: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
+    """Label, members, weight and rows of each entry; of a cluster's rows by their label and number of members."""
+    if evidence.by_label is None:
+        trials = evidence.tally.trials
+        label = np.zeros(trials.size, dtype=np.int64) if evidence.label is None else evidence.label
+        return label, trials, evidence.weight.total, evidence.weight.rows
+    rows, weight = evidence.by_label
+    n_labels = rows.shape[0]
+    label = np.repeat(np.arange(n_labels), n_members + 1)
+    return label, np.tile(np.arange(n_members + 1.0), n_labels), weight.reshape(-1), rows.reshape(-1)
+
+
+def _weighed(evidence: Evidence, factor: FloatArray) -> Evidence:
+    weight, sample = evidence.weight, evidence.sample
+    squares = None if weight.squares is None else weight.squares * factor**2
+    return replace(
+        evidence,
+        weight=replace(weight, total=weight.total * factor, squares=squares),
+        sample=replace(sample, weight=sample.weight * factor[sample.rows]),
+    )
+
+
+def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) -> tuple[str, ...]:
+    """Refuse labels of too few members or rows; name those of a handful of rows that are left out."""
+    is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
+    is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
+    is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
+    for label in np.flatnonzero(is_scarce & ~is_handful):
+        _refuse_label(found, names, int(label))
+    return tuple(
+        f"Label {names[label]!r} has {round(found.n_rows[label])} rows, which have {found.members[label]:.2g} "
+        f"out-of-bag members on average: nothing is known of its error ({100 * found.weight[label]:.2g} % of weight)."
+        for label in np.flatnonzero(is_scarce & is_handful)
+    )
+
+
+def _refuse_partial_labels(found: Representation, names: list[str]) -> None:
+    """Refuse labels of which much of the weight lies on rows that no usable row stands for."""
+    missing = found.missing * found.weight
+    for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
+        _refuse_label(found, names, int(label))
+
+
+def _refuse_label(found: Representation, names: list[str], label: int) -> None:
+    others = np.arange(found.n_rows.size) != label
+    n_rows = found.n_rows * others
+    of_others = float(found.members @ n_rows / max(n_rows.sum(), 1.0))
+    raise TooFewMembersError(
+        f"Of the {round(found.n_rows[label])} rows of label {names[label]!r}, {round(found.n_usable[label])} have "
+        f"enough out-of-bag members to be judged by; a row has {found.members[label]:.3g} on average, and a row of the "
+        f"other labels {of_others:.3g}. The error without this label, which has {100 * found.weight[label]:.3g} % of "
+        f"the weight ({100 * found.missing[label]:.3g} % of that on rows for which no usable row stands), would be "
+        f"another one. {WHY} {REMEDIES}"
+    )
+
+
+def _missing_weight(found: Representation) -> tuple[str, ...]:
+    """Refuse, or doubt, where much of the weight lies on rows that no usable row stands for."""
+    missing = float(found.missing @ found.weight)
+    if missing <= MOST_MISSING:
+        return ()
+    n_rows, n_dropped = found.n_rows.sum(), (found.n_rows - found.n_usable).sum()
+    sentence = (
+        f"{round(n_dropped)} of {round(n_rows)} rows have too few out-of-bag members to be judged by, and "
+        f"{100 * missing:.3g} % of the weight lies on rows that are in nearly every bag, for which no others stand; "
+        f"more than {100 * MOST_MISSING:g} % leaves the error in doubt. {WHY} {REMEDIES}"
+    )
+    if missing > REFUSED_MISSING:
+        raise TooFewMembersError(sentence)
+    return (sentence,)
+
+
+def _label_basis(found: Representation, names: list[str], factors: FloatArray) -> list[LabelBasis]:
+    return [
+        LabelBasis(
+            label=name,
+            n_rows=round(found.n_rows[label]),
+            n_usable=round(found.n_usable[label]),
+            mean_members=float(found.usable_members[label]),
+            weight_factor=float(factors[label]),
+        )
+        for label, name in enumerate(names)
+    ]
+
+
+def _unevenness(found: Representation, names: list[str]) -> str:
+    if len(names) == 1 or not np.ptp(found.members):
+        return "The bags do not leave out all rows equally often."
+    low, high = int(np.argmin(found.members)), int(np.argmax(found.members))
+    return (
+        f"The bags do not leave out all rows equally often: a row of label {names[low]!r} has "
+        f"{found.members[low]:.3g} out-of-bag members on average, one of label {names[high]!r} "
+        f"{found.members[high]:.3g}."
+    )
+
+
+def _by_label(labels: tuple[LabelBasis, ...]) -> str:
+    if not labels:
+        return ""
+    chosen = sorted(labels, key=lambda basis: -abs(basis.weight_factor - 1.0))[:MOST_LABELS_NAMED]
+    words = [
+        f"{basis.label!r} {basis.n_usable} of {basis.n_rows} rows, weight times {basis.weight_factor:.3f}"
+        for basis in chosen
+    ]
+    more = f"; and {len(labels) - len(chosen)} labels that changed less" if len(labels) > len(chosen) else ""
+    return f" (by label: {'; '.join(words)}{more})"

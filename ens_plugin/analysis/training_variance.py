@@ -1,0 +1,386 @@
+"""How much a prediction would vary over training sets, told from one trained ensemble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import parallel_config
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.shared.draws import DrawCounts
+from ens_plugin.adapters.shared.foreign_calls import model_errors
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.core.tallies.tally import both_scores
+from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
+    FEWEST_MEMBERS,
+    SquaredCovariance,
+    squared_covariance,
+    variance_over_seeds,
+)
+from ens_plugin.core.validation import as_array
+from ens_plugin.errors import BagError, InputError, TooFewMembersError
+
+__all__ = ["TrainingVariance", "training_variance"]
+
+FloatArray = NDArray[np.float64]
+
+CELLS = 4_000_000
+FEWEST_ROWS = 30
+LINK_STEP = 1e-6
+# Below this chance to be out of bag, a row's jackknife rests on too few members.
+SMALLEST_OOB_CHANCE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingVariance:
+    """Variance of an ensemble's predictions over training sets, of one size and one population.
+
+    The arrays have shape (n_rows,) for regression, (n_rows, n_labels) for classification.
+
+    Attributes
+    ----------
+    prediction : ndarray of float64
+        Mean of the members: the value, or the probability of each label (share of votes, where members vote).
+    variance : ndarray of float64
+        Variance over training sets of what infinitely many members would predict, by the infinitesimal jackknife
+        without the members' noise.  Where the truth is small it may be negative.
+    uncorrected : ndarray of float64
+        The same with the members' noise, which makes it too large.
+    jackknife : ndarray of float64 or None
+        The same as `variance` by the jackknife after the bootstrap, which tends to be too large where `variance`
+        tends to be too small; None where it is not known or `variance` is it already.
+    seed_variance : ndarray of float64
+        Variance over seeds of `prediction`, given this training set.  The variance of `prediction` over training
+        sets and seeds is ``variance + seed_variance``.
+    noise : ndarray of float64
+        Standard deviation of `variance` over seeds: how far it may be off because members are finitely many.
+    classes : ndarray of shape (n_labels,) or None
+    n_members, n_training_rows : int
+    warnings : tuple of str
+    """
+
+    prediction: FloatArray
+    variance: FloatArray
+    uncorrected: FloatArray
+    jackknife: FloatArray | None
+    seed_variance: FloatArray
+    noise: FloatArray
+    classes: NDArray[Any] | None
+    n_members: int
+    n_training_rows: int
+    warnings: tuple[str, ...]
+
+    @property
+    def mean_variance(self) -> float | FloatArray:
+        """Mean of `variance` over the rows: a number, or one for each label."""
+        mean: FloatArray = self.variance.mean(axis=0)
+        return float(mean) if self.classes is None else mean
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Square root of `variance`, of the shape of `prediction`; 0 where that is negative."""
+        root: FloatArray = np.sqrt(np.maximum(self.variance, 0.0))
+        return root
+
+
+def training_variance(
+    model: Any, X_train: Any, X_new: Any, *, y_train: ArrayLike | None = None, groups: ArrayLike | None = None
+) -> TrainingVariance:
+    """Tell how much the predictions of an ensemble vary over training sets, without training another.
+
+    The variance in a report's ``bias_variance`` is over seeds, given the training set.  This one is over training
+    sets: other draws of as many rows from the same population.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`ens_plugin.analyze`, trained on random bags; of several labels, not XGBoost's.  A CustomEnsemble
+        comes from :meth:`ens_plugin.CustomEnsemble.from_estimators`.
+    X_train : array-like of shape (n_training_rows, n_features)
+        Exactly the training rows, in training order.
+    X_new : array-like of shape (n_rows, n_features)
+        The rows to predict.
+    y_train : array-like of shape (n_training_rows,), optional
+        The training target, for a sharper check that these are the training rows, and of repeated rows.
+    groups : array-like of shape (n_training_rows,), optional
+        The group of each training row, where groups and not rows were drawn from the population independently.
+
+    Returns
+    -------
+    TrainingVariance
+
+    Raises
+    ------
+    BagError
+        If how often each member drew each row is not known, or members do not have bags of their own.
+    TooFewMembersError
+        If there are fewer than 4 members.
+    DataMismatchError
+        If `X_train` are not the training rows in training order, as far as can be told.
+    InputError
+        If `groups` does not fit the training rows, or there are fewer than 2 of them.
+
+    Notes
+    -----
+    ``docs/methods.md``, section 15.  The variance of each row of `X_new` needs about as many members as there are
+    training rows; their mean needs fewer.  Memory: one byte for each member and training row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import ens_plugin
+    >>> X, y = make_friedman1(120, noise=1.0, random_state=0)
+    >>> forest = RandomForestRegressor(200, random_state=0).fit(X, y)
+    >>> found = ens_plugin.training_variance(forest, X, X[:20])
+    >>> found.variance.shape, bool(found.mean_variance < found.uncorrected.mean())
+    ((20,), True)
+    """
+    with model_errors(model):
+        return _training_variance(model, X_train, X_new, y_train, groups)
+
+
+def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, groups: Any) -> TrainingVariance:
+    ensemble, rows = unwrap(model, X_train)
+    adapter = find_adapter(ensemble)
+    if adapter.n_members < FEWEST_MEMBERS:
+        raise TooFewMembersError(
+            f"This {type(ensemble).__name__} has {adapter.n_members} members; the variance over training sets needs "
+            f"{FEWEST_MEMBERS} at the least, and some hundreds to be worth reading. Train more members."
+        )
+    new = adapter.prepare(unwrap(model, X_new)[1])
+    with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
+        features = adapter.prepare(rows)
+        labels = None if y_train is None else as_array(y_train, "y_train")
+        draws = adapter.draw_counts(rows, features, labels)
+        _check_own_bags(draws, ensemble)
+        return _told(adapter, draws, new, _group_codes(groups, features.shape[0]), _repeated(features, labels))
+
+
+def _told(
+    adapter: EnsembleAdapter, draws: DrawCounts, new: Any, groups: NDArray[np.intp] | None, n_repeated: int
+) -> TrainingVariance:
+    units = draws if groups is None else _by_group(draws, groups)
+    counts, n_units = units.counts, units.counts.shape[1]
+    oob_chance = _oob_chance(units)
+    parts = []
+    for block in _blocks(adapter, draws, new.shape[0]):
+        outputs = _predictions(adapter, new[block])
+        shape = outputs.shape[1:]
+        flat = outputs.reshape(outputs.shape[0], -1)
+        infinitesimal = None
+        if units.rule == "with_replacement":
+            infinitesimal = squared_covariance(counts, flat, np.ones(n_units))
+        deleted = None
+        if oob_chance is not None:
+            scale = np.sqrt((n_units - 1) / n_units) / oob_chance
+            deleted = squared_covariance(counts == 0, flat, scale)
+        chosen = infinitesimal or deleted
+        assert chosen is not None
+        jackknife = deleted.unbiased if infinitesimal is not None and deleted is not None else None
+        columns = (flat.mean(axis=0), *_columns(chosen), variance_over_seeds(flat), jackknife)
+        parts.append([None if column is None else column.reshape(shape) for column in columns])
+    prediction, variance, uncorrected, noise, seed_variance, jackknife = (
+        None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    assert prediction is not None and variance is not None and noise is not None  # noqa: PT018
+    assert uncorrected is not None and seed_variance is not None  # noqa: PT018
+    return TrainingVariance(
+        prediction=prediction,
+        variance=variance,
+        uncorrected=uncorrected,
+        jackknife=jackknife,
+        seed_variance=seed_variance,
+        noise=noise,
+        classes=adapter.classes,
+        n_members=adapter.n_members,
+        n_training_rows=draws.counts.shape[1],
+        warnings=(
+            *_cautions_of_draws(adapter, draws, oob_chance, n_units),
+            *_cautions_of_rows(n_repeated if groups is None else 0, draws.counts.shape[1]),
+            *_cautions_of_noise(variance, noise, adapter.n_members),
+        ),
+    )
+
+
+def _columns(found: SquaredCovariance) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return found.unbiased, found.raw, found.noise
+
+
+def _blocks(adapter: EnsembleAdapter, draws: DrawCounts, n_new: int) -> list[slice]:
+    """Rows whose members' outputs, and covariances with a block of training rows, are held at once."""
+    if n_new == 0:
+        raise InputError("X_new has no rows; pass the rows to predict.")
+    n_labels = 1 if adapter.classes is None else len(adapter.classes)
+    height = max(1, CELLS // (draws.counts.shape[0] * n_labels))
+    return [slice(start, min(start + height, n_new)) for start in range(0, n_new, height)]
+
+
+def _predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
+    """Outputs of all members as what the ensemble averages: values, or numbers for each label."""
+    outputs = adapter.outputs(features, None)
+    if adapter.classes is None:
+        return outputs.astype(np.float64)
+    if adapter.output_kind == "labels":
+        votes: FloatArray = (outputs[:, :, None] == np.arange(len(adapter.classes))).astype(np.float64)
+        return votes
+    if adapter.output_kind == "probabilities":
+        return outputs.astype(np.float64)
+    return _linked(adapter, both_scores(outputs) if outputs.ndim == 2 else outputs.astype(np.float64))
+
+
+def _linked(adapter: EnsembleAdapter, scores: FloatArray) -> FloatArray:
+    """Scores as probabilities: the link of their mean, and each member's distance from it by the link's slope."""
+    mean = scores.mean(axis=0)
+    center = adapter.link(mean)
+    linked: FloatArray = np.broadcast_to(center, (scores.shape[0], *center.shape)).astype(np.float64)
+    for label in range(mean.shape[1]):
+        step = np.zeros(mean.shape[1])
+        step[label] = LINK_STEP
+        slope: FloatArray = (adapter.link(mean + step) - adapter.link(mean - step)) / (2 * LINK_STEP)
+        linked += (scores[:, :, label] - mean[:, label])[:, :, None] * slope
+    return linked
+
+
+def _check_own_bags(draws: DrawCounts, model: Any) -> None:
+    """Members that share a bag are not drawn independently, as LightGBM's are with a larger bagging_freq."""
+    n_members, n_rows = draws.counts.shape
+    distinct = len({member.tobytes() for member in draws.counts})
+    if distinct < n_members and n_rows >= FEWEST_ROWS:
+        raise BagError(
+            f"The {n_members} members of this {type(model).__name__} have {distinct} different bags, and the variance "
+            "over training sets takes each member for a draw of its own. Train with a new bag for each member "
+            "(of LightGBM: bagging_freq=1)."
+        )
+
+
+def _group_codes(groups: ArrayLike | None, n_rows: int) -> NDArray[np.intp] | None:
+    if groups is None:
+        if n_rows < 2:
+            raise InputError(f"X_train has {n_rows} rows; the variance over training sets needs 2 at the least.")
+        return None
+    values = np.asarray(groups)
+    if values.shape != (n_rows,):
+        raise InputError(f"groups has shape {values.shape}, but X_train has {n_rows} rows; pass one group per row.")
+    distinct, codes = np.unique(values, return_inverse=True)
+    if distinct.size < 2:
+        raise InputError("groups names one group; the variance over training sets needs 2 at the least.")
+    return np.asarray(codes, dtype=np.intp).reshape(-1)
+
+
+def _by_group(draws: DrawCounts, groups: NDArray[np.intp]) -> DrawCounts:
+    """Draws of groups: of whole groups, where all rows of each were always drawn together, or of their rows."""
+    if draws.rule != "with_replacement":
+        raise BagError(
+            "groups are covered for bags drawn with replacement alone, and here rows were drawn without. Train with a "
+            "bootstrap, or leave groups out and take one row of each group for training."
+        )
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    counts = draws.counts[:, order]
+    most, fewest = (extreme.reduceat(counts, starts, axis=1) for extreme in (np.maximum, np.minimum))
+    if np.array_equal(most, fewest):
+        return DrawCounts(most, draws.rule)
+    n_rows = groups.size
+    chance = np.full(n_rows, 1 / n_rows) if draws.chance is None else draws.chance
+    summed = np.add.reduceat(counts, starts, axis=1, dtype=np.uint64)
+    return DrawCounts(summed, draws.rule, np.bincount(groups, weights=chance).astype(np.float64))
+
+
+def _oob_chance(draws: DrawCounts) -> FloatArray | None:
+    """Chance of each row, or group, to be in no draw of a member; None where it is unknown or too small."""
+    counts = draws.counts
+    if draws.rule == "with_replacement":
+        n_rows = counts.shape[1]
+        chance = np.full(n_rows, 1 / n_rows) if draws.chance is None else draws.chance
+        sizes = counts.sum(axis=1, dtype=np.int64)
+        oob: FloatArray = np.mean([(1 - chance) ** size for size in np.unique(sizes)], axis=0)
+        return oob if oob.min() >= SMALLEST_OOB_CHANCE and _is_as_expected(counts, oob) else None
+    pooled = np.count_nonzero(counts == 0) / counts.size
+    oob = np.full(counts.shape[1], pooled)
+    if pooled == 0 or not _is_as_expected(counts, oob):
+        raise BagError(
+            "The members' bags were not drawn with equal chances for all rows, and without counts of repeated draws "
+            "the variance over training sets cannot be told. Pass the rows of each member as index arrays, each row "
+            "as often as it was drawn, or draw all rows with equal chances."
+        )
+    return oob
+
+
+def _is_as_expected(counts: NDArray[np.number], oob_chance: FloatArray) -> bool:
+    """Whether rows are out of bag as often as these chances let expect, within five standard deviations of the sum."""
+    n_members = counts.shape[0]
+    found = np.count_nonzero(counts == 0, axis=0)
+    squares = (found - n_members * oob_chance) ** 2 / (n_members * oob_chance * (1 - oob_chance))
+    return bool(abs(squares.mean() - 1) < 5 * np.sqrt(2 / squares.size) + 2 / n_members or squares.mean() < 1)
+
+
+def _repeated(features: Any, y: NDArray[Any] | None) -> int:
+    """Rows that are equal to an earlier one, target included where it is given."""
+    if not isinstance(features, np.ndarray):
+        return 0
+    rows = np.ascontiguousarray(features)
+    targets = [b""] * len(rows) if y is None else [repr(value).encode() for value in y.reshape(-1).tolist()]
+    return len(rows) - len({row.tobytes() + target for row, target in zip(rows, targets, strict=True)})
+
+
+def _cautions_of_draws(
+    adapter: EnsembleAdapter, draws: DrawCounts, oob_chance: FloatArray | None, n_units: int
+) -> tuple[str, ...]:
+    cautions = []
+    if n_units < FEWEST_ROWS:
+        cautions.append(f"Only {n_units} rows or groups were drawn from the population: every figure is rough.")
+    if draws.chance is not None:
+        cautions.append("Rows were drawn by weight: each weight is taken for a part of its row, in other sets, too.")
+    if getattr(adapter.model, "class_weight", None) == "balanced":
+        cautions.append(
+            "class_weight='balanced' takes the share of each label from the whole training set; that these shares "
+            "vary over training sets is not corrected for."
+        )
+    if draws.rule == "with_replacement":
+        cautions.append(
+            "The infinitesimal jackknife tends to be too small where members choose among few features or split to the "
+            "last row (0.7 to 1.05 times the truth was measured), the jackknife after the bootstrap too large (1.2 to "
+            "1.7 times)."
+        )
+        if oob_chance is None:
+            cautions.append(
+                "Some rows are in nearly every bag, or not as often as chance has it: the jackknife after the "
+                "bootstrap is left out."
+            )
+    elif draws.rule == "without_replacement":
+        share = 1 - float(oob_chance.mean()) if oob_chance is not None else 1.0
+        cautions.append(
+            f"Bags were drawn without replacement and hold {share:.0%} of the rows; the formula is exact for a small "
+            "share, and tends to be too large for a large one (by a quarter at 63 %)."
+        )
+    else:
+        cautions.append(
+            "Bags are known as a mask, without repetitions: this is the jackknife after the bootstrap, which tends to "
+            "be too large (by up to two thirds). Pass index arrays, each row as often as it was drawn."
+        )
+    return tuple(cautions)
+
+
+def _cautions_of_rows(n_repeated: int, n_rows: int) -> tuple[str, ...]:
+    if not n_repeated:
+        return ()
+    return (
+        f"{n_repeated} of {n_rows} training rows equal an earlier one. If they are copies, the variance is too small: "
+        "pass groups, in which equal rows have one group.",
+    )
+
+
+def _cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) -> tuple[str, ...]:
+    mean, spread = float(variance.mean()), float(noise.mean())
+    if spread == 0 or spread <= 0.5 * mean:
+        return ()
+    negative = np.count_nonzero(variance < 0)
+    found = f"{n_members} members are too few to tell the variance of a single prediction: noise {spread:.3g} against "
+    found += f"a mean of {mean:.3g}" + (f", {negative} of {variance.size} negative" if negative else "")
+    advice = f"about {n_members * spread / (0.5 * mean):.0f}" if mean > 0.1 * spread else "many more"
+    return (f"{found}. Train {advice} members, or read the mean alone.",)

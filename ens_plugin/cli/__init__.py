@@ -1,0 +1,1 @@
+"""The command line: the same verbs as the Python API, their options, tables and exit codes."""

@@ -1,0 +1,135 @@
+"""The terminal: progress and notices on stderr, results on stdout, files written whole."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TextIO, TypeVar
+
+import click
+
+from ens_plugin.errors import EnsPluginWarning, InputError
+from ens_plugin.report.text import WIDTH
+from ens_plugin.tracking.store.connection import without_secrets
+
+__all__ = [
+    "notice",
+    "only_results_on_stdout",
+    "paragraph",
+    "progress_bar",
+    "quiet_libraries",
+    "show_refusal",
+    "write_bytes",
+    "write_text",
+]
+
+Item = TypeVar("Item")
+PROGRESS_DELAY_S = 2
+
+
+def notice(message: str) -> None:
+    """Print a line on stderr."""
+    click.echo(message, err=True)
+
+
+def paragraph(message: str) -> None:
+    """Print a message on stderr in lines of at most 80 columns; addresses, paths and figures stay whole."""
+    lines = message.replace(" %", "\xa0%").splitlines()
+    filled = [textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) for line in lines]
+    notice("\n".join(filled).replace("\xa0", " "))
+
+
+def show_refusal(error: click.ClickException) -> None:
+    """Show an error of click's as click does, usage first, but with the message in lines of 80 columns."""
+    shown = StringIO()
+    error.show(shown)
+    for line in without_secrets(shown.getvalue()).splitlines():
+        (paragraph if line.startswith("Error: ") else notice)(line)
+
+
+def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:
+    """Wrap an iterable in a bar on stderr that shows after two seconds, and only on a terminal.
+
+    Parameters
+    ----------
+    items : iterable
+    total : int
+        Number of items.
+
+    Returns
+    -------
+    iterable
+        The same items.
+    """
+    from tqdm import tqdm
+
+    return tqdm(
+        items, total=total, delay=PROGRESS_DELAY_S, file=sys.stderr, disable=not sys.stderr.isatty(), leave=False
+    )
+
+
+@contextmanager
+def only_results_on_stdout() -> Iterator[None]:
+    """Send to stderr what models and libraries print inside the block, and warnings as short lines."""
+    with redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        warnings.simplefilter("always", EnsPluginWarning)
+        yield
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Silence the chatter of MLflow and its database inside the block; errors still show."""
+    from ens_plugin.tracking.store.mlflow_chatter import no_progress_bars
+
+    before = logging.root.manager.disable
+    # Levels of single loggers would not do: setting up a database configures them anew.
+    logging.disable(logging.WARNING)
+    try:
+        with no_progress_bars(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"(mlflow|alembic|sqlalchemy|pydantic)\b")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    try:
+        with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as directory:
+            complete = Path(directory) / path.name
+            complete.write_bytes(content)
+            complete.replace(path)
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}; choose another path.") from error
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+    line: str | None = None,
+) -> None:  # fmt: skip
+    paragraph(f"Warning: {message}")

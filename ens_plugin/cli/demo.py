@@ -1,0 +1,126 @@
+"""`ens-plugin demo`: three real data sets, three forests, one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
+from ens_plugin.report.quantities import error_text, interval_text, level_text, recommended_text
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.tracking import log_report
+from ens_plugin.tracking.store.connection import check_server, tracking_errors
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["EXPERIMENT", "Demonstration", "demonstrations", "log_demonstrations", "results_table"]
+
+EXPERIMENT = "ens-plugin demo"
+
+EXPLANATION = """\
+Error        at the current number of trees, from the rows each tree never saw:
+             share of wrong labels; diabetes: mean squared error, in squared
+             points of disease progression. In brackets its {level} interval.
+Infinite     the same error with infinitely many trees.
+Needed       trees until 99 % of predictions agree with the infinite forest's;
+             diabetes: until the error is within 1 % of the infinite forest's.
+Agreement    with the infinite forest's predictions, at the current size."""
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """One data set with its fitted forest and what was found out about it."""
+
+    name: str
+    forest: Any
+    X: pd.DataFrame
+    report: EnsembleReport
+
+
+def demonstrations() -> list[Demonstration]:
+    """Train and analyse a forest on each of the three data sets that ship with scikit-learn."""
+    from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    plans = [
+        ("breast cancer", load_breast_cancer, RandomForestClassifier(200, random_state=0)),
+        ("digits", load_digits, RandomForestClassifier(300, random_state=0)),
+        ("diabetes", load_diabetes, RandomForestRegressor(100, random_state=0)),
+    ]
+    with only_results_on_stdout():
+        return [_demonstrate(*plan) for plan in progress_bar(plans, len(plans))]
+
+
+def _demonstrate(name: str, load: Any, forest: Any) -> Demonstration:
+    from ens_plugin.analysis.analyze import analyze
+
+    X, y = load(return_X_y=True, as_frame=True)
+    forest.fit(X, y)
+    return Demonstration(name, forest, X, analyze(forest, X, y))
+
+
+def log_demonstrations(shown: Sequence[Demonstration], uri: str) -> str:
+    """Log one run per demonstration, model included, and return the experiment's id.
+
+    Raises
+    ------
+    TrackingError
+        If the tracking store cannot be reached or refuses a call.
+    """
+    import mlflow
+
+    with only_results_on_stdout(), quiet_libraries():
+        check_server(uri)
+        with tracking_errors(uri):
+            experiment_id = str(mlflow.set_experiment(EXPERIMENT).experiment_id)
+            for demonstration in progress_bar(shown, len(shown)):
+                _log(demonstration, experiment_id)
+    return experiment_id
+
+
+def _log(demonstration: Demonstration, experiment_id: str) -> None:
+    import mlflow
+    import sklearn
+
+    with mlflow.start_run(experiment_id=experiment_id, run_name=demonstration.name):
+        mlflow.log_params(demonstration.forest.get_params())
+        logged = mlflow.sklearn.log_model(
+            demonstration.forest,
+            name="forest",
+            serialization_format="cloudpickle",
+            signature=mlflow.models.infer_signature(demonstration.X.head()),
+            # Given, because finding them out starts another Python process.
+            pip_requirements=[f"scikit-learn=={sklearn.__version__}"],
+        )
+        log_report(demonstration.report, model_id=logged.model_id)
+
+
+def results_table(shown: Sequence[Demonstration]) -> str:
+    """Return the reports side by side, at most 80 columns wide, with a line for each column."""
+    header = ("Data", "Trees", "Error", "", "Infinite", "Needed", "Agreement")
+    rows = [header, *(_row(demonstration.name, demonstration.report) for demonstration in shown)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    lines = [_aligned(row, widths) for row in rows]
+    lines.insert(1, "-" * len(lines[0]))
+    level = level_text(shown[0].report.error_curve.interval_level)
+    return "\n".join([*lines, "", EXPLANATION.format(level=level)])
+
+
+def _row(name: str, report: EnsembleReport) -> tuple[str, ...]:
+    curve, recommendation = report.error_curve, report.recommendation
+    return (
+        name,
+        str(report.n_members),
+        error_text(report.error, curve.metric),
+        f"({interval_text(report.error_interval, curve.metric)})",
+        error_text(curve.asymptote, curve.metric),
+        recommended_text(recommendation),
+        "-" if recommendation.agreement is None else f"{100 * recommendation.agreement:.1f} %",
+    )
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+    return "  ".join(cells).rstrip()

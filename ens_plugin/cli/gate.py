@@ -1,0 +1,155 @@
+"""`ens-plugin gate` and `gate-server`: the gate of a model registry, with an eye on the clock."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.cli.console import notice, only_results_on_stdout, quiet_libraries
+from ens_plugin.cli.store import use_store
+from ens_plugin.cli.table import read_table, rows_for_model
+from ens_plugin.errors import InputError
+from ens_plugin.registry.gate.audit import Audit, audit_to_file
+from ens_plugin.registry.gate.decision import GateDecision
+from ens_plugin.registry.gate.gate import audited_errors, gate_request, run_gate
+from ens_plugin.registry.server.server import GateWorker, gate_app
+from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.store.connection import check_server
+from ens_plugin.tracking.store.model_version import VersionAddress, check_alias
+from ens_plugin.tracking.store.scratch import scratch_folder
+
+__all__ = ["decide", "rows_from_file", "serve"]
+
+BACKLOG = 1024
+
+# MLflow's own patience is minutes for each call, in which a job says nothing.
+PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+}
+
+
+def rows_from_file(path: str, target: str, holdout: bool) -> Rows:
+    """Read a table, to be split the way each model wants it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    """
+    frame = read_table(path)
+
+    def source(model: Any) -> tuple[Any, ArrayLike]:
+        rows = rows_for_model(frame, model, target=target)
+        return rows.X, rows.y
+
+    return Rows(source, "holdout" if holdout else "oob")
+
+
+def decide(
+    model_uri: str, policy: Path, *, baseline: str | None, rows: Rows | None, promote: str | None, prefix: str,
+    audit_log: Path | None, tracking_uri: str | None,
+) -> GateDecision:  # fmt: skip
+    """Ask the gate; libraries are quiet, and audit lines go to a file, or else to stderr.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`ens_plugin.gate`.
+    """
+    audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
+    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+    with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
+        uri = use_store(tracking_uri)
+        with audited_errors(request, audit):
+            # Before the patience is set, which switches this quick check off.
+            check_server(uri)
+        with _patience():
+            return run_gate(request, audit)
+
+
+def serve(
+    policy: Path, *, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret: str,
+    host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
+) -> None:  # fmt: skip
+    """Listen for registry webhooks until interrupted, and ask the gate about every version they name.
+
+    Raises
+    ------
+    EnsPluginError
+        If an argument is wrong, or the tracking server cannot be reached at the start.
+    """
+    uvicorn = _server_library()
+    audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
+    if baseline is not None:
+        check_alias(baseline, "baseline")
+    if on_alias is not None and on_alias == promote:
+        raise InputError(f"The gate would answer its own promotions to {promote!r}; listen to another alias.")
+    read = gate_request("models:/any/1", policy, baseline=None, rows=None, promote=promote, prefix=prefix)
+
+    def judge(version: VersionAddress) -> None:
+        beside = None if baseline is None else VersionAddress(version.name, None, baseline)
+        run_gate(replace(read, candidate=version, baseline=beside), audit)
+
+    app = gate_app(GateWorker(judge), secret, on_alias)
+    with only_results_on_stdout(), quiet_libraries():
+        check_server(use_store(tracking_uri))
+        with _patience():
+            notice(f"Listening on {host}:{port}.")
+            uvicorn.run(app, host=host, port=port, log_level="warning", http=_protocol(), backlog=BACKLOG)
+
+
+def _server_library() -> Any:
+    """Import what the listener runs on, which not everybody installs.
+
+    Raises
+    ------
+    InputError
+        If it is missing.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise InputError(
+            f"gate-server listens with uvicorn and starlette, and {error.name or 'one of them'} is not installed: "
+            "pip install 'ens-plugin[server]'."
+        ) from error
+    return uvicorn
+
+
+def _protocol() -> Any:
+    from ens_plugin.registry.server.connections import PatientProtocol
+
+    return PatientProtocol
+
+
+@contextmanager
+def _files_in_one_folder() -> Iterator[None]:
+    """Let MLflow, too, put the files of the moment where the next gate removes them if this one is killed."""
+    before = tempfile.tempdir
+    with scratch_folder() as folder:
+        tempfile.tempdir = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Give up on a server within a minute or so inside the block, unless the user has set a patience."""
+    ours = {name: value for name, value in PATIENCE.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]

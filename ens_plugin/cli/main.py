@@ -1,0 +1,402 @@
+"""The command line, ``ens-plugin``: the same verbs as the Python API.
+
+Results go to stdout, progress and notices to stderr.  Exit codes: 0 fine, 1 the answer is no,
+2 could not tell.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import click
+
+from ens_plugin.cli.console import (
+    notice,
+    only_results_on_stdout,
+    paragraph,
+    quiet_libraries,
+    show_refusal,
+    write_text,
+)
+from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, answer
+from ens_plugin.cli.spark import SparkEngine, spark_options
+from ens_plugin.errors import EnsPluginError
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import markdown_summary
+from ens_plugin.tracking.store.connection import without_secrets
+
+__all__ = ["cli", "main"]
+
+NO = 1
+COULD_NOT_TELL = 2
+INTERRUPTED = 130
+
+Format = Literal["text", "json", "markdown"]
+Command = TypeVar("Command", bound=Callable[..., object])
+
+RATIO = click.FloatRange(min=1.0)
+SHARE = click.FloatRange(min=0.0, max=1.0)
+
+format_option = click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Form of the result on stdout.",
+)
+
+
+def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None and not value.parent.is_dir():
+        raise click.BadParameter(f"there is no directory {str(value.parent)!r}; create it first.", param=parameter)
+    return value
+
+
+def _output_option(name: str, text: str) -> Callable[[Command], Command]:
+    kind = click.Path(dir_okay=False, writable=True, path_type=Path)
+    return click.option(name, f"{name.strip('-')}_path", type=kind, callback=_creatable, metavar="PATH", help=text)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=("\b\nExample:\n  ens-plugin demo\n  ens-plugin analyze forest.joblib --data train.csv --target label\n"),
+)
+@click.version_option(package_name="ens-plugin")
+def cli() -> None:
+    """Ask a trained ensemble how its error depends on its size.
+
+    No validation data and no further training are needed: each member is asked about the training
+    rows that it never saw.
+
+    Exit codes: 0 fine, 1 the answer is no (no size is large enough), 2 could not tell.
+    """
+
+
+@cli.command(epilog=("\b\nExample:\n  ens-plugin demo\n  mlflow ui --backend-store-uri sqlite:///mlflow.db\n"))
+@click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
+def demo(tracking_uri: str | None) -> None:
+    """Train forests on real data, log them to MLflow.
+
+    Prints one table of what was found out about them.
+
+    The data sets ship with scikit-learn. Without a configured tracking store the runs go to
+    sqlite:///mlflow.db in the current directory.
+    """
+    from ens_plugin.cli.demo import EXPERIMENT, demonstrations, log_demonstrations, results_table
+    from ens_plugin.cli.store import browse_hint, use_store
+
+    shown = demonstrations()
+    click.echo(results_table(shown))
+    uri = use_store(tracking_uri)
+    experiment_id = log_demonstrations(shown, uri)
+    click.echo(f"\nLogged {len(shown)} runs to the MLflow experiment {EXPERIMENT!r}. To see their curves:\n")
+    click.echo(browse_hint(uri, experiment_id))
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin analyze models:/churn@champion --data train.parquet --target churned\n"
+        "  ens-plugin analyze forest.joblib --data train.csv --target y --html report.html\n"
+        "  ens-plugin analyze forest.joblib --engine spark --data rows.parquet --target y --holdout\n"
+    )
+)
+@analysis_arguments
+@spark_options
+@format_option
+@_output_option("--html", "Also write the report as a self-contained HTML page.")
+@_output_option("--json", "Also save the whole report as JSON; EnsembleReport.from_json reads it.")
+@click.option("--log/--no-log", default=False, show_default=True, help="Log the report to MLflow.")
+@click.option("--experiment", metavar="NAME", help="With --log: experiment of the new run.")
+@click.option(
+    "--run-id",
+    metavar="ID",
+    help="With --log: log to this run. By default to a new one; of a model that MLflow knows by its run only, to that.",
+)
+def analyze(
+    request: AnalysisRequest, engine: SparkEngine | None, style: Format, html_path: Path | None,
+    json_path: Path | None, log: bool, experiment: str | None, run_id: str | None,
+) -> None:  # fmt: skip
+    """Report how the error of MODEL depends on its size.
+
+    And how large it should be, what its bias and variance are (over seeds, given this training set),
+    and how sure all this is.
+
+    MODEL is a models:/ or runs:/ URI, an MLflow model directory, a file written by joblib, pickle
+    or skops, or one written by save_model of LightGBM or XGBoost. Loading a model runs code stored
+    in it: load only what you trust. With MLFLOW_ALLOW_PICKLE_DESERIALIZATION=false nothing that
+    could run code is loaded.
+
+    FILE holds the exact training rows in their order, or with --holdout rows that were not used
+    for training: the model's features, the target, optionally a weight, and nothing else.
+    """
+    if not log and (experiment or run_id):
+        raise click.UsageError("--experiment and --run-id say where to log; add --log.")
+    if experiment and run_id:
+        raise click.UsageError("--run-id names a run that already has an experiment; leave out --experiment.")
+    report = answer(request).report if engine is None else engine.report(request)
+    click.echo(_formatted(report, style))
+    if json_path is not None:
+        write_text(json_path, report.to_json())
+    if html_path is not None:
+        report.to_html(html_path)
+    if log:
+        _log(report, request, experiment, run_id)
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y --confidence 0.995\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y --measure --format markdown \\\n"
+        "      --picture curve.png --max-size-ratio 2\n"
+    )
+)
+@analysis_arguments
+@format_option
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure what the recommended size saves: bytes, prediction and training time (a few members are trained).",
+)
+@_output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON name it.")
+@_output_option("--json", "Also save the answer as JSON.")
+@click.option("--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL is more than this many times too large.")
+@click.option("--min-agreement", type=SHARE, help="Exit with 1 if MODEL agrees less with the infinite ensemble.")
+def recommend(
+    request: AnalysisRequest, style: Format, measure: bool, picture_path: Path | None, json_path: Path | None,
+    max_size_ratio: float | None, min_agreement: float | None,
+) -> None:  # fmt: skip
+    """Print how many members MODEL needs, and why.
+
+    Takes MODEL and FILE as `ens-plugin analyze` does. Loading a model runs code stored in it: load
+    only what you trust.
+
+    Exits with 1 if no size up to --max-size is large enough or a demand is not met, with 2 if that
+    cannot be told.
+    """
+    from ens_plugin.cli.recommendation import Limits, as_json, as_markdown, as_text, recommended
+    from ens_plugin.report.text import tells_size
+
+    found = recommended(request, Limits(max_size_ratio, min_agreement), measure, picture_path)
+    if json_path is not None:
+        write_text(json_path, as_json(found) + "\n")
+    click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
+    if not tells_size(found.report):
+        click.get_current_context().exit(COULD_NOT_TELL)
+    if not found.passed:
+        click.get_current_context().exit(NO)
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin gate models:/churn/7 --policy policy.toml\n"
+        "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline champion \\\n"
+        "      --data test.parquet --target churned --holdout --promote champion --audit-log gate.jsonl\n"
+    )
+)
+@click.argument("model")
+@click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
+@click.option("--baseline", metavar="VERSION", help="Compare with this version: an alias of the same model, or a URI.")
+@click.option("--data", metavar="FILE", help="csv or parquet file to measure both models on.")
+@click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
+@click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
+@click.option("--promote", metavar="ALIAS", help="Move this alias to the version if it passes.")
+@click.option("--prefix", default="ens", show_default=True, help="Prefix that the report was logged with.")
+@click.option("--audit-log", metavar="FILE", type=Path, help="Append the audit lines here instead of to stderr.")
+@click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
+@format_option
+def gate(
+    model: str, policy: Path, baseline: str | None, data: str | None, target: str | None, holdout: bool,
+    promote: str | None, prefix: str, audit_log: Path | None, tracking_uri: str | None, style: Format,
+) -> None:  # fmt: skip
+    """Judge a registered MODEL version by a policy, and promote it if asked.
+
+    MODEL is models:/NAME/VERSION or models:/NAME@ALIAS. Verdict and reasons become tags of the
+    version. Without --data the logged report decides and no model is loaded; with --data both
+    models are. Loading a model runs code stored in it: load only what you trust.
+
+    Exits with 1 if the version does not meet the policy, with 2 if that cannot be told; then
+    nothing is promoted.
+    """
+    from ens_plugin.cli.gate import decide, rows_from_file
+
+    if data is None and (target is not None or holdout):
+        raise click.UsageError("--target and --holdout say what --data holds; add --data.")
+    if data is not None and target is None:
+        raise click.UsageError("--data needs --target, the column with the true labels or values.")
+    decision = decide(
+        model,
+        policy,
+        baseline=baseline,
+        rows=None if data is None or target is None else rows_from_file(data, target, holdout),
+        promote=promote,
+        prefix=prefix,
+        audit_log=audit_log,
+        tracking_uri=tracking_uri,
+    )
+    click.echo({"text": decision.summary, "json": decision.to_json, "markdown": decision.to_markdown}[style]())
+    if not decision.passed:
+        click.get_current_context().exit(NO)
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin rightsize models:/churn/7 --data train.parquet --target churned\n"
+        "  ens-plugin rightsize models:/churn@champion --data test.csv --target churned --holdout\n"
+    )
+)
+@analysis_arguments
+@format_option
+@click.option("--register", metavar="NAME", help="Registered model that gets the new version; MODEL's own by default.")
+def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> None:
+    """Cut MODEL to its recommended size and log that as a new version.
+
+    MODEL is models:/NAME/VERSION, models:/NAME@ALIAS, models:/m-... or runs:/ID/PATH; FILE is as for
+    `ens-plugin analyze`. The smaller model is compared with MODEL on these rows, logged with its
+    report, loaded back, and only then registered; no alias moves. Loading a model runs code stored
+    in it: load only what you trust.
+
+    Exits with 1 if no size is large enough or the smaller model fails a check, with 2 if that
+    cannot be told.
+    """
+    from ens_plugin.cli.rightsizing import as_json, as_markdown, as_text, rightsized
+
+    found = rightsized(request, register)
+    click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
+    if not found.passed:
+        click.get_current_context().exit(NO)
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin gate-server --policy policy.toml --baseline champion --promote champion\n"
+        "  ens-plugin gate-server --policy policy.toml --on-alias challenger --audit-log gate.jsonl\n"
+    )
+)
+@click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
+@click.option("--baseline", metavar="ALIAS", help="Compare with the version of the same model that has this alias.")
+@click.option("--promote", metavar="ALIAS", help="Move this alias to versions that pass.")
+@click.option("--on-alias", metavar="ALIAS", help="Judge a version also when it gets this alias.")
+@click.option("--prefix", default="ens", show_default=True, help="Prefix that the reports were logged with.")
+@click.option(
+    "--secret-variable",
+    default="ENS_PLUGIN_WEBHOOK_SECRET",
+    show_default=True,
+    metavar="NAME",
+    help="Environment variable with the webhook's secret.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Port to listen on.")
+@click.option("--audit-log", metavar="FILE", type=Path, help="Append the audit lines here instead of to stderr.")
+@click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
+def gate_server(
+    policy: Path, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret_variable: str,
+    host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
+) -> None:  # fmt: skip
+    """Listen for MLflow's registry webhooks, judge every new version.
+
+    Unsigned, wrongly signed, stale and repeated deliveries are refused. Versions are judged one
+    after the other, as by `ens-plugin gate` without --data.
+    """
+    from ens_plugin.cli.gate import serve
+
+    serve(
+        policy,
+        baseline=baseline,
+        promote=promote,
+        on_alias=on_alias,
+        prefix=prefix,
+        secret=os.environ.get(secret_variable, ""),
+        host=host,
+        port=port,
+        audit_log=audit_log,
+        tracking_uri=tracking_uri,
+    )
+
+
+def _formatted(report: EnsembleReport, style: Format) -> str:
+    if style == "json":
+        return report.to_json()
+    if style == "markdown":
+        return markdown_summary(report).rstrip()
+    return report.summary().rstrip()
+
+
+def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | None, run_id: str | None) -> None:
+    import mlflow
+
+    from ens_plugin.cli.store import use_store
+    from ens_plugin.tracking import log_report
+    from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
+    from ens_plugin.tracking.store.models import logged_model_id, source_run_id
+
+    with only_results_on_stdout(), quiet_libraries():
+        uri = use_store(request.tracking_uri)
+        if experiment is not None:
+            check_server(uri)
+            with tracking_errors(uri):
+                mlflow.set_experiment(experiment)
+        model_id = logged_model_id(request.model)
+        if model_id is None and run_id is None and experiment is None:
+            with tracking_errors(uri):
+                run_id = source_run_id(request.model)
+        logged = log_report(report, run_id=run_id, model_id=model_id)
+    notice(f"Logged to run {logged} at {without_credentials(uri)}.")
+
+
+def _in_options(message: str) -> str:
+    """Say in options of the command line what a message says in arguments of `analyze`."""
+    for quote in ("'", '"'):
+        message = message.replace(f"Leave out data={quote}holdout{quote}", "Leave out --holdout")
+        message = message.replace(f"data={quote}holdout{quote}", "--holdout")
+    return message
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the process.
+
+    Raises
+    ------
+    SystemExit
+        Always: 0 fine, 1 the answer is no, 2 could not tell.
+    """
+    try:
+        code = cli.main(args=arguments, prog_name="ens-plugin", standalone_mode=False)
+    except click.ClickException as error:
+        show_refusal(error)
+        code = COULD_NOT_TELL
+    except EnsPluginError as error:
+        paragraph(f"Error: {_in_options(without_secrets(str(error)))}")
+        code = COULD_NOT_TELL
+    except SystemExit:
+        # Of click's own only where the reader closed the pipe; its 1 would mean "no" here.
+        code = COULD_NOT_TELL
+    except (click.Abort, KeyboardInterrupt):
+        notice("Interrupted.")
+        code = INTERRUPTED
+    except Exception:
+        # Python would exit with 1, which here means "no"; a defect of ours must not pass for an answer.
+        notice(without_secrets(traceback.format_exc().rstrip()))
+        notice("Error: this is a defect in ens-plugin; please report it with the lines above.")
+        code = COULD_NOT_TELL
+    sys.exit(code or 0)

@@ -1,0 +1,221 @@
+"""What `ens-plugin recommend` prints: for people, for pull requests and for machines."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ens_plugin.cli.console import only_results_on_stdout, write_bytes
+from ens_plugin.cli.request import AnalysisRequest, Answer, answer
+from ens_plugin.cli.savings_table import markdown_lines, text_lines
+from ens_plugin.errors import InputError
+from ens_plugin.report.quantities import level_text, members_text, recommended_interval_text, recommended_text
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.text import WIDTH, escaped_markdown, printable, size_label, verdict
+from ens_plugin.sizing.checks import Check
+
+if TYPE_CHECKING:
+    from ens_plugin.sizing.savings import Savings
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Limits",
+    "Recommendation",
+    "as_json",
+    "as_markdown",
+    "as_text",
+    "checks_of",
+    "recommended",
+]
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a job demands; None for nothing."""
+
+    max_size_ratio: float | None = None
+    min_agreement: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """The answer to ``ens-plugin recommend``.
+
+    Attributes
+    ----------
+    report : EnsembleReport
+    checks : tuple of Check
+        ``"recommended_size"`` first, then what the job demands: ``"max_size_ratio"``, ``"min_agreement"``.
+    savings : Savings or None
+        None where it was not asked for, and where nothing is saved.
+    picture : str or None
+        Path of the error curve.
+    """
+
+    report: EnsembleReport
+    checks: tuple[Check, ...]
+    savings: Savings | None = None
+    picture: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every demand is met."""
+        return all(check.passed for check in self.checks)
+
+
+def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
+    """Analyse, compare with the demands, measure the savings and draw the picture where asked for.
+
+    Raises
+    ------
+    EnsPluginError
+        Whatever keeps the question from being answered.
+    """
+    found = answer(request)
+    checks = checks_of(found.report, limits)
+    savings = _savings(found) if measure else None
+    if picture is not None:
+        write_bytes(picture, _error_curve_png(found.report))
+    return Recommendation(found.report, checks, savings, None if picture is None else str(picture))
+
+
+def _savings(found: Answer) -> Savings | None:
+    size = found.report.recommended_size
+    if size is None or size >= found.report.n_members:
+        return None
+    from ens_plugin.sizing.savings import measure_savings
+
+    with only_results_on_stdout():
+        return measure_savings(found.model, found.rows.X, found.rows.y, size)
+
+
+def _error_curve_png(report: EnsembleReport) -> bytes:
+    from ens_plugin.report.plots import report_figures
+
+    buffer = BytesIO()
+    report_figures(report)["error_curve.png"].savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
+    """Compare a report with what a job demands; that some size is large enough is always demanded.
+
+    Raises
+    ------
+    InputError
+        If a demand cannot be compared: agreement of a regression, a ratio to a size that is not known.
+    """
+    checks = [_size_check(report)]
+    if limits.max_size_ratio is not None:
+        checks.append(_ratio_check(report, limits.max_size_ratio))
+    if limits.min_agreement is not None:
+        checks.append(_agreement_check(report, limits.min_agreement))
+    return tuple(checks)
+
+
+def _size_check(report: EnsembleReport) -> Check:
+    found = report.recommendation
+    if report.n_rows < FEWEST_ROWS:
+        sentence = f"{report.n_rows} rows are too few to tell a size from; {FEWEST_ROWS} are needed."
+        return Check("recommended_size", False, found.size, found.max_size, sentence)
+    if report.basis.doubts:
+        return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
+    reached = f"{members_text(found.size)} would do" if found.size else f"not even {found.max_size} members would do"
+    return Check("recommended_size", found.size is not None, found.size, found.max_size, f"{reached}.")
+
+
+def _ratio_check(report: EnsembleReport, limit: float) -> Check:
+    if report.n_rows < FEWEST_ROWS:
+        sentence = f"{report.n_rows} rows are too few to tell whether the ensemble is larger than recommended."
+        return Check("max_size_ratio", False, None, limit, sentence)
+    if report.basis.doubts:
+        return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
+    size = report.recommended_size
+    if size is None:
+        # An ensemble larger than needed is what is looked for; one that is too small at any size is not.
+        return Check("max_size_ratio", True, None, limit, "The ensemble is not larger than recommended.")
+    ratio = report.n_members / size
+    return Check(
+        "max_size_ratio",
+        ratio <= limit,
+        ratio,
+        limit,
+        f"{members_text(report.n_members)}: {ratio:.2f} times the recommended {size}; at most {limit:g} wanted.",
+    )
+
+
+def _agreement_check(report: EnsembleReport, limit: float) -> Check:
+    agreement = report.recommendation.agreement
+    if agreement is None:
+        raise InputError(
+            "--min-agreement compares labels with those of the infinite ensemble, and this model predicts values; "
+            "leave it out, and say with --tolerance how close the error has to be."
+        )
+    sentence = (
+        f"{members_text(report.n_members)} and infinitely many give the same label on {100 * agreement:.2f} % of rows; "
+        f"at least {100 * limit:g} % wanted."
+    )
+    return Check("min_agreement", agreement >= limit, agreement, limit, sentence)
+
+
+def as_json(found: Recommendation) -> str:
+    """Return the answer as JSON; its fields are described in ``docs/ci.md``."""
+    recommendation = found.report.to_dict()["recommendation"]
+    brief = {name: value for name, value in recommendation.items() if name not in ("sizes", "values")}
+    content: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "model": found.report.model,
+        "n_members": found.report.n_members,
+        **brief,
+        "passed": found.passed,
+        "checks": [asdict(check) for check in found.checks],
+        "savings": None if found.savings is None else asdict(found.savings),
+        "picture": found.picture,
+    }
+    return json.dumps(content, indent=1, allow_nan=False)
+
+
+def as_text(found: Recommendation) -> str:
+    """Return the answer for a terminal, at most 80 columns wide."""
+    report = found.report
+    lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
+    if report.n_rows < FEWEST_ROWS or report.basis.doubts:
+        lines = [textwrap.fill(f"Warning: {verdict(report)}", WIDTH), *lines]
+    lines += text_lines(found.savings)
+    demands = [textwrap.fill(check.text, WIDTH, subsequent_indent="  ") for check in found.checks[1:]]
+    return "\n".join([*lines, *([""] if demands else []), *demands])
+
+
+def as_markdown(found: Recommendation) -> str:
+    """Return the answer for a pull request; no text of the report can act as markup."""
+    report = found.report
+    lines = [
+        f"**{escaped_markdown(report.model, 60)}: {verdict(report)}**",
+        "",
+        _size_line(report, "**"),
+        escaped_markdown(report.recommendation.reason, 400),
+    ]
+    lines += markdown_lines(found.savings)
+    demands = [f"- {check.text}" for check in found.checks[1:]]
+    lines += [*([""] if demands else []), *demands]
+    if found.picture is not None:
+        lines += ["", f"[The error curve as a picture](<{_link_target(found.picture)}>)"]
+    return "\n".join(lines)
+
+
+def _size_line(report: EnsembleReport, emphasis: str) -> str:
+    size = recommended_text(report.recommendation)
+    level = level_text(report.error_curve.interval_level)
+    interval = recommended_interval_text(report.recommendation)
+    members = f"{emphasis}{size}{emphasis} members"
+    return f"{size_label(report)}: {members} ({level} interval {interval}); now {report.n_members}."
+
+
+def _link_target(target: str) -> str:
+    return printable(target).replace("<", "%3C").replace(">", "%3E").replace("\\", "%5C")

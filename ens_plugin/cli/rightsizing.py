@@ -1,0 +1,100 @@
+"""What `ens-plugin rightsize` prints: for people, for pull requests and for machines."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import asdict, replace
+from typing import Any
+
+from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
+from ens_plugin.cli.request import AnalysisRequest, analysis_options, answer
+from ens_plugin.cli.savings_table import markdown_lines, text_lines
+from ens_plugin.cli.store import use_store
+from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
+from ens_plugin.registry.rightsizing.rightsizing import Rightsizing, check_name, rightsize_analysed
+from ens_plugin.report.text import WIDTH, escaped_markdown, printable
+from ens_plugin.tracking.store.models import is_uri
+
+__all__ = ["SCHEMA_VERSION", "as_json", "as_markdown", "as_text", "rightsized"]
+
+SCHEMA_VERSION = 1
+TEXT_LIMIT = 300
+
+
+def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
+    """Load, analyse, cut, check, log and register.
+
+    Raises
+    ------
+    EnsPluginError
+        Whatever keeps the model from being analysed, cut or logged.
+    """
+    check_name(register)
+    source = _source(request)
+    found = answer(replace(request, model=source.uri))
+    options = analysis_options(request, found.rows)
+    with only_results_on_stdout(), quiet_libraries():
+        return rightsize_analysed(
+            source, found.model, found.rows.X, found.rows.y, found.report, register, progress=progress_bar, **options
+        )
+
+
+def _source(request: AnalysisRequest) -> ModelSource:
+    if not is_uri(request.model):
+        return find_source(request.model)
+    with only_results_on_stdout(), quiet_libraries():
+        use_store(request.tracking_uri)
+        return find_source(request.model)
+
+
+def as_json(found: Rightsizing) -> str:
+    """Return the outcome as JSON; its fields are described in ``docs/rightsize.md``."""
+    recommendation, logged = found.report.recommendation, found.logged
+    content: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "source": found.source,
+        "outcome": found.outcome,
+        "passed": found.passed,
+        "n_members": found.report.n_members,
+        "size": recommendation.size,
+        "interval": recommendation.interval,
+        "reason": recommendation.reason,
+        "checks": [asdict(check) for check in found.checks],
+        "savings": None if found.savings is None else asdict(found.savings),
+        "model": None if logged is None else {**logged._asdict(), "uri": logged.uri},
+    }
+    return json.dumps(content, indent=1, allow_nan=False)
+
+
+def as_text(found: Rightsizing) -> str:
+    """Return the outcome for a terminal, at most 80 columns wide."""
+    lines = _filled(found.sentence)
+    lines += _filled(printable(found.report.recommendation.reason))
+    if found.checks:
+        lines += ["", *(line for check in found.checks for line in _filled(check.text, later="  "))]
+    lines += text_lines(found.savings)
+    if found.logged is not None:
+        lines += ["", *(line for sentence in _places(found) for line in _filled(sentence, later="  "))]
+    return "\n".join(lines)
+
+
+def as_markdown(found: Rightsizing) -> str:
+    """Return the outcome for a pull request; no text of the model or the registry can act as markup."""
+    lines = [
+        f"**{escaped_markdown(found.sentence, TEXT_LIMIT)}**",
+        "",
+        escaped_markdown(found.report.recommendation.reason, 400),
+    ]
+    lines += markdown_lines(found.savings)
+    details = [*(check.text for check in found.checks), *_places(found)]
+    lines += [*([""] if details else []), *(f"- {escaped_markdown(detail, 400)}" for detail in details)]
+    return "\n".join(lines)
+
+
+def _places(found: Rightsizing) -> list[str]:
+    return [] if found.logged is None else found.logged.sentences("--register NAME")
+
+
+def _filled(text: str, later: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=later)

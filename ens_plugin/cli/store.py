@@ -1,0 +1,54 @@
+"""Where the command line logs to, and how a person looks at it afterwards."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from ens_plugin.tracking.store.connection import EMBEDDED_STORE, without_credentials
+
+__all__ = ["browse_hint", "use_store"]
+
+
+def use_store(uri: str | None) -> str:
+    """Point MLflow at `uri`, or at what is configured, or else at ``sqlite:///mlflow.db``.
+
+    Returns
+    -------
+    str
+        The tracking URI now in use.
+    """
+    import mlflow
+
+    if uri is not None:
+        mlflow.set_tracking_uri(uri)
+    elif not mlflow.is_tracking_uri_set() and not _has_file_store():  # type: ignore[no-untyped-call]
+        # The default of older MLflow 3 would be the file store, which newer ones refuse.
+        mlflow.set_tracking_uri(EMBEDDED_STORE)
+    return str(mlflow.get_tracking_uri())
+
+
+def _has_file_store() -> bool:
+    return any(Path("mlruns").glob("*/meta.yaml"))
+
+
+def browse_hint(uri: str, experiment_id: str) -> str:
+    """Tell how to see an experiment in the browser: what to run, what to open; no credentials."""
+    uri = without_credentials(uri)
+    page = f"#/experiments/{experiment_id}/runs"
+    if uri.startswith(("http://", "https://")):
+        return f"Open {uri.rstrip('/')}/{page}"
+    if uri.startswith("databricks"):
+        return f"Open experiment {experiment_id} in your Databricks workspace."
+    return f"Run   {_mlflow_command()} ui --backend-store-uri {uri}\nOpen  http://127.0.0.1:5000/{page}"
+
+
+def _mlflow_command() -> str:
+    """``mlflow`` where that is this environment's; otherwise the path to it."""
+    beside = Path(sys.executable).parent / "mlflow"
+    on_path = shutil.which("mlflow")
+    if not beside.exists() or (on_path is not None and Path(on_path).resolve() == beside.resolve()):
+        return "mlflow"
+    here = Path.cwd()
+    return str(beside.relative_to(here)) if beside.is_relative_to(here) else str(beside)

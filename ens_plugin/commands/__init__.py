@@ -1,1 +1,0 @@
-"""What the commands of ``ens-plugin`` are made of."""

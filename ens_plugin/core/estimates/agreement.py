@@ -1,0 +1,254 @@
+r"""Agreement with the infinite ensemble, put right by what subsets of the members show.
+
+A row model knows one contest, between the true label and its strongest rival.  Where two other labels
+contend for a row, its ensembles differ too.  Two corrections multiply the model's disagreement: that of
+a second model, of each row's leading label against the runner-up; and the ratio of how often subsets
+differ from the other members to what that model says of the same two sizes (``docs/methods.md``, section 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import PchipInterpolator
+
+from ens_plugin.core.row_models.density import Density
+from ens_plugin.core.row_models.margins import fit_margins
+from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_means
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.subset_rates import SubsetRates
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import RowBlock, label_support, member_margins, strongest_rival
+from ens_plugin.core.validation import as_sizes
+
+__all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+N_SIZES = 48
+LARGEST_SIZE = 100_001
+POWERS = np.array([0.5, 1.0, 3.0])
+PRIOR_SD = np.array([1.0, 3.0, 3.0])
+LEAST_SD = 0.02
+TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetRatio:
+    r"""Logarithm of the ratio of the disagreement that subsets show to that of a model.
+
+    Attributes
+    ----------
+    coefficients : ndarray, shape (3,)
+        Of :math:`B^{-1/2}`, :math:`B^{-1}` and :math:`B^{-3}`: the ratio is 1 at infinity.
+    covariance : ndarray, shape (3, 3)
+    """
+
+    coefficients: FloatArray
+    covariance: FloatArray
+
+    def log_at(self, sizes: ArrayLike) -> FloatArray:
+        """Logarithm of the ratio at each size."""
+        return np.asarray(_ratio_columns(as_sizes(sizes)) @ self.coefficients)
+
+    def sd_at(self, size: float) -> float:
+        """Standard deviation of that logarithm at one size."""
+        column = _ratio_columns(np.array([float(size)]))[0]
+        return float(np.sqrt(column @ self.covariance @ column))
+
+
+@dataclass(frozen=True, eq=False)
+class AnchoredAgreement:
+    """A row model whose disagreement with the infinite ensemble is multiplied by a factor of the size.
+
+    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`, all others those of `model`.
+
+    Attributes
+    ----------
+    model : RowModel
+    log_factor : PchipInterpolator
+        Logarithm of the factor as a function of log B, between sizes 1 and 100001.
+    ratio : SubsetRatio
+        The part of the factor that comes from subsets, for its noise.
+    """
+
+    model: RowModel
+    log_factor: PchipInterpolator
+    ratio: SubsetRatio
+
+    @property
+    def density(self) -> Density | None:
+        """The fitted density on the grid."""
+        return self.model.density
+
+    @property
+    def likelihood(self) -> FloatArray:
+        """Likelihood of each group at each point."""
+        return self.model.likelihood
+
+    @property
+    def counts(self) -> FloatArray:
+        """Weight of each group of rows."""
+        return self.model.counts
+
+    @property
+    def stratum(self) -> NDArray[np.integer]:
+        """Stratum of each group."""
+        return self.model.stratum
+
+    @property
+    def group(self) -> NDArray[np.integer]:
+        """Group of each row."""
+        return self.model.group
+
+    @property
+    def point_weights(self) -> FloatArray:
+        """Distribution of the rows over strata and points."""
+        return self.model.point_weights
+
+    def error_by_point(self, sizes: ArrayLike) -> FloatArray:
+        """Probability of a wrong label, shape (n_sizes, n_strata, n_points)."""
+        return self.model.error_by_point(sizes)
+
+    def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
+        """Probability of the infinite ensemble's label; not bounded by point, where only means are known."""
+        place = np.log(np.clip(as_sizes(sizes), 1.0, LARGEST_SIZE))
+        factor = np.exp(self.log_factor(place))[:, None, None]
+        return np.asarray(1.0 - factor * (1.0 - self.model.agreement_by_point(sizes)))
+
+    def slope_by_point(self, size: float) -> FloatArray:
+        """Derivative of the error in the mean output, shape (n_strata, n_points)."""
+        return self.model.slope_by_point(size)
+
+    def spread(self, draws: FloatArray, random_state: int) -> FloatArray:
+        """Draws of the recommended size with the noise of the ratio as well: a size goes with its square."""
+        known = draws[np.isfinite(draws)]
+        if known.size == 0:
+            return draws
+        noise = np.random.default_rng([random_state, draws.size]).standard_normal(draws.size)
+        moved = draws * np.exp(2.0 * self.ratio.sd_at(float(np.median(known))) * noise)
+        return np.asarray(2.0 * np.maximum(np.round((moved - 1.0) / 2.0), 0.0) + 1.0)
+
+
+def fit_contests(sample: Sample) -> RowModel:
+    """Fit the margins of each row's leading label over the runner-up, whatever the true label.
+
+    Parameters
+    ----------
+    sample : Sample
+        Rows of at least two members.
+
+    Notes
+    -----
+    Which of two labels leads is what has been observed of a contest without a favourite, so that the density of true
+    margins is symmetric: each row enters with both signs and half of its weight.  The first entries are the sample's
+    rows in their order, with the leading label's sign.
+    """
+    block = sample.block
+    support = label_support(block, block.seen)
+    lead = np.argmax(support, axis=1)
+    against = strongest_rival(support, lead)
+    margins = member_margins(RowBlock(block.outputs, block.seen, lead, block.n_labels), against)
+    trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
+    # In one memory order, whatever that of the outputs: rounding follows it.
+    counted = np.ascontiguousarray(margins * block.seen)
+    mean = counted.sum(axis=0) / trials
+    deviations = np.ascontiguousarray((counted - mean) * block.seen)
+    sd = np.sqrt(np.einsum("ti,ti->i", deviations, deviations) / (trials - 1.0))
+    weight = RowWeight(np.tile(sample.weight / 2, 2), np.full(2 * trials.size, 0.5), np.tile(sample.weight**2 / 2, 2))
+    return fit_margins(np.append(mean, -mean), np.tile(sd, 2), np.tile(trials, 2), weight)
+
+
+def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: FloatArray) -> SubsetRatio:
+    r"""Compare how often subsets differ from the row's other members with what a model says of the same two sizes.
+
+    Parameters
+    ----------
+    model : RowModel
+    rates : SubsetRates
+        Of the sampled rows.
+    rows : ndarray of int, shape (n_sampled,)
+        The sampled rows, numbered as in the model.
+    weight : ndarray, shape (n_sampled,)
+
+    Notes
+    -----
+    Subset and other members are disjoint, so that their labels are independent draws given the row.  Where margins
+    spread evenly around 0, ensembles of B and C members differ as often as one of :math:`1/(1/B + 1/C)` differs from
+    the infinite one, which is the size that a ratio belongs to.
+    """
+    predicted, size = np.full((2, *rates.apart.shape), np.nan)
+    for n_members in np.unique(rates.members):
+        halves = rates.sizes[2 * rates.sizes <= n_members]
+        own = np.flatnonzero(rates.members == n_members)
+        if halves.size == 0:
+            continue
+        first, other = model.error_by_point(halves), model.error_by_point(n_members - halves)
+        here = np.ix_(np.arange(halves.size), own)
+        predicted[here] = row_means(model, first * (1.0 - other) + other * (1.0 - first), rows[own])
+        size[here] = (halves * (n_members - halves) / n_members)[:, None]
+    points = [
+        _log_ratio(apart, expected, sizes, weight)
+        for apart, expected, sizes in zip(rates.apart, predicted, size, strict=True)
+    ]
+    known = np.array([point for point in points if point is not None])
+    precision = np.diag(1.0 / PRIOR_SD**2)
+    if known.size == 0:
+        return SubsetRatio(np.zeros(POWERS.size), np.zeros((POWERS.size, POWERS.size)))
+    columns = _ratio_columns(known[:, 0]) / known[:, 2:]
+    # Sizes share their rows, and with them their noise: the whole says little more than one of them.
+    fitted = np.linalg.inv(columns.T @ columns + precision)
+    covariance = fitted @ (columns.T @ columns * known.shape[0] + precision) @ fitted
+    return SubsetRatio(fitted @ (columns.T @ (known[:, 1] / known[:, 2])), covariance)
+
+
+def _log_ratio(
+    apart: FloatArray, expected: FloatArray, size: FloatArray, weight: FloatArray
+) -> tuple[float, float, float] | None:
+    """Effective size, logarithm of observed over expected disagreement, and its standard deviation."""
+    known = ~np.isnan(apart) & ~np.isnan(expected)
+    share = np.where(known, weight, 0.0)
+    if 2 * np.count_nonzero(known) < known.size or share.sum() <= 0:
+        return None
+    share = share[known] / share.sum()
+    seen, said = share @ apart[known], share @ expected[known]
+    if seen <= TINY or said <= TINY:
+        return None
+    residual = apart[known] - seen / said * expected[known]
+    sd = np.hypot(np.sqrt(np.sum((share * residual) ** 2)) / seen, LEAST_SD)
+    return float(share @ size[known]), float(np.log(seen / said)), float(sd)
+
+
+def _ratio_columns(sizes: FloatArray) -> FloatArray:
+    return np.asarray(sizes[:, None] ** -POWERS)
+
+
+def anchor_agreement(
+    model: RowModel, contests: RowModel | None, ratio: SubsetRatio, rows: IntArray, weight: FloatArray
+) -> AnchoredAgreement:
+    """Multiply the model's disagreement by what the contests of the sampled rows and their subsets say.
+
+    Parameters
+    ----------
+    model : RowModel
+        Of all rows.
+    contests : RowModel or None
+        :func:`fit_contests` of the sampled rows; None where the model itself knows the only contest.
+    ratio : SubsetRatio
+        Of the contests, or else of the model.
+    rows : ndarray of int, shape (n_sampled,)
+        The sampled rows, numbered as in the model.
+    weight : ndarray, shape (n_sampled,)
+    """
+    sizes = np.unique(np.geomspace(1, LARGEST_SIZE, N_SIZES).astype(np.int64) // 2 * 2 + 1).astype(np.float64)
+    whole = np.maximum(1.0 - model_agreement(model, sizes), TINY)
+    factor = ratio.log_at(sizes)
+    if contests is not None:
+        by_row = row_means(model, 1.0 - model.agreement_by_point(sizes), rows)
+        same_rows = np.maximum(by_row @ weight / weight.sum(), TINY)
+        factor += np.log(np.maximum(1.0 - model_agreement(contests, sizes), TINY) / same_rows)
+    disagreement = np.minimum.accumulate(np.minimum(whole * np.exp(factor), 1.0))
+    return AnchoredAgreement(model, PchipInterpolator(np.log(sizes), np.log(disagreement / whole)), ratio)

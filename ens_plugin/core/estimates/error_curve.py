@@ -1,0 +1,127 @@
+r"""Error as a function of ensemble size from counts of wrong votes (two labels, or right/wrong)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.row_models.majority import majority_curve, subset_majority_error
+from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.validation import as_counts, as_sizes, pair_index
+from ens_plugin.errors import InputError
+
+__all__ = ["binomial_asymptote", "binomial_curve", "hypergeometric_curve", "hypergeometric_limit"]
+
+FloatArray = NDArray[np.float64]
+
+ROWS_PER_DROPPED_ROW = 10
+
+
+def binomial_curve(
+    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
+) -> FloatArray:
+    r"""Plug-in estimate of the error at each size: the estimator of 2007 (eq. 7, 11).
+
+    Parameters
+    ----------
+    wrong, trials : array-like, shape (n_rows,)
+        Wrong members and out-of-bag members of each row.
+    sizes : array-like, shape (n_sizes,)
+        Ensemble sizes, whole numbers or infinity.
+    weight : array-like, shape (n_rows,), or RowWeight, optional
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes,)
+        :math:`\sum_i w_i \pi(k_i/n_i, B) / \sum_i w_i`.  Biased, mostly upwards; the bias vanishes
+        as the number of members grows (2007 eq. 9-10).
+
+    Raises
+    ------
+    InputError
+        If shapes differ, counts or sizes are out of range, or anything is not finite.
+
+    Examples
+    --------
+    >>> binomial_curve([0, 1, 2], [3, 3, 3], [1, 3]).round(4)
+    array([0.3333, 0.3333])
+    """
+    k, n = as_counts(wrong, trials)
+    w = as_row_weight(weight, k.size).total
+    probability, index = np.unique(k / n, return_inverse=True)
+    shares = np.bincount(index, w) / w.sum()
+    return majority_curve(probability, shares, sizes)
+
+
+def binomial_asymptote(wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | None = None) -> float:
+    """Share of rows with more than half of the votes wrong, ties half: Breiman's out-of-bag error."""
+    return float(binomial_curve(wrong, trials, [np.inf], weight)[0])
+
+
+def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:
+    """Largest odd size that at least 90 % of the rows can answer (0 if none can).
+
+    Parameters
+    ----------
+    trials : array-like, shape (n_entries,)
+    rows : ndarray, shape (n_entries,), or None
+        Rows behind each entry; None for one each.
+    """
+    n = np.asarray(trials, dtype=np.float64)
+    if rows is None:
+        n = np.sort(n)
+        place = n.size // ROWS_PER_DROPPED_ROW
+    else:
+        order = np.argsort(n, kind="stable")
+        last = np.cumsum(rows[order])
+        n, place = n[order], int(np.searchsorted(last, last[-1] // ROWS_PER_DROPPED_ROW, side="right"))
+    largest = int(n[place])
+    return largest if largest % 2 else max(largest - 1, 0)
+
+
+def hypergeometric_curve(
+    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
+) -> FloatArray:
+    r"""Unbiased estimate of the error at small sizes: the mean over all subsets of the members.
+
+    Parameters
+    ----------
+    wrong, trials : array-like, shape (n_rows,)
+        Wrong members and out-of-bag members of each row, whole numbers.
+    sizes : array-like, shape (n_sizes,)
+        Ensemble sizes.  Rows with fewer members than a size do not enter it.
+    weight : array-like, shape (n_rows,), or RowWeight, optional
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes,)
+        Weighted mean over rows of :math:`P[\mathrm{Hypergeom}(n_i, k_i, B) > B/2]`.
+
+    Raises
+    ------
+    InputError
+        If fewer than 90 % of the rows have as many members as a size; the message gives the
+        largest size that can be answered.
+
+    Examples
+    --------
+    >>> hypergeometric_curve([1, 2], [5, 5], [1, 3, 5])
+    array([0.3 , 0.15, 0.  ])
+    """
+    k, n = as_counts(wrong, trials)
+    row_weight = as_row_weight(weight, k.size)
+    wanted = as_sizes(sizes)
+    limit = hypergeometric_limit(n, row_weight.rows)
+    odd = 2.0 * np.ceil(wanted / 2.0) - 1.0
+    if odd.max() > limit:
+        raise InputError(
+            f"size {odd.max():g} is above {limit}, the largest size that 90 % of the rows can answer with subsets of "
+            "their out-of-bag members; ask for smaller sizes, or use estimator='deconvolved', which reaches every size."
+        )
+    index = pair_index(k, n)
+    first = np.unique(index, return_index=True)[1]
+    tails = subset_majority_error(k[first], n[first], int(odd.max()))
+    shares = np.bincount(index, row_weight.total)
+    rows = tails[((odd - 1) // 2).astype(np.int64)]
+    answered = ~np.isnan(rows)
+    return np.asarray((np.where(answered, rows, 0.0) @ shares) / (answered @ shares))

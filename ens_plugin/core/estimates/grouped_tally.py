@@ -1,0 +1,188 @@
+"""Tallies with several rows behind each entry: what is left of any number of rows, in bounded space.
+
+Rows whose entries are equal, or share a narrow cell, become one entry with their weighted mean.
+Groups of disjoint rows merge by adding up, so partitions of a data set can be tallied anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.estimates.squared_loss import LossMoments
+from ens_plugin.core.row_models.mixture import share_angle
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.tally import SupportTally
+
+__all__ = [
+    "CrossedMargins",
+    "GroupedValues",
+    "Groups",
+    "group_rows",
+    "margin_codes",
+    "merge_groups",
+    "support_codes",
+    "vote_codes",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+ANGLE_CELLS = 257
+CELLS_PER_OCTAVE = 16
+CELLS_PER_ERROR = 6
+CLOSE_ERRORS = 16.0
+EXACT_TRIALS = 64
+CELLS_PER_OCTAVE_OF_TRIALS = 16
+LEAST_SD = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Sums over the rows of each group.
+
+    Attributes
+    ----------
+    code : ndarray of int64, shape (n_groups,)
+        What the rows of a group share, ascending.
+    rows, weight, squares : ndarray, shape (n_groups,)
+        Number of rows, their summed weight, and the sum of its squares.
+    sums : ndarray, shape (n_columns, n_groups)
+        Weighted sums of the columns of the tally.
+    """
+
+    code: IntArray
+    rows: FloatArray
+    weight: FloatArray
+    squares: FloatArray
+    sums: FloatArray
+
+    def means(self) -> FloatArray:
+        """Weighted mean of each column, shape (n_columns, n_groups)."""
+        return np.asarray(self.sums / self.weight)
+
+    def row_weight(self) -> RowWeight:
+        """The groups as entries of a tally."""
+        return RowWeight(self.weight, self.rows, self.squares)
+
+    def find(self, code: IntArray) -> NDArray[np.intp]:
+        """Group of each code; all are there."""
+        return np.searchsorted(self.code, code)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedValues:
+    """A regression ensemble's rows by the number of members that speak about them.
+
+    Attributes
+    ----------
+    trials : ndarray, shape (n_entries,)
+    moments : LossMoments or None
+        Of all rows with weight and at least two members; None without any.
+    """
+
+    trials: FloatArray
+    moments: LossMoments | None
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedMargins:
+    """Margins against rivals chosen by the other half, grouped by themselves.
+
+    Attributes
+    ----------
+    mean, sd, trials : ndarray, shape (n_entries,)
+    weight : RowWeight
+    sampled : ndarray of int, shape (n_sampled,)
+        Entry of each sampled row.
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    trials: FloatArray
+    weight: RowWeight
+    sampled: NDArray[np.intp]
+
+
+def group_rows(code: IntArray, columns: Sequence[FloatArray], weight: FloatArray) -> Groups:
+    """Group rows that share a code.
+
+    Parameters
+    ----------
+    code : ndarray of int64, shape (n_rows,)
+    columns : sequence of ndarrays, shape (n_rows,)
+    weight : ndarray, shape (n_rows,)
+        Positive.
+
+    Examples
+    --------
+    >>> groups = group_rows(np.array([7, 3, 7]), [np.array([1.0, 5.0, 2.0])], np.ones(3))
+    >>> groups.code.tolist(), groups.rows.tolist(), groups.means().tolist()
+    ([3, 7], [1.0, 2.0], [[5.0, 1.5]])
+    """
+    sums = np.stack([column * weight for column in columns]) if columns else np.empty((0, code.size))
+    return _added_up(code, np.ones(code.size), weight, weight**2, sums)
+
+
+def merge_groups(parts: Sequence[Groups]) -> Groups:
+    """Groups of the rows of all parts, which are disjoint."""
+    if len(parts) == 1:
+        return parts[0]
+    code, rows, weight, squares = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "rows", "weight", "squares")
+    )
+    return _added_up(code, rows, weight, squares, np.concatenate([part.sums for part in parts], axis=1))
+
+
+def _added_up(code: IntArray, rows: FloatArray, weight: FloatArray, squares: FloatArray, sums: FloatArray) -> Groups:
+    distinct, index = np.unique(code, return_inverse=True)
+    added = [np.bincount(index, values, distinct.size).astype(np.float64) for values in (rows, weight, squares, *sums)]
+    return Groups(
+        distinct, added[0], added[1], added[2], np.stack(added[3:]) if len(sums) else sums[:, : distinct.size]
+    )
+
+
+def vote_codes(tally: SupportTally, n_members: int) -> IntArray:
+    """Codes of hard votes: equal where the counts of members and of wrong votes are.
+
+    Notes
+    -----
+    ``divmod(code, n_members + 1)`` gives the counts back.
+    """
+    return np.asarray(tally.trials * (n_members + 1) + tally.wrong, dtype=np.int64)
+
+
+def support_codes(tally: SupportTally) -> IntArray:
+    """Codes of soft votes: equal members, and shares in one cell of the fitted distribution.
+
+    Cells are those of :func:`ens_plugin.core.row_models.mixture.group_counts`, so that nothing is lost by
+    grouping: it would put these rows together itself.  A share of exactly one half has a cell of its own.  Codes
+    are odd for it alone.
+    """
+    trials = np.maximum(tally.trials, 1.0)
+    cell = np.floor(share_angle(np.clip(tally.wrong, 0.0, trials), trials))
+    tied = tally.wrong * 2.0 == tally.trials
+    return np.asarray((tally.trials * ANGLE_CELLS + cell) * 2.0 + tied, dtype=np.int64)
+
+
+def margin_codes(trials: FloatArray, mean: FloatArray, sd: FloatArray) -> IntArray:
+    """Codes of margins: nearly as many members, spreads within a 16th of an octave, means within a sixth of an error.
+
+    The error is that of the mean; beyond 16 errors from 0, where labels are certain, cells widen in proportion.
+    """
+    near = np.floor(CELLS_PER_OCTAVE_OF_TRIALS * np.log2(np.maximum(trials / EXACT_TRIALS, 1.0)))
+    count = np.where(trials <= EXACT_TRIALS, trials, EXACT_TRIALS + 1.0 + near).astype(np.int64)
+    octave = np.floor(np.log2(np.maximum(sd, LEAST_SD)) * CELLS_PER_OCTAVE)
+    spread = np.exp2(octave / CELLS_PER_OCTAVE)
+    error = spread / np.sqrt(np.maximum(_least_trials(count), 1.0))
+    place = np.floor(np.arcsinh(mean / (error * CLOSE_ERRORS)) * (CLOSE_ERRORS * CELLS_PER_ERROR))
+    return np.asarray((count << 40) + ((octave.astype(np.int64) + 2**13) << 20) + (place.astype(np.int64) + 2**19))
+
+
+def _least_trials(count: IntArray) -> FloatArray:
+    """Least number of members in each cell of nearly as many."""
+    beyond = np.exp2((count - EXACT_TRIALS - 1.0) / CELLS_PER_OCTAVE_OF_TRIALS) * EXACT_TRIALS
+    return np.where(count <= EXACT_TRIALS, count, beyond)

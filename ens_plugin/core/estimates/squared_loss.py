@@ -1,0 +1,322 @@
+r"""Squared loss: the closed form of the error curve, its uncertainty and the size it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.tallies.row_groups import group_sums
+from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
+from ens_plugin.core.validation import as_sizes, as_values, as_weight
+from ens_plugin.errors import InputError
+
+__all__ = ["LossMoments", "SquaredLoss", "fit_moments", "fit_squared_loss", "loss_moments"]
+
+FloatArray = NDArray[np.float64]
+
+LARGEST_LOG = 700.0
+TINY = 1e-200
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredLoss:
+    r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
+
+    Attributes
+    ----------
+    raw_asymptote : float
+        Unbiased estimate of the infinite ensemble's mean squared error; can come out negative.
+    member_variance : float
+        v, the mean variance of one member.
+    covariance : ndarray, shape (2, 2)
+        Sampling covariance of (raw_asymptote, member_variance) over rows.
+    skewness : ndarray, shape (2,)
+        Of the sampling distributions of both; 0 makes their intervals normal.
+    moments : LossMoments or None
+        Of the rows behind both; None where only the figures above are known.
+    """
+
+    raw_asymptote: float
+    member_variance: float
+    covariance: FloatArray
+    skewness: FloatArray = field(default_factory=lambda: np.zeros(2))
+    moments: LossMoments | None = None
+
+    @property
+    def asymptote(self) -> float:
+        """The asymptote, 0 where its estimate came out negative."""
+        return max(self.raw_asymptote, 0.0)
+
+    def error(self, sizes: ArrayLike) -> FloatArray:
+        """Mean squared error at each size, infinity allowed, at least 0."""
+        return np.maximum(self.raw_asymptote + self.member_variance / as_sizes(sizes), 0.0)
+
+    def interval(self, sizes: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
+        """Interval of the error on fresh rows at each size, cut at 0.
+
+        The distances of the limits of both terms from their estimates add up like standard deviations.
+        """
+        inverse = 1.0 / as_sizes(sizes)
+        (below, v_below), (above, v_above) = np.transpose(self._distances(level))
+        error = self.error(sizes)
+        lower = error - _combined(below, inverse * v_below, self._correlation)
+        return np.maximum(lower, 0.0), error + _combined(above, inverse * v_above, self._correlation)
+
+    @cached_property
+    def tails(self) -> tuple[FittedTail | None, ...]:
+        """Tails of the rows' terms behind the asymptote and the variance."""
+        if self.moments is None:
+            return None, None
+        return self.moments.fit_tails()
+
+    @property
+    def _correlation(self) -> float:
+        scale = float(np.sqrt(self.covariance[0, 0] * self.covariance[1, 1]))
+        return float(np.clip(self.covariance[0, 1] / scale, -1.0, 1.0)) if scale > 0 else 0.0
+
+    def _distances(self, level: float) -> list[tuple[float, float]]:
+        """Distances of the lower and the upper limit of both terms from their estimates."""
+        distances = []
+        for term, value in enumerate((self.raw_asymptote, self.member_variance)):
+            sd = float(np.sqrt(max(self.covariance[term, term], 0.0)))
+            below, above = (sd * distance for distance in hall_limits(float(self.skewness[term]), level))
+            tail = self.tails[term]
+            distances.append((below, above if tail is None else max(above, tail.upper_limit(level) - value)))
+        return distances
+
+    def recommended_size(self, tolerance: float, max_size: int) -> int | None:
+        """Smallest size with an excess error of at most `tolerance` times the asymptote."""
+        if not tolerance > 0:
+            raise InputError(f"tolerance must be positive, got {tolerance}.")
+        if self.member_variance <= 0:
+            return 1
+        if self.asymptote <= 0:
+            return None
+        size = int(np.ceil(self.member_variance / (tolerance * self.asymptote) * (1.0 - 1e-12)))
+        return max(size, 1) if size <= max_size else None
+
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Interval of the recommended size, from the limits of both terms on the scale of logarithms."""
+        if self.member_variance <= 0:
+            return 1, 1
+        if self.asymptote <= 0:
+            return 1, None
+        distances = np.array(self._distances(level))
+        estimates = np.array([self.asymptote, self.member_variance])
+        with np.errstate(divide="ignore"):
+            down = np.log(estimates) - np.log(np.maximum(estimates - distances[:, 0], 0.0))
+        up = np.log1p(distances[:, 1] / estimates)
+        centre = float(np.log(self.member_variance / (tolerance * self.asymptote)))
+        low = centre - float(_combined(up[0], down[1], -self._correlation))
+        high = centre + float(_combined(down[0], up[1], -self._correlation))
+        smallest, largest = np.exp(np.clip([low, high], -LARGEST_LOG, LARGEST_LOG))
+        return (
+            int(np.clip(np.floor(smallest), 1, max_size)),
+            max(int(np.ceil(largest)), 1) if largest <= max_size else None,
+        )
+
+
+def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatArray:
+    """Distance of a limit of a sum, from those of its two correlated terms."""
+    one, other = np.asarray(first), np.asarray(second)
+    if np.isinf(one).any() or np.isinf(other).any():
+        return np.asarray(np.maximum(one, other))
+    return np.asarray(np.sqrt(np.maximum(one**2 + other**2 + 2.0 * correlation * one * other, 0.0)))
+
+
+def fit_squared_loss(
+    mean: ArrayLike, variance: ArrayLike, trials: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None
+) -> SquaredLoss:
+    r"""Fit the closed form of the mean squared error from each row's out-of-bag outputs.
+
+    Parameters
+    ----------
+    mean, variance : array-like, shape (n_rows,)
+        Mean and variance (ddof 1) of the members that speak about each row.
+    trials : array-like, shape (n_rows,)
+        Their number, at least 2.
+    target : array-like, shape (n_rows,)
+    weight : array-like, shape (n_rows,), optional
+
+    Returns
+    -------
+    SquaredLoss
+
+    Raises
+    ------
+    InputError
+        If shapes differ, anything is not finite, or a row has fewer than two members.
+
+    Notes
+    -----
+    :math:`\mathrm{MSE}_\infty = \overline{(\bar h_i - y_i)^2 - S_i^2/n_i}`, unbiased for every size
+    and linear in 1/B.  E2 - V2 of Wolpert and Macready (1996) with ddof 1.
+
+    Examples
+    --------
+    >>> fit_squared_loss([1.0, 2.0], [0.5, 0.5], [10, 10], [1.0, 1.0]).error([1, float("inf")]).round(3)
+    array([0.95, 0.45])
+    """
+    return fit_moments(loss_moments(mean, variance, trials, target, weight))
+
+
+@dataclass(frozen=True, eq=False)
+class LossMoments:
+    """What the closed form needs of many rows, in a few numbers; those of disjoint rows merge.
+
+    Each row has two terms, its unbiased squared error and the variance of its members; their sum is the third column.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows with weight.
+    weight : float
+        Their summed weight.
+    squared_error : float
+        Weighted mean of the squared errors of the rows' own means.
+    centre, variance : ndarray, shape (3,)
+        Weighted mean and variance of the columns.
+    second : ndarray, shape (3, 3)
+        Sums over rows of the squared share of the weight times the deviation to the powers 0, 1, 2, by column.
+    third : ndarray, shape (4, 3)
+        Sums of the cubed share times the deviation to the powers 0 to 3.
+    largest : tuple of two LargestValues
+        Of both terms.
+    """
+
+    n_rows: int
+    weight: float
+    squared_error: float
+    centre: FloatArray
+    variance: FloatArray
+    second: FloatArray
+    third: FloatArray
+    largest: tuple[LargestValues, LargestValues]
+
+    def merge(self, other: LossMoments) -> LossMoments:
+        """Moments of the rows of both.
+
+        Examples
+        --------
+        >>> first = loss_moments([1.0], [0.5], [10], [1.0])
+        >>> both = first.merge(loss_moments([2.0], [0.5], [10], [1.0]))
+        >>> both.centre.round(3), both.n_rows
+        (array([0.45, 0.5 , 0.95]), 2)
+        """
+        weight = self.weight + other.weight
+        parts = ((self, self.weight / weight), (other, other.weight / weight))
+        centre = self.centre + parts[1][1] * (other.centre - self.centre)
+        return LossMoments(
+            n_rows=self.n_rows + other.n_rows,
+            weight=weight,
+            squared_error=sum(share * part.squared_error for part, share in parts),
+            centre=centre,
+            variance=np.sum([share * (part.variance + (part.centre - centre) ** 2) for part, share in parts], axis=0),
+            second=np.sum([share**2 * _moved(part.second, part.centre - centre) for part, share in parts], axis=0),
+            third=np.sum([share**3 * _moved(part.third, part.centre - centre) for part, share in parts], axis=0),
+            largest=(self.largest[0].merge(other.largest[0]), self.largest[1].merge(other.largest[1])),
+        )
+
+    def fit_tails(self) -> tuple[FittedTail | None, FittedTail | None]:
+        """Tails of both terms; None where too few values differ."""
+        n_effective = 1.0 / float(self.second[0, 0])
+        first, second = (
+            fit_tail(largest, float(centre), float(variance), self.weight, n_effective)
+            for largest, centre, variance in zip(self.largest, self.centre, self.variance, strict=False)
+        )
+        return first, second
+
+    def carriers(self) -> int | None:
+        """Fewest rows that carry half of the squared error; None where they are more than 256."""
+        largest = self.largest[0]
+        carried = np.cumsum(largest.values * largest.weights) / self.weight
+        enough = np.flatnonzero(carried > self.squared_error / 2.0)
+        return int(enough[0]) + 1 if enough.size else None
+
+
+def _moved(moments: FloatArray, step: FloatArray) -> FloatArray:
+    """Moments about another centre, from those to all lower powers; `step` is the old centre minus the new one."""
+    return np.array(
+        [
+            sum(comb(power, lower) * step ** (power - lower) * moments[lower] for lower in range(power + 1))
+            for power in range(len(moments))
+        ]
+    )
+
+
+def loss_moments(
+    mean: ArrayLike,
+    variance: ArrayLike,
+    trials: ArrayLike,
+    target: ArrayLike,
+    weight: ArrayLike | None = None,
+    groups: NDArray[np.integer] | None = None,
+) -> LossMoments:
+    """Sum up rows for the closed form; arguments and errors as of :func:`fit_squared_loss`.
+
+    Rows of one group, where `groups` tells them, count as one with their mean terms and summed weight.
+    """
+    h = as_values(mean, "mean")
+    s2 = as_values(variance, "variance", h.size)
+    n = as_values(trials, "trials", h.size)
+    y = as_values(target, "target", h.size)
+    w = as_weight(weight, h.size)
+    if n.min() < 2:
+        raise InputError("trials must be at least 2 for every row: a variance needs two members.")
+    squared = (h - y) ** 2
+    terms = np.stack([squared - s2 / n, s2, squared])
+    if groups is not None:
+        terms, w = _group_terms(terms, w, groups)
+    unbiased, s2, squared = terms
+    columns = np.stack([unbiased, s2, unbiased + s2])
+    total = float(w.sum())
+    share = w / total
+    centre = columns @ share
+    deviations = columns - centre[:, None]
+    return LossMoments(
+        n_rows=int(np.count_nonzero(w)),
+        weight=total,
+        squared_error=float(squared @ share),
+        centre=centre,
+        variance=deviations**2 @ share,
+        second=np.stack([deviations**power @ share**2 for power in range(3)]),
+        third=np.stack([deviations**power @ share**3 for power in range(4)]),
+        largest=(largest_values(unbiased, w), largest_values(s2, w)),
+    )
+
+
+def _group_terms(terms: FloatArray, weight: FloatArray, groups: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
+    weights = group_sums(weight, groups)
+    sums = np.stack([group_sums(weight * term, groups) for term in terms])
+    return sums[:, weights > 0] / weights[weights > 0], weights[weights > 0]
+
+
+def fit_moments(moments: LossMoments) -> SquaredLoss:
+    """Fit the closed form to the moments of all rows.
+
+    Raises
+    ------
+    InputError
+        If fewer than two rows have weight.
+
+    Notes
+    -----
+    A row's weight enters the covariance beside its own deviation, so weights may go with the losses.
+    """
+    if moments.n_rows < 2:
+        raise InputError(f"target has {moments.n_rows} rows with weight; a mean squared error needs at least 2.")
+    squares = float(moments.second[0, 0])
+    first, second, both = moments.second[2] / max(1.0 - squares, 0.5)
+    shared = (both - first - second) / 2.0
+    scale = np.maximum(moments.second[2, :2], TINY) ** 1.5
+    return SquaredLoss(
+        raw_asymptote=float(moments.centre[0]),
+        member_variance=float(moments.centre[1]),
+        covariance=np.array([[first, shared], [shared, second]]),
+        skewness=np.clip(moments.third[3, :2] / scale, -1.0, 1.0),
+        moments=moments,
+    )

@@ -1,0 +1,150 @@
+r"""Anchoring: a model's curve, put right at small sizes by averages over subsets of the members.
+
+Where the model's form is an approximation (margins, soft votes), its error at small sizes is known
+without bias from random subsets.  The difference is a sum of few powers of 1/B, fitted by generalised
+least squares, so that the curve has no corners and the infinite ensemble's error is the model's
+(``docs/methods.md``, section 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.row_models.row_model import RowModel, model_error, row_means
+from ens_plugin.core.tallies.row_weight import row_quantiles
+from ens_plugin.core.tallies.subset_rates import SubsetRates
+from ens_plugin.core.validation import as_sizes
+
+__all__ = ["Anchor", "anchor_models", "mean_error", "subset_limit"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+FEWER_POWERS = (4, 3)
+EXACT_SD = 1e-7
+LEAST_SD = 2e-4
+BENDS_UP_TO, N_BEND_SIZES, FLAT = 2001, 30, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    r"""The difference between subset averages and the model, as a function of size.
+
+    Attributes
+    ----------
+    sizes : ndarray of int, shape (n_sizes,)
+        Subset sizes, ascending.
+    differences : ndarray, shape (n_sizes,)
+        Subset average minus model, on the rows with enough members.
+    sd : ndarray, shape (n_sizes,)
+        Standard deviation of each difference over samples of rows and draws of subsets.
+    coefficients : ndarray, shape (n_powers,)
+        Of :math:`B^{-1}, B^{-2}, \dots` in the fitted difference.
+    """
+
+    sizes: IntArray
+    differences: FloatArray
+    sd: FloatArray
+    coefficients: FloatArray
+
+    def at(self, sizes: ArrayLike) -> FloatArray:
+        """The difference to add at each size; 0 at infinity."""
+        return np.asarray(_powers(as_sizes(sizes), self.coefficients.size) @ self.coefficients)
+
+    @property
+    def mismatch(self) -> float:
+        """How far subsets contradict the model at the largest size: what is left of its error where nothing is known.
+
+        The absolute fitted difference there; its standard deviation is `mismatch_sd`.
+        """
+        return float(abs(self.at(self.sizes[-1:])[0]))
+
+    @property
+    def mismatch_sd(self) -> float:
+        """Standard deviation of the difference at the largest size, over samples of rows and draws of subsets."""
+        return float(self.sd[-1])
+
+
+def mean_error(models: list[RowModel], sizes: ArrayLike) -> FloatArray:
+    """Mean of the models' errors at each size."""
+    return np.asarray(np.mean([model_error(model, sizes) for model in models], axis=0))
+
+
+def subset_limit(trials: FloatArray, rows: FloatArray | None = None) -> int:
+    """Largest odd size that at least half of the rows reach with subsets of their members; 0 if none.
+
+    Parameters
+    ----------
+    trials : ndarray, shape (n_entries,)
+    rows : ndarray, shape (n_entries,), or None
+        Rows behind each entry; None for one each.
+    """
+    median = int(row_quantiles(trials, [0.5], rows)[0])
+    return median if median % 2 else max(median - 1, 0)
+
+
+def anchor_models(
+    models: list[RowModel], rates: SubsetRates, rows: IntArray, weight: FloatArray, first: float, n_rows: float
+) -> Anchor:
+    """Compare the mean of the models with random subsets of the sampled rows' members.
+
+    Parameters
+    ----------
+    models : list of RowModel
+    rates : SubsetRates
+        Of the sampled rows, at sizes that most of them reach; 1 is the first.
+    rows : ndarray of int, shape (n_sampled,)
+        The sampled rows, numbered as in the models.
+    weight : ndarray, shape (n_sampled,)
+    first : float
+        Error of one member over all rows and members, which replaces that over the sample.
+    n_rows : float
+        Rows of the whole data.
+
+    Notes
+    -----
+    Sizes are subset by independent draws, so that their covariance is diagonal.  A difference is noisy by its draws
+    and by the rows that it leaves out; the one at size 1 is exact, and the fit goes through it.
+    """
+    sizes = rates.sizes
+    expected = np.mean([row_means(model, model.error_by_point(sizes), rows) for model in models], axis=0)
+    reached = ~np.isnan(rates.wrong)
+    shares = np.where(reached, weight, 0.0)
+    shares /= shares.sum(axis=1, keepdims=True)
+    residual = np.where(reached, rates.wrong - expected, 0.0)
+    differences = np.sum(shares * residual, axis=1)
+    of_rows = np.sum(shares**2 * (residual - differences[:, None]) ** 2, axis=1)
+    of_draws = np.sum(shares**2 * np.where(reached, rates.noise, 0.0), axis=1)
+    differences[0] = first - mean_error(models, sizes[:1])[0]
+    left_out = np.clip(1.0 - np.count_nonzero(reached, axis=1) / n_rows, 0.0, 1.0)
+    sd = np.sqrt(of_draws + left_out * of_rows + LEAST_SD**2)
+    sd[0] = EXACT_SD
+    coefficients = _smoothest(models, [_fit(sizes, differences, sd, count) for count in FEWER_POWERS])
+    return Anchor(sizes, differences, np.sqrt(of_draws + of_rows), coefficients)
+
+
+def _fit(sizes: IntArray, differences: FloatArray, sd: FloatArray, n_powers: int) -> FloatArray:
+    columns = _powers(sizes.astype(np.float64), min(n_powers, sizes.size)) / sd[:, None]
+    return np.asarray(np.linalg.lstsq(columns, differences / sd, rcond=None)[0])
+
+
+def _smoothest(models: list[RowModel], fits: list[FloatArray]) -> FloatArray:
+    """The fit whose curve bends to and fro least often in log B; of equals the first."""
+    if all(fit.size == fits[0].size for fit in fits):
+        return fits[0]
+    sizes = np.unique(np.geomspace(1, BENDS_UP_TO, N_BEND_SIZES).astype(np.int64) // 2 * 2 + 1).astype(np.float64)
+    error = mean_error(models, sizes)
+    bends = []
+    for fit in fits:
+        slopes = np.diff(error + _powers(sizes, fit.size) @ fit) / np.diff(np.log(sizes))
+        turns = np.diff(slopes)
+        signs = np.sign(turns[np.abs(turns) > FLAT * np.abs(slopes).max()])
+        bends.append(np.count_nonzero(np.diff(signs)))
+    return fits[int(np.argmin(bends))]
+
+
+def _powers(sizes: FloatArray, n_powers: int) -> FloatArray:
+    return np.asarray(sizes[:, None] ** -np.arange(1.0, n_powers + 1.0))

@@ -1,0 +1,238 @@
+r"""What shares of the votes a row's labels get from infinitely many members: draws that fit the votes seen.
+
+The votes for the true label and those for the others are taken apart.  The chance of a wrong vote
+is drawn from its deconvolved distribution, as for two labels.  How wrong votes fall on the other
+labels is drawn from a Dirichlet distribution around the confusions of the row's true label, with a
+part of its mass on one of them: most rows have one main rival (``docs/methods.md``, section 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from ens_plugin.core.row_models.mixture import Mixture, mixture_of_counts
+from ens_plugin.core.tallies.row_weight import RowWeight
+
+__all__ = ["LabelShares", "LabelVotes", "fit_label_shares"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+RIVAL_PARTS: FloatArray = np.arange(0.0, 0.96, 0.025)
+# More mass than that only makes up for small shares of soft votes, which vary less than votes would.
+CONCENTRATIONS: FloatArray = np.exp(np.arange(0.0, 3.6, 0.5))
+PRIOR_VOTES = 0.5
+LEAST_VOTES = 1e-3
+LEAST_SHARE = 1e-9
+FEWEST_WRONG_VOTES = 2.0
+NEAR_MATCH = 0.1
+MAX_VOTES = 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class LabelVotes:
+    """What the members predict for some rows, added up by label.
+
+    Attributes
+    ----------
+    support : ndarray, shape (n_rows, n_labels)
+        Summed votes, or probabilities, for each label.
+    squares : ndarray, shape (n_rows, n_labels)
+        Sums of their squares; the same as `support` for votes.
+    trials : ndarray, shape (n_rows,)
+        Members that count, at least 2.
+    target : ndarray of int, shape (n_rows,)
+    """
+
+    support: FloatArray
+    squares: FloatArray
+    trials: FloatArray
+    target: IntArray
+
+    def per_member(self) -> float:
+        """Effective votes that one member is worth: 1 for votes, more for probabilities."""
+        n = self.trials[:, None]
+        share = self.support / n
+        observed = (self.squares - n * share**2) / (n - 1.0)
+        as_votes = share * (1.0 - share) + observed / n
+        return float(np.clip(np.sum(n * as_votes) / max(float(np.sum(n * observed)), 1e-300), 1.0, MAX_VOTES))
+
+    def meetings(self) -> tuple[FloatArray, FloatArray]:
+        """Unbiased chances that two members are wrong about a row, and wrong with the same label, shape (n_rows,)."""
+        rows, pairs = np.arange(self.trials.size), self.trials * (self.trials - 1.0)
+        right, right_squares = self.support[rows, self.target], self.squares[rows, self.target]
+        wrong, wrong_squares = self.trials - right, self.trials - 2.0 * right + right_squares
+        same = (self.support**2 - self.squares) / pairs[:, None]
+        same[rows, self.target] = 0.0
+        return (wrong**2 - wrong_squares) / pairs, same.sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelShares:
+    """The distribution of each row's label shares, given its votes.
+
+    Attributes
+    ----------
+    target : ndarray of int, shape (n_rows,)
+    rival_votes : ndarray, shape (n_rows, n_labels)
+        Votes for each label, 0 for the true one.
+    confusion : ndarray, shape (n_labels, n_labels)
+        How the wrong votes on rows of each label fall on the others, on average; rows sum to 1.
+    mixture : Mixture
+        Distribution of the chance of a wrong vote.
+    rival_part : float
+        Part of the Dirichlet distribution's mass that lies on one main rival.
+    concentration : float
+        Its whole mass, in votes.
+    """
+
+    target: IntArray
+    rival_votes: FloatArray
+    confusion: FloatArray
+    mixture: Mixture
+    rival_part: float
+    concentration: float
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """Draw the label shares of every row, shape (n_rows, n_labels); each row sums to 1."""
+        wrong = self._wrong_shares(rng)
+        shares = self._rival_shares(rng) * wrong[:, None]
+        shares[np.arange(wrong.size), self.target] = 1.0 - wrong
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def _wrong_shares(self, rng: np.random.Generator) -> FloatArray:
+        mixture = self.mixture
+        posterior = mixture.likelihood * mixture.weights
+        reached = np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)[mixture.group]
+        point = np.count_nonzero(reached < rng.random((self.target.size, 1)), axis=1)
+        return np.asarray(mixture.support[np.minimum(point, mixture.support.size - 1)])
+
+    def _rival_shares(self, rng: np.random.Generator) -> FloatArray:
+        rows = np.arange(self.target.size)
+        gain = _by_rival(self.rival_votes, self._base(), self._bonus())
+        chance = np.exp(gain - gain.max(axis=1, keepdims=True)) * self.confusion[self.target]
+        reached = np.cumsum(chance / chance.sum(axis=1, keepdims=True), axis=1)
+        rival = np.count_nonzero(reached < rng.random((rows.size, 1)), axis=1)
+        shape = self._base() + self.rival_votes
+        shape[rows, np.minimum(rival, shape.shape[1] - 1)] += self._bonus()
+        drawn = rng.standard_gamma(shape)
+        drawn[rows, self.target] = 0.0
+        return np.asarray(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-300))
+
+    def _base(self) -> FloatArray:
+        spread = self.concentration * (1.0 - self.rival_part)
+        return np.asarray(np.maximum(spread * self.confusion[self.target], LEAST_SHARE))
+
+    def _bonus(self) -> float:
+        return self.concentration * self.rival_part
+
+
+def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
+    """Fit the distribution of label shares to the votes of every row.
+
+    Parameters
+    ----------
+    votes : LabelVotes
+    weight : ndarray, shape (n_rows,)
+
+    Notes
+    -----
+    For each mass, the part on one main rival is such that two members' wrong votes are for the same label as often as
+    they are in the data.  The mass is the one of the largest likelihood of the wrong votes (Minka 2000).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> support = np.tile([[9.0, 1.0, 0.0], [4.0, 5.0, 1.0], [0.0, 3.0, 7.0]], (10, 1))
+    >>> votes = LabelVotes(support, support, np.full(30, 10.0), np.tile([0, 1, 2], 10))
+    >>> shares = fit_label_shares(votes, np.ones(30)).draw(np.random.default_rng(0))
+    >>> shares.shape, float(shares.sum(axis=1).max().round(12))
+    ((30, 3), 1.0)
+    """
+    target = votes.target
+    rows = np.arange(target.size)
+    support = votes.support * votes.per_member()
+    rival_votes = support.copy()
+    rival_votes[rows, target] = 0.0
+    confusion = _confusion(rival_votes, target, weight)
+    trials = support.sum(axis=1)
+    # The report warns of few rows, once.
+    mixture = mixture_of_counts(np.minimum(rival_votes.sum(axis=1), trials), trials, RowWeight(weight), 1.0)
+    telling = rival_votes.sum(axis=1) >= FEWEST_WRONG_VOTES
+    laws = _matching_laws(votes, confusion, weight)
+    fits = [
+        weight[telling] @ _log_likelihood(rival_votes[telling], confusion[target[telling]], part, mass)
+        for part, mass in laws
+    ]
+    part, concentration = laws[int(np.argmax(fits))]
+    return LabelShares(target, rival_votes, confusion, mixture, part, concentration)
+
+
+def _matching_laws(votes: LabelVotes, confusion: FloatArray, weight: FloatArray) -> list[tuple[float, float]]:
+    """Parts and masses under which two wrong votes are for the same label as often as observed.
+
+    If none comes close, the closest.
+    """
+    both_wrong, meetings = votes.meetings()
+    by_label = np.bincount(votes.target, weight * both_wrong, confusion.shape[0])
+    if not by_label.sum() > 0.0 or not weight @ meetings > 0.0:
+        return [(0.0, float(mass)) for mass in CONCENTRATIONS]
+    observed = float(weight @ meetings / by_label.sum())
+    laws, misses = [], []
+    for mass in CONCENTRATIONS:
+        expected = np.array([_meeting_chance(confusion, part, mass) @ by_label for part in RIVAL_PARTS])
+        miss = np.abs(np.log(expected / by_label.sum() / observed))
+        best = int(np.argmin(miss))
+        laws.append((float(RIVAL_PARTS[best]), float(mass)))
+        misses.append(float(miss[best]))
+    near = [law for law, miss in zip(laws, misses, strict=True) if miss <= NEAR_MATCH]
+    return near or [laws[int(np.argmin(misses))]]
+
+
+def _meeting_chance(confusion: FloatArray, part: float, mass: float) -> FloatArray:
+    """Chance that two wrong votes on a row are for the same label, by true label, shape (n_labels,)."""
+    base = mass * (1.0 - part) * confusion
+    raised = base + mass * part
+    plain, main = (shape * (shape + 1.0) / (mass * (mass + 1.0)) for shape in (base, raised))
+    return np.asarray(np.sum(plain + confusion * (main - plain), axis=1))
+
+
+def _confusion(rival_votes: FloatArray, target: IntArray, weight: FloatArray) -> FloatArray:
+    n_labels = rival_votes.shape[1]
+    votes = np.zeros((n_labels, n_labels))
+    np.add.at(votes, target, rival_votes * weight[:, None])
+    overall = votes.sum(axis=0)
+    votes += PRIOR_VOTES * overall / max(float(overall.sum()), LEAST_SHARE) + LEAST_VOTES
+    np.fill_diagonal(votes, 0.0)
+    return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+
+def _log_likelihood(rival_votes: FloatArray, confusion: FloatArray, part: float, mass: float) -> FloatArray:
+    """Log-likelihood of each row's wrong votes, up to a constant, shape (n_rows,)."""
+    base = np.maximum(mass * (1.0 - part) * confusion, LEAST_SHARE)
+    n = rival_votes.sum(axis=1)
+    row, label = np.nonzero(rival_votes)
+    voted = base[row, label]
+    terms = np.bincount(row, gammaln(voted + rival_votes[row, label]) - gammaln(voted), n.size)
+    plain = gammaln(mass) - gammaln(mass + n) + terms
+    if part == 0.0:
+        return np.asarray(plain)
+    gain = _by_rival(rival_votes, base, mass * part)
+    largest = gain.max(axis=1, keepdims=True)
+    mean = np.sum(confusion * np.exp(gain - largest), axis=1)
+    return np.asarray(plain + largest[:, 0] + np.log(np.maximum(mean, 1e-300)))
+
+
+def _by_rival(rival_votes: FloatArray, base: FloatArray, bonus: float) -> FloatArray:
+    """Change of a row's log-likelihood if one label after the other has the bonus, shape (n_rows, n_labels)."""
+    gain = np.zeros_like(base)
+    if bonus > 0.0:
+        voted = rival_votes > 0.0
+        votes, low = rival_votes[voted], base[voted]
+        high = low + bonus
+        gain[voted] = gammaln(high + votes) - gammaln(high) - gammaln(low + votes) + gammaln(low)
+    return gain

@@ -1,0 +1,271 @@
+r"""The margin method: error at any size for soft votes, raw scores and more than two labels.
+
+A member's margin on a row is its support for the true label minus its support for the strongest
+rival; the ensemble is wrong where the mean margin is negative.  How much one member's margin varies
+depends on the row's mean margin, and is learned from all rows together.  On a scale on which it
+varies alike everywhere, the true mean margins are deconvolved from the observed ones
+(``docs/methods.md``, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from ens_plugin.core.row_models.density import N_CELLS, Density, fit_density
+from ens_plugin.core.row_models.row_model import mean_posterior
+from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
+from ens_plugin.core.validation import as_sizes, as_values
+
+__all__ = ["MarginModel", "fit_margins"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.integer]
+
+SPREAD_CELLS = 200
+SPREAD_BANDWIDTH = 0.075
+FEWEST_SPREAD_ROWS = 20.0
+LEAST_VARIANCE = 0.02
+LEAST_SPREAD = 1e-9
+LEAST_SCALE = 1e-12
+LARGEST_SIZE = 1e300
+TAIL_SHARE = 0.003
+PADDING = 0.05
+FINE_POINTS = 801
+CELLS_PER_ERROR = 2.0
+COUNTS_PER_OCTAVE = 8
+EXACT_ROWS = 2000
+PART_ROWS = 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class MarginModel:
+    """A fitted distribution over rows of the mean margin, with the spread of one member at each mean margin.
+
+    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`, with a single stratum.
+
+    Attributes
+    ----------
+    support : ndarray, shape (400,)
+        Mean margins, ascending.
+    spread : ndarray, shape (400,)
+        Standard deviation of one member's margin on rows of that mean margin.
+    distance : ndarray, shape (400,)
+        How many such standard deviations lie between a margin of 0 and that mean margin; evenly spaced.
+    density, likelihood, counts, group, point_weights
+        See RowModel.
+    shift : float
+        Distance by which the margins lie too low, because the rival they are against was chosen by its noisy votes.
+    shift_size : float
+        Size at which an ensemble's own choice among rivals is so noisy that it loses half of the shift again.
+    """
+
+    support: FloatArray
+    spread: FloatArray
+    distance: FloatArray
+    density: Density
+    likelihood: FloatArray
+    counts: FloatArray
+    group: IntArray
+    point_weights: FloatArray
+    shift: float = 0.0
+    shift_size: float = 0.0
+
+    @property
+    def stratum(self) -> IntArray:
+        """Stratum of each group: all in one."""
+        return np.zeros(self.counts.size, dtype=np.int64)
+
+    def error_by_point(self, sizes: ArrayLike) -> FloatArray:
+        """Probability of a negative mean margin, shape (n_sizes, 1, 400)."""
+        b = as_sizes(sizes)
+        error = ndtr(-self._standardized(b))
+        error[np.isinf(b)] = self._share_below_zero()
+        return np.asarray(error)
+
+    def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
+        """Probability that the mean margin has its limit's sign, shape (n_sizes, 1, 400)."""
+        return np.asarray(ndtr(np.abs(self._standardized(as_sizes(sizes)))))
+
+    def slope_by_point(self, size: float) -> FloatArray:
+        """Derivative of the error in the mean margin, shape (1, 400)."""
+        standardized = self._standardized(as_sizes([size]))[0]
+        density = np.exp(-0.5 * standardized**2) / np.sqrt(2 * np.pi)
+        return np.asarray(-np.sqrt(size) / self.spread * density)
+
+    def _standardized(self, sizes: FloatArray) -> FloatArray:
+        """Distance of the mean margin from 0 in standard deviations of a mean of so many members."""
+        shift = self.shift / (1.0 + self.shift_size / sizes)
+        # A finite root leaves a distance of 0 what it is.
+        root = np.sqrt(np.minimum(sizes, LARGEST_SIZE))
+        return np.asarray(root[:, None, None] * (self.distance + shift[:, None, None]))
+
+    def _share_below_zero(self) -> FloatArray:
+        """Part of each grid cell in which the infinite ensemble is wrong, shape (400,)."""
+        step = self.distance[1] - self.distance[0]
+        return np.asarray(np.clip(0.5 - (self.distance + self.shift) / step, 0.0, 1.0))
+
+
+def fit_margins(
+    mean: ArrayLike, sd: ArrayLike, trials: ArrayLike, weight: ArrayLike | RowWeight | None = None
+) -> MarginModel:
+    r"""Fit the distribution of the rows' true mean margins.
+
+    Parameters
+    ----------
+    mean, sd : array-like, shape (n_rows,)
+        Mean and standard deviation (ddof 1) of each row's margin over its members.
+    trials : array-like, shape (n_rows,)
+        Members of each row, at least 2.
+    weight : array-like, shape (n_rows,), or RowWeight, optional
+        A RowWeight also says how many rows that are nearly equal stand behind each entry.
+
+    Returns
+    -------
+    MarginModel
+
+    Raises
+    ------
+    InputError
+        If shapes differ or anything is not finite.
+
+    Notes
+    -----
+    One member's margin has variance :math:`V(\mu)` on rows of mean margin :math:`\mu`, a running mean of the rows'
+    own variances.  On the scale :math:`t(\mu) = \int_0^\mu V^{-1/2}` the mean of n members has variance 1/n about
+    everywhere, so :math:`t(m_i) \sim N(t_i, 1/n_i)` with :math:`t_i` from a density as in section 2 of
+    ``docs/methods.md``, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`.
+
+    Examples
+    --------
+    >>> fit = fit_margins([0.9, 0.5, -0.2, 0.8], [0.1, 0.4, 0.5, 0.2], [10, 10, 10, 10])
+    >>> fit.support.shape, fit.error_by_point([5]).shape
+    ((400,), (1, 1, 400))
+    """
+    m = as_values(mean, "mean")
+    d = as_values(sd, "sd", m.size)
+    n = as_values(trials, "trials", m.size)
+    entry_weight = as_row_weight(weight, m.size)
+    w = entry_weight.effective()
+    # Rows without weight must not move the grid.
+    n_alike = (w > 0).astype(np.float64) * (1.0 if entry_weight.rows is None else entry_weight.rows)
+    margins, spreads = _spread_function(m, d, n, w, n_alike)
+    support, distance = _even_grid(m, margins, spreads, n_alike)
+    place, step = _places(m, support, distance), distance[1] - distance[0]
+    group = _group_rows(place, n, entry_weight.n_rows)
+    counts = np.bincount(group, w).astype(np.float64)
+    centre, count = _group_means(place, w, group), _group_means(n, w, group)
+    # An error below the width of a cell would fall between the points of the grid.
+    error = np.maximum(1.0 / np.sqrt(count), step)
+    likelihood = _normal_likelihood(centre, error, distance)
+    density = fit_density(likelihood, counts, beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
+    spread = np.interp(support, margins, spreads)
+    prior = MarginModel(support, spread, distance, density, likelihood, counts, group, density.weights[None])
+    return replace(prior, point_weights=mean_posterior(prior, density.weights))
+
+
+def _spread_function(
+    m: FloatArray, d: FloatArray, n: FloatArray, w: FloatArray, n_alike: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean margins, ascending, and the spread of one member on rows about there, both shape (n_cells,).
+
+    Rows of neighbouring margins are put together in cells, and the cells' variances smoothed by their rank.
+    """
+    levels = np.arange(1, SPREAD_CELLS) / SPREAD_CELLS
+    edges = np.unique(row_quantiles(m, levels, n_alike))
+    mass, margin, variance = np.zeros((3, edges.size + 1))
+    for rows in _parts(m.size):
+        cell = np.searchsorted(edges, m[rows], side="right")
+        share = w[rows] * (n[rows] - 1.0)
+        for total, values in ((mass, share), (margin, share * m[rows]), (variance, share * d[rows] ** 2)):
+            total += np.bincount(cell, values, total.size)
+    filled = mass > 0
+    mass, margin, variance = mass[filled], margin[filled] / mass[filled], variance[filled] / mass[filled]
+    rank = (np.cumsum(mass) - mass / 2.0) / mass.sum()
+    bandwidth = max(SPREAD_BANDWIDTH, FEWEST_SPREAD_ROWS / w.sum())
+    kernel = np.clip(1.0 - np.abs((rank[:, None] - rank) / bandwidth) ** 3, 0.0, None) ** 3 * mass
+    smooth = kernel @ variance / kernel.sum(axis=1)
+    scale = max(float(np.abs(m).max()), LEAST_SCALE)
+    least = max(LEAST_VARIANCE * float(mass @ variance / mass.sum()), (LEAST_SPREAD * scale) ** 2)
+    return margin, np.sqrt(np.maximum(smooth, least))
+
+
+def _even_grid(
+    m: FloatArray, margins: FloatArray, spreads: FloatArray, n_alike: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return 400 mean margins, and their distances from 0 in spreads, which are evenly spaced.
+
+    0 lies between two cells, so that a cell is on one side of it.
+    """
+    low, high = row_quantiles(m, [TAIL_SHARE, 1.0 - TAIL_SHARE], n_alike)
+    low, high = min(float(low), 0.0), max(float(high), 0.0)
+    padding = PADDING * max(high - low, LEAST_SPREAD * float(spreads.max()))
+    fine = np.linspace(low - padding, high + padding, FINE_POINTS)
+    inverse = 1.0 / np.interp(fine, margins, spreads)
+    length = np.append(0.0, np.cumsum(np.diff(fine) * (inverse[1:] + inverse[:-1]) / 2.0))
+    zero = float(np.interp(0.0, fine, length))
+    n_below = int(np.clip(np.round(N_CELLS * zero / length[-1]), 1, N_CELLS - 1))
+    step = max(zero / n_below, (length[-1] - zero) / (N_CELLS - n_below))
+    distance = (np.arange(N_CELLS) - n_below + 0.5) * step
+    return _margins_at(distance, fine, length - zero), distance
+
+
+def _margins_at(distance: FloatArray, fine: FloatArray, length: FloatArray) -> FloatArray:
+    """Margin at each distance, continued in a straight line beyond the ends."""
+    inside = np.interp(distance, length, fine)
+    first, last = np.diff(fine[:2])[0] / np.diff(length[:2])[0], np.diff(fine[-2:])[0] / np.diff(length[-2:])[0]
+    below, above = np.minimum(distance - length[0], 0.0), np.maximum(distance - length[-1], 0.0)
+    return np.asarray(inside + first * below + last * above)
+
+
+def _places(m: FloatArray, support: FloatArray, distance: FloatArray) -> FloatArray:
+    """Distance of each row's margin from 0, in spreads; that of the grid's ends beyond them."""
+    place = np.empty(m.size)
+    for rows in _parts(m.size):
+        place[rows] = np.interp(m[rows], support, distance)
+    return place
+
+
+def _parts(n_rows: int) -> Iterator[slice]:
+    """Stretches of rows, so that intermediate results stay small."""
+    return (slice(start, start + PART_ROWS) for start in range(0, n_rows, PART_ROWS))
+
+
+def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> FloatArray:
+    likelihood = centre[:, None] - support
+    likelihood /= error[:, None]
+    likelihood *= likelihood
+    likelihood *= -0.5
+    likelihood -= likelihood.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(likelihood, out=likelihood))
+
+
+def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:
+    """Weighted mean of each group; the plain mean where no row of it has weight."""
+    n_groups = int(group.max()) + 1
+    mass, total, count, plain = np.zeros((4, n_groups))
+    for rows in _parts(group.size):
+        own, part, share = group[rows], values[rows], weight[rows]
+        mass += np.bincount(own, share, n_groups)
+        total += np.bincount(own, share * part, n_groups)
+        count += np.bincount(own, minlength=n_groups)
+        plain += np.bincount(own, part, n_groups)
+    return np.asarray(np.where(mass > 0, total, plain) / np.where(mass > 0, mass, count))
+
+
+def _group_rows(place: FloatArray, n: FloatArray, n_rows: int) -> IntArray:
+    """Group rows with nearly as many members that share a cell, half a standard error wide, when rows are many."""
+    if n_rows <= EXACT_ROWS:
+        return np.arange(place.size)
+    cell = np.empty(place.size, dtype=np.int64)
+    lowest = float(place.min())
+    n_cells = int((float(place.max()) - lowest) * CELLS_PER_ERROR * np.sqrt(float(n.max()) * 2.0)) + 2
+    for rows in _parts(place.size):
+        octave = np.floor(np.log2(n[rows]) * COUNTS_PER_OCTAVE)
+        most = np.exp2((octave + 1.0) / COUNTS_PER_OCTAVE)
+        cell[rows] = octave * n_cells + np.floor((place[rows] - lowest) * CELLS_PER_ERROR * np.sqrt(most))
+    return np.asarray(np.unique(cell, return_inverse=True)[1])

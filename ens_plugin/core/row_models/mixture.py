@@ -1,0 +1,278 @@
+r"""Deconvolution: the distribution over rows of the probability that one member is wrong.
+
+Row i has k_i wrong among n_i out-of-bag members, :math:`k_i \sim \mathrm{Bin}(n_i, p_i)`,
+:math:`p_i \sim G`.  Averaging over a fitted G instead of plugging in k_i/n_i removes the bias of
+the estimator of 2007 (its eq. 9-10) at every size and at infinity (``docs/methods.md``, section 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.row_models.density import GRID, Density, fit_density
+from ens_plugin.core.row_models.majority import grid_majority_error, majority_error, majority_slope, soft_majority_error
+from ens_plugin.core.row_models.row_model import mean_posterior
+from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
+from ens_plugin.core.validation import as_counts, as_probability, as_sizes, pair_index
+from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.user_warnings import warn_user
+
+__all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "mixture_of_counts", "share_angle"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+FEW_ROWS = 30
+MANY_VOTES = 60.0
+MAX_GROUPS = 4096
+PART_ROWS = 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A fitted distribution over rows of the probability that one member is wrong.
+
+    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`, with a single stratum.
+
+    Attributes
+    ----------
+    support, weights : ndarray, shape (n_points,)
+        The distribution G: points in [0, 1] and their probabilities.
+    votes_per_member : float
+        Effective votes that one member is worth; 1 for hard votes.
+    density : Density or None
+        The fit behind `weights`; None for a point mass (no member ever wrong, or always).
+    likelihood : ndarray, shape (n_groups, n_points)
+        Likelihood of each group of equal rows.
+    counts : ndarray, shape (n_groups,)
+        Weight of each group.
+    group : ndarray of int, shape (n_rows,)
+        Group of each row.
+    """
+
+    support: FloatArray
+    weights: FloatArray
+    votes_per_member: float
+    density: Density | None
+    likelihood: FloatArray
+    counts: FloatArray
+    group: IntArray
+
+    @property
+    def stratum(self) -> IntArray:
+        """Stratum of each group: all in one."""
+        return np.zeros(self.counts.size, dtype=np.int64)
+
+    @property
+    def point_weights(self) -> FloatArray:
+        """Weights of the points by stratum, shape (1, n_points)."""
+        return self.weights[None]
+
+    def error_by_point(self, sizes: ArrayLike) -> FloatArray:
+        """Probability that the ensemble is wrong at each point, shape (n_sizes, 1, n_points)."""
+        if self.votes_per_member == 1.0 and self.support is GRID:
+            return grid_majority_error(tuple(as_sizes(sizes)))[:, None]
+        if self.votes_per_member == 1.0:
+            return majority_error(self.support, sizes)[:, None]
+        return soft_majority_error(self.support, as_sizes(sizes) * self.votes_per_member)[:, None]
+
+    def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
+        """Probability of the infinite ensemble's label at each point, shape (n_sizes, 1, n_points).
+
+        2013 eq. 9: the majority of B is on the side of max(p, 1 - p); half of the ties of hard votes.
+        """
+        if np.isinf(self.votes_per_member):
+            return np.ones((as_sizes(sizes).size, 1, self.support.size))
+        minority = np.minimum(self.support, 1.0 - self.support)
+        b = as_sizes(sizes)
+        votes = 2.0 * np.ceil(b / 2.0) - 1.0 if self.votes_per_member == 1.0 else b * self.votes_per_member
+        return 1.0 - soft_majority_error(minority, votes)[:, None]
+
+    def slope_by_point(self, size: float) -> FloatArray:
+        """Derivative of the error with respect to the probability, shape (1, n_points)."""
+        if np.isinf(self.votes_per_member):
+            return np.zeros((1, self.support.size))
+        return majority_slope(self.support, size * self.votes_per_member)[None]
+
+    def error(self, sizes: ArrayLike) -> FloatArray:
+        """Expected error of an ensemble of each size, shape (n_sizes,); infinity allowed."""
+        return np.asarray(self.error_by_point(sizes)[:, 0] @ self.weights)
+
+    @property
+    def asymptote(self) -> float:
+        """Error of the infinite ensemble, G(p > 1/2)."""
+        return float(self.error([np.inf])[0])
+
+
+def fit_mixture(
+    wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | RowWeight | None = None, *, votes_per_member: float = 1.0
+) -> Mixture:
+    r"""Fit the distribution of the per-row error probability by penalised maximum likelihood.
+
+    Parameters
+    ----------
+    wrong : array-like of float, shape (n_rows,)
+        Out-of-bag members that are wrong about each row (or their summed support for wrong labels).
+    trials : array-like of float, shape (n_rows,)
+        Out-of-bag members of each row, positive.
+    weight : array-like of float, shape (n_rows,), or RowWeight, optional
+        Row weights, scaled to Kish's effective number of rows.  A RowWeight also says how many equal rows
+        stand behind each.
+    votes_per_member : float, default=1.0
+        Effective votes one member is worth: soft votes carry more than one.
+
+    Returns
+    -------
+    Mixture
+
+    Raises
+    ------
+    InputError
+        If shapes differ, counts are not within 0 <= wrong <= trials, or anything is not finite.
+
+    Warns
+    -----
+    WeakEstimateWarning
+        Below 30 rows.
+
+    Notes
+    -----
+    With 60 or more votes a row on average, the fitted density is replaced by the mean of the rows'
+    posteriors (one EM step): the rows then know more than the smooth density.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(1, 4, size=2000)
+    >>> mixture = fit_mixture(rng.binomial(20, p), np.full(2000, 20))
+    >>> bool(abs(mixture.asymptote - np.mean(p > 0.5)) < 0.02)
+    True
+    """
+    k, n = as_counts(wrong, trials)
+    entry_weight = as_row_weight(weight, k.size)
+    row_weight = entry_weight.effective()
+    if row_weight.sum() < FEW_ROWS:
+        warn_user(
+            f"Only {row_weight.sum():.3g} rows to estimate the distribution of votes from; below {FEW_ROWS} "
+            "every figure is rough.",
+            WeakEstimateWarning,
+        )
+    return mixture_of_counts(k, n, entry_weight, votes_per_member)
+
+
+def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, votes_per_member: float) -> Mixture:
+    """Do what :func:`fit_mixture` does with checked arguments, without a warning for few rows."""
+    row_weight = entry_weight.effective()
+    if not k.any() or np.array_equal(k, n):
+        return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)
+    votes = votes_per_member
+    k_group, n_group, counts, group = group_counts(k * votes, n * votes, row_weight, entry_weight.rows)
+    likelihood = _binomial_likelihood(k_group, n_group)
+    start = _moment_beta(k_group, n_group, counts)
+    density = fit_density(likelihood, counts, beta_mean=(-0.5, 0.5), beta_start=start)
+    mixture = Mixture(GRID, density.weights, votes_per_member, density, likelihood, counts, group)
+    # Rounding must not decide for exactly that many.
+    if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
+        return mixture
+    sharpened = mean_posterior(mixture, density.weights)[0]
+    return Mixture(GRID, sharpened, votes_per_member, density, likelihood, counts, group)
+
+
+def fixed_mixture(share: ArrayLike, weight: ArrayLike | RowWeight | None = None) -> Mixture:
+    """Return the distribution of rows about which all members say the same: no size changes anything.
+
+    Parameters
+    ----------
+    share : array-like of float, shape (n_rows,)
+        Every member's support for the wrong label.
+    weight : array-like of float, shape (n_rows,), or RowWeight, optional
+    """
+    p = as_probability(share, "share")
+    row_weight = as_row_weight(weight, p.size).effective()
+    support, group = np.unique(np.where(p > 0.5, 1.0, np.where(p < 0.5, 0.0, 0.5)), return_inverse=True)
+    counts = np.bincount(group, row_weight).astype(np.float64)
+    return Mixture(support, counts / counts.sum(), np.inf, None, np.eye(support.size), counts, group)
+
+
+def _point_mass(at: float, row_weight: FloatArray, votes_per_member: float) -> Mixture:
+    return Mixture(
+        support=np.array([at]),
+        weights=np.ones(1),
+        votes_per_member=votes_per_member,
+        density=None,
+        likelihood=np.ones((1, 1)),
+        counts=np.array([row_weight.sum()]),
+        group=np.zeros(row_weight.size, dtype=np.int64),
+    )
+
+
+def group_counts(
+    k: FloatArray, n: FloatArray, weight: FloatArray, rows: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+    """Merge rows with equal (k, n); above 4096 pairs, rows that are nearly equal.
+
+    Parameters
+    ----------
+    k, n, weight : ndarray, shape (n_entries,)
+    rows : ndarray, shape (n_entries,), or None
+        Rows behind each entry; None for one each.
+
+    Returns
+    -------
+    k_group, n_group, counts : ndarrays, shape (n_groups,)
+        Weighted mean k and n of each group, and its total weight.
+    group : ndarray of int, shape (n_entries,)
+
+    Notes
+    -----
+    Nearly equal rows share a cell of width pi/512 in asin(sqrt(k/n)) and a quantile eighth of n: a
+    quarter of the binomial's standard deviation or less up to n = 1600 per row.
+    """
+    first = slice(0, PART_ROWS)
+    n_rows = k.size if rows is None else rows.sum()
+    whole = n_rows <= MAX_GROUPS or not (np.any(k[first] % 1.0) or np.any(n[first] % 1.0))
+    group = pair_index(k, n) if whole else _cell_index(k, n, rows)
+    if group.max() >= MAX_GROUPS:
+        group = _cell_index(k, n, rows)
+    counts = np.bincount(group, weight).astype(np.float64)
+    # A group of rows without weight still needs its k and n: its rows have a posterior.
+    mass = np.where(counts[group] > 0, weight, 1.0)
+    total = np.bincount(group, mass)
+    return np.bincount(group, mass * k) / total, np.bincount(group, mass * n) / total, counts, group
+
+
+def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None) -> IntArray:
+    """Index of each entry among the occupied cells of nearly equal rows; in parts, to keep memory low."""
+    edges = row_quantiles(n, np.arange(1, 8) / 8, rows)
+    code = np.empty(k.size, dtype=np.int16)
+    for start in range(0, k.size, PART_ROWS):
+        part = slice(start, start + PART_ROWS)
+        code[part] = np.floor(share_angle(k[part], n[part])) * 8 + np.searchsorted(edges, n[part])
+    position = np.cumsum(np.bincount(code) > 0) - 1
+    return np.asarray(position[code])
+
+
+def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:
+    """Angle of each share k/n, on which its spread does not depend on it: from 0 to 256, the cells of groups."""
+    return np.asarray(np.arcsin(np.sqrt(k / n)) * (512 / np.pi))
+
+
+def _binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
+    log_likelihood = np.column_stack([k, n - k]) @ np.stack([np.log(GRID), np.log1p(-GRID)])
+    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(log_likelihood, out=log_likelihood))
+
+
+def _moment_beta(k: FloatArray, n: FloatArray, counts: FloatArray) -> tuple[float, float]:
+    """Exponents of the beta density that matches the mean and variance of the rows' probabilities."""
+    total = counts.sum()
+    mean = float(np.clip(counts @ (k / n) / total, 1e-3, 1 - 1e-3))
+    observed = counts @ (k / n - mean) ** 2 / total
+    noise = float(counts @ (1.0 / n) / total)
+    spread = (observed / (mean * (1 - mean)) - noise) / max(1.0 - noise, 1e-9)
+    concentration = 1.0 / float(np.clip(spread, 1e-2, 0.95)) - 1.0
+    return mean * concentration - 1.0, (1.0 - mean) * concentration - 1.0

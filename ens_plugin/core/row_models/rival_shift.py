@@ -1,0 +1,112 @@
+r"""Many labels: how far the margin against the strongest rival lies too low, found by simulation.
+
+The strongest rival is the one with most votes, and part of those are luck; so the margin against it
+is too low, the more so the more labels and the fewer members there are.  Votes are simulated from
+label shares that fit the data (:mod:`ens_plugin.core.row_models.label_shares`), whose error is known, and the
+margin method is applied to them.  The shift that makes it right there is taken for the data
+(indirect inference; ``docs/methods.md``, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
+from ens_plugin.core.row_models.margins import MarginModel, fit_margins
+from ens_plugin.core.row_models.row_model import model_error
+from ens_plugin.core.tallies.tally import strongest_rival
+
+__all__ = ["fit_rival_shift"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# The simulation is a means of integration: its seed is fixed, so that no random_state moves the estimate.
+SEED = 20_130_701
+DRAWN_ROWS = 6_000
+# Of few rows the shift is uncertain by far more than simulations are.
+MOST_DRAWS = 12
+SIZES_PER_MEMBER = (1.0, 3.0, 9.0)
+SHIFT_SIZES: FloatArray = np.geomspace(0.1, 30.0, 25)
+
+
+def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float]:
+    """Find the shift of a margin model, and the size at which half of it holds.
+
+    Parameters
+    ----------
+    votes : LabelVotes
+    weight : ndarray, shape (n_rows,)
+
+    Returns
+    -------
+    shift, shift_size : float
+        See :class:`ens_plugin.core.row_models.margins.MarginModel`.
+    """
+    rng = np.random.default_rng(SEED)
+    weight = weight / weight.mean()
+    shares, votes_per_member = fit_label_shares(votes, weight), votes.per_member()
+    typical = float(np.average(votes.trials, weights=weight))
+    sizes = np.array([*(np.ceil(ratio * typical) for ratio in SIZES_PER_MEMBER), np.inf])
+    models, errors = [], []
+    for _ in range(min(-(-DRAWN_ROWS // votes.target.size), MOST_DRAWS)):
+        drawn = shares.draw(rng)
+        models.append(_simulated_model(drawn, votes, weight, votes_per_member, rng))
+        errors.append([_true_error(drawn, votes.target, weight, size * votes_per_member, rng) for size in sizes])
+    truth = np.mean(errors, axis=0)
+    shift = _shift(models, float(truth[-1]))
+    return shift, _shift_size(models, shift, sizes[:-1], truth[:-1]) * typical
+
+
+def _simulated_model(
+    drawn: FloatArray, votes: LabelVotes, weight: FloatArray, votes_per_member: float, rng: np.random.Generator
+) -> MarginModel:
+    """Apply the margin method to votes simulated from label shares."""
+    n = np.maximum(np.round(votes.trials * votes_per_member), 2.0)
+    found = rng.multinomial(n.astype(np.int64), drawn).astype(np.float64)
+    rows = np.arange(n.size)
+    true, rival = found[rows, votes.target], found[rows, strongest_rival(found, votes.target)]
+    margin = (true - rival) / n
+    variance = ((true + rival) / n - margin**2) * n / (n - 1.0) / votes_per_member
+    return fit_margins(margin, np.sqrt(np.maximum(variance, 0.0)), votes.trials, weight)
+
+
+def _true_error(
+    drawn: FloatArray, target: IntArray, weight: FloatArray, votes: float, rng: np.random.Generator
+) -> float:
+    """Error of ensembles of so many votes on rows with these label shares."""
+    found = drawn if np.isinf(votes) else rng.multinomial(round(votes), drawn)
+    return float(np.average(np.argmax(found, axis=1) != target, weights=weight))
+
+
+def _shift(models: Sequence[MarginModel], truth: float) -> float:
+    """Shift at which the mean of the models has the true error at infinity."""
+
+    def excess(shift: float) -> float:
+        return float(_mean_error(models, shift, 0.0, np.array([np.inf]))[0]) - truth
+
+    reach = min(*(float(model.distance[-1]) for model in models), *(-float(model.distance[0]) for model in models))
+    if excess(0.0) * excess(reach) < 0.0:
+        return float(brentq(excess, 0.0, reach, xtol=1e-6))
+    if excess(0.0) * excess(-reach) < 0.0:
+        return float(brentq(excess, -reach, 0.0, xtol=1e-6))
+    return 0.0
+
+
+def _shift_size(models: Sequence[MarginModel], shift: float, sizes: FloatArray, truth: FloatArray) -> float:
+    """Size, in typical members of a row, at which half of the shift makes the models' errors fit best."""
+    typical = sizes[0]
+    misfits = [
+        float(np.sum((_mean_error(models, shift, ratio * typical, sizes) - truth) ** 2)) for ratio in SHIFT_SIZES
+    ]
+    return float(SHIFT_SIZES[int(np.argmin(misfits))])
+
+
+def _mean_error(models: Sequence[MarginModel], shift: float, shift_size: float, sizes: FloatArray) -> FloatArray:
+    shifted = [replace(model, shift=shift, shift_size=shift_size) for model in models]
+    return np.asarray(np.mean([model_error(model, sizes) for model in shifted], axis=0))

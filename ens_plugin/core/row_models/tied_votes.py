@@ -1,0 +1,96 @@
+r"""What a rule for tied votes adds to the error of an ensemble of even size.
+
+Counted as half an error, a tie leaves an even size as good as the odd one below it.  A library gives the tie to the
+first of two labels instead: an error for rows of the second label, and none for rows of the first
+(``docs/methods.md``, section 2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaln
+
+from ens_plugin.core.row_models.mixture import FEW_ROWS, Mixture, fit_mixture
+from ens_plugin.core.row_models.row_model import row_means
+from ens_plugin.core.tallies.row_weight import as_row_weight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import count_members, wrong_support
+
+__all__ = ["even_size_shift", "tie_probability"]
+
+FloatArray = NDArray[np.float64]
+
+
+def tie_probability(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
+    r"""Probability that the votes of an even number of members tie, shape (n_sizes, n_points).
+
+    Parameters
+    ----------
+    probability : array-like, shape (n_points,)
+        Probabilities of one vote, in [0, 1].
+    sizes : array-like, shape (n_sizes,)
+        Even sizes, at least 2.
+
+    Returns
+    -------
+    ndarray
+        :math:`\binom{B}{B/2} (p(1-p))^{B/2}`.
+
+    Examples
+    --------
+    >>> tie_probability([0.5, 0.1], [2, 4]).round(4).tolist()
+    [[0.5, 0.18], [0.375, 0.0486]]
+    """
+    half = np.asarray(sizes, dtype=np.float64)[:, None] / 2.0
+    p = np.asarray(probability, dtype=np.float64)
+    inside = (p > 0.0) & (p < 1.0)
+    safe = np.where(inside, p * (1.0 - p), 0.25)
+    log_choices = -betaln(half + 1.0, half + 1.0) - np.log(2.0 * half + 1.0)
+    return np.asarray(np.where(inside, np.exp(log_choices + half * np.log(safe)), 0.0))
+
+
+def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatArray:
+    r"""Error at even sizes where the first label gets the ties, minus that where a tie is half an error.
+
+    Parameters
+    ----------
+    model : Mixture
+        Of the hard votes of all rows; it knows the sampled ones.
+    sample : Sample
+        Rows of two labels with hard votes.
+    sizes : array-like, shape (n_sizes,)
+        Whole sizes; an odd one stands for the even one above it.
+
+    Returns
+    -------
+    ndarray, shape (n_sizes,)
+        :math:`(s_2 \bar t_2 - s_1 \bar t_1) / 2`, with :math:`s` the shares of the two labels among the rows and
+        :math:`\bar t` the mean probability of a tie among the rows of each.
+
+    Notes
+    -----
+    The mean over the rows of one label is taken under a distribution fitted to these rows: near 1/2 the rows of a rare
+    label are much more frequent among its own than among all.  A label of fewer than 30 rows has the mean of its rows'
+    posteriors under `model`.
+    """
+    even = np.asarray(sizes, dtype=np.float64)
+    even = even + even % 2.0
+    block = sample.block
+    trials = count_members(block.seen)
+    wrong = count_members((wrong_support(block) != 0) & block.seen)
+    shift = np.zeros(even.size)
+    for label, sign in ((0, -0.5), (1, 0.5)):
+        rows = np.flatnonzero((block.target == label) & (trials > 0) & (sample.weight > 0))
+        if rows.size == 0:
+            continue
+        weight = sample.weight[rows]
+        share = weight.sum() / sample.weight[trials > 0].sum()
+        if as_row_weight(weight, rows.size).n_effective >= FEW_ROWS:
+            own = fit_mixture(wrong[rows], trials[rows], weight)
+            ties = tie_probability(own.support, even) @ own.weights
+        else:
+            by_row = row_means(model, tie_probability(model.support, even)[:, None], sample.rows[rows])
+            ties = by_row @ weight / weight.sum()
+        shift += sign * share * ties
+    return shift

@@ -1,0 +1,364 @@
+r"""Tables that say when members need no longer be queried, where they do more than vote for one of two labels.
+
+Three cases beside :mod:`ens_plugin.core.stopping.votes`: probabilities of two labels, any number of labels (the
+leader against the runner-up), and raw scores.  Each is an approximation; ``docs/methods.md``, section 13, says
+what it assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, ndtr, ndtri
+
+from ens_plugin.core.row_models.density import GRID
+from ens_plugin.core.scalars import as_confidence
+from ens_plugin.core.stopping.votes import StoppingTable, looks, rarer_weights
+
+__all__ = [
+    "DuelTable",
+    "LeadTable",
+    "RowPrior",
+    "ShareTable",
+    "duel_table",
+    "even_prior",
+    "lead_table",
+    "score_table",
+    "symmetric",
+    "top_two",
+    "vote_share_table",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+BISECTIONS = 24
+# No mean of members lies further out than that.
+HIGHEST_SPREADS = 16.0
+
+
+@dataclass(frozen=True, eq=False)
+class RowPrior:
+    """Distribution over rows of what one member says on average, and how much one member is worth.
+
+    Attributes
+    ----------
+    support : ndarray, shape (n_points,)
+        Mean support of the second label (votes and probabilities, in [0, 1]) or mean score.
+    weights : ndarray, shape (n_points,)
+        Probability of each point.
+    spread : float
+        Votes and probabilities: hard votes that one member is worth, at least 1.  Scores: standard deviation of
+        one member's score.
+    """
+
+    support: FloatArray
+    weights: FloatArray
+    spread: float
+
+
+@dataclass(frozen=True, eq=False)
+class ShareTable:
+    """When the mean probability of the second of two labels is on one side of one half for good.
+
+    Attributes
+    ----------
+    looks, lower, upper
+        As of :class:`ens_plugin.core.stopping.votes.StoppingTable`, for summed probabilities of the second label.
+    """
+
+    looks: IntArray
+    lower: FloatArray
+    upper: FloatArray
+
+    def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
+        """Tell which rows need no further member, from summed probabilities of shape (n_rows, 2)."""
+        second = support[:, 1]
+        return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
+
+
+@dataclass(frozen=True, eq=False)
+class DuelTable:
+    """When the leader among several labels can no longer be expected to lose to the runner-up.
+
+    Attributes
+    ----------
+    looks : ndarray of int, shape (n_looks,)
+    total : ndarray, shape (n_points,)
+        Support of leader and runner-up together.
+    needed : ndarray, shape (n_points,)
+        Support that the leader needs to be settled.
+    """
+
+    looks: IntArray
+    total: FloatArray
+    needed: FloatArray
+
+    def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
+        """Tell which rows need no further member.
+
+        Parameters
+        ----------
+        place : int
+            Position of the look.
+        support : ndarray, shape (n_rows, n_labels)
+            Votes for each label so far, or its summed probability.
+        """
+        leader, runner_up = top_two(support)
+        to_come = self.looks[-1] - self.looks[place]
+        if to_come == 0:
+            return np.ones(leader.size, dtype=bool)
+        enough = np.interp(leader + runner_up, self.total, self.needed)
+        return np.asarray((leader >= enough) | (leader - runner_up > to_come))
+
+
+@dataclass(frozen=True, eq=False)
+class LeadTable:
+    """When the leader's summed score is far enough above the runner-up's.
+
+    Attributes
+    ----------
+    looks : ndarray of int, shape (n_looks,)
+    lead : ndarray, shape (n_looks,)
+        Difference of summed scores that settles a row.
+    """
+
+    looks: IntArray
+    lead: FloatArray
+
+    def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
+        """Tell which rows need no further member, from summed scores of shape (n_rows, n_labels)."""
+        leader, runner_up = top_two(support)
+        return np.asarray(leader - runner_up >= self.lead[place])
+
+
+def top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Largest and second largest support of each row, both of shape (n_rows,).
+
+    Parameters
+    ----------
+    support : ndarray, shape (n_rows, n_labels)
+        Of at least two labels.
+    """
+    # Labels one after the other in memory are compared four times as fast.
+    first, other, *rest = np.ascontiguousarray(support.T)
+    highest, second = np.maximum(first, other), np.minimum(first, other)
+    for own in rest:
+        np.maximum(second, np.minimum(highest, own), out=second)
+        np.maximum(highest, own, out=highest)
+    return highest, second
+
+
+def even_prior() -> RowPrior:
+    """Every mean support is as likely, and a member is worth one hard vote: nothing about the rows is known.
+
+    No support of a given mean varies more from member to member than a vote does.
+    """
+    return RowPrior(GRID, np.full(GRID.size, 1.0 / GRID.size), 1.0)
+
+
+def symmetric(prior: RowPrior, centre: float) -> RowPrior:
+    """The same prior where it is not known which of two labels comes second: mirrored at `centre` and averaged."""
+    return RowPrior(
+        np.concatenate([prior.support, 2.0 * centre - prior.support]),
+        np.concatenate([prior.weights, prior.weights]) / 2.0,
+        prior.spread,
+    )
+
+
+def vote_share_table(
+    prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1
+) -> ShareTable:
+    """Bounds on the summed probability of the second of two labels.
+
+    Parameters
+    ----------
+    prior : RowPrior
+    n_members : int
+    confidence : float
+    target : {"full", "infinite"}
+    together : int, default=1
+        Smallest step from look to look.
+
+    Notes
+    -----
+    A sum over t members counts as phi t votes, phi the hard votes that one member is worth: exact for hard votes,
+    and right in mean and variance for members whose variance is 1/phi of a vote's.
+
+    Examples
+    --------
+    >>> table = vote_share_table(even_prior(), 101, 0.99, target="full")
+    >>> bool(5 < table.upper[5] <= 6), bool(0 <= table.lower[5] < 1)
+    (True, True)
+    """
+    schedule = looks(n_members, together)
+    shares = _needed_shares(prior, schedule, n_members, confidence, target)
+    mirrored = RowPrior(1.0 - prior.support, prior.weights, prior.spread)
+    lower = 1.0 - _needed_shares(mirrored, schedule, n_members, confidence, target)
+    return ShareTable(schedule, *_bounds_on_sums(schedule, lower, shares, 0.5))
+
+
+def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1) -> DuelTable:
+    """Support that the leader of more than two labels needs against the runner-up.
+
+    Parameters
+    ----------
+    prior : RowPrior
+        Of the share that one of two labels has of their support, the same for either.
+    n_members : int
+    confidence : float
+    target : {"full", "infinite"}
+    together : int, default=1
+        Smallest step from look to look.
+
+    Notes
+    -----
+    All members that did not support one of the two yet are taken to be still to come: more votes to come make a
+    change of leader likelier, so this errs on the side of asking on.
+    """
+    totals = looks(n_members)
+    shares = _needed_shares(prior, totals, n_members, confidence, target)
+    needed = np.where(shares <= 1.0, shares * totals, n_members + 1.0)
+    return DuelTable(looks(n_members, together), totals.astype(np.float64), needed)
+
+
+def score_table(
+    prior: RowPrior | None, spread: float, n_members: int, confidence: float, *, target: str, together: int = 1
+) -> StoppingTable:
+    """Bounds on the summed score of the second of two labels, whose mean is positive where it wins.
+
+    Parameters
+    ----------
+    prior : RowPrior or None
+        None: every mean score is as likely.
+    spread : float
+        Standard deviation of one member's score, taken to be the same for all rows.
+    n_members : int
+    confidence : float
+    target : {"full", "infinite"}
+    together : int, default=1
+        Smallest step from look to look.
+
+    Notes
+    -----
+    Sums of scores are taken to be normal.
+    """
+    schedule = looks(n_members, together)
+    if prior is None:
+        upper = _needed_without_prior(spread, schedule, n_members, confidence, target)
+        lower = -upper
+    else:
+        upper = _needed_scores(prior, schedule, n_members, confidence, target)
+        mirrored = RowPrior(-prior.support, prior.weights, prior.spread)
+        lower = -_needed_scores(mirrored, schedule, n_members, confidence, target)
+    return StoppingTable(schedule, *_bounds_on_sums(schedule, lower, upper, 0.0))
+
+
+def lead_table(
+    prior: RowPrior | None, spread: float, n_members: int, confidence: float, *, target: str, together: int = 1
+) -> LeadTable:
+    """Lead of the highest summed score over the next that settles a row of more than two labels.
+
+    Parameters
+    ----------
+    prior : RowPrior or None
+        Of the mean difference of two labels' scores, the same for either sign; None: each is as likely.
+    spread : float
+        Standard deviation of one member's difference.
+    n_members, confidence, target, together
+        As for :func:`score_table`.
+    """
+    table = score_table(prior, spread, n_members, confidence, target=target, together=together)
+    lead = table.upper.copy()
+    lead[-1] = 0.0
+    return LeadTable(table.looks, lead)
+
+
+def _bounds_on_sums(
+    schedule: IntArray, lower: FloatArray, upper: FloatArray, centre: float
+) -> tuple[FloatArray, FloatArray]:
+    """Bounds on sums, from bounds on means; at the last look everything is settled."""
+    sums = np.array([lower, upper], dtype=np.float64) * schedule
+    sums[:, -1] = centre * schedule[-1]
+    return np.asarray(sums[0]), np.asarray(sums[1])
+
+
+def _needed_shares(prior: RowPrior, seen: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+    """Mean support from which on the second label is settled; above 1 where it never is."""
+    votes = prior.spread * seen[:, None]
+    p = np.clip(prior.support, 1e-9, 1.0 - 1e-9)
+    to_come = prior.spread * (n_members - seen[:, None])
+    wins = _sides(p, 0.5)
+
+    def chance(share: FloatArray) -> tuple[FloatArray, FloatArray]:
+        supporting = votes * share[:, None]
+        log_posterior = supporting * np.log(p) + (votes - supporting) * np.log1p(-p)
+        if target == "infinite":
+            return log_posterior, np.broadcast_to(wins, log_posterior.shape)
+        missing = prior.spread * n_members / 2.0 - supporting
+        inside = np.clip(missing + 0.5, 1e-9, to_come + 1.0 - 1e-9)
+        return log_posterior, np.asarray(betainc(inside, to_come + 1.0 - inside, p), dtype=np.float64)
+
+    return _least(chance, prior, seen.size, confidence, 0.5, 1.0)
+
+
+def _needed_without_prior(spread: float, seen: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+    """Mean score from which on the second label is settled, where every mean score is as likely."""
+    share_to_come = (n_members - seen) / n_members if target == "full" else np.ones(seen.size)
+    return np.asarray(spread * ndtri(as_confidence(confidence)) * np.sqrt(share_to_come / seen))
+
+
+def _needed_scores(prior: RowPrior, seen: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+    """Mean score from which on the second label is settled; infinite where it never is."""
+    t = seen[:, None].astype(np.float64)
+    to_come = n_members - t
+    mu, spread = prior.support, prior.spread
+    wins = _sides(mu, 0.0)
+
+    def chance(mean: FloatArray) -> tuple[FloatArray, FloatArray]:
+        log_posterior = -t * (mean[:, None] - mu) ** 2 / (2.0 * spread**2)
+        if target == "infinite":
+            return log_posterior, np.broadcast_to(wins, log_posterior.shape)
+        reached = t * mean[:, None] + to_come * mu
+        return log_posterior, ndtr(reached / (spread * np.sqrt(np.maximum(to_come, 1e-9))))
+
+    highest = float(np.abs(mu).max()) + HIGHEST_SPREADS * spread
+    return _least(chance, prior, seen.size, confidence, 0.0, highest)
+
+
+def _least(
+    chance: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    prior: RowPrior,
+    n_looks: int,
+    confidence: float,
+    low: float,
+    high: float,
+) -> FloatArray:
+    """Smallest mean at which the posterior chance of the second label is high enough, at each look, by bisection."""
+    wanted = as_confidence(confidence)
+    second_wins = float(prior.weights @ _sides(prior.support, low))
+    _, rarer = rarer_weights(1.0 - second_wins, second_wins)
+
+    def enough(mean: FloatArray) -> NDArray[np.bool_]:
+        log_posterior, second = chance(mean)
+        posterior = prior.weights * np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
+        for_second = (posterior * second).sum(axis=1)
+        return np.asarray((1.0 - wanted) * for_second >= wanted * rarer * (posterior.sum(axis=1) - for_second))
+
+    below, above = np.full(n_looks, low), np.full(n_looks, high)
+    never = ~enough(above)
+    for _ in range(BISECTIONS):
+        middle = (below + above) / 2.0
+        settles = enough(middle)
+        above = np.where(settles, middle, above)
+        below = np.where(settles, below, middle)
+    return np.where(never, np.inf, above)
+
+
+def _sides(support: FloatArray, draw: float) -> FloatArray:
+    """1 where the second label wins in the end, 0 where the first does, one half in between."""
+    return np.asarray((np.sign(support - draw) + 1.0) / 2.0)

@@ -1,0 +1,143 @@
+r"""Whether rows are training rows in whatever order, told by which members are wrong about them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, hstack
+from scipy.sparse.csgraph import maximum_bipartite_matching
+from scipy.special import gammaln
+
+from ens_plugin.core.tallies.bags import Bags
+
+__all__ = ["are_known", "chance_to_match", "may_be_known"]
+
+BoolArray = NDArray[np.bool_]
+
+# Not chance alone matches fresh rows: members may be right about one because they drew a row like it.
+FEWEST_TELLING = 8
+MOST_COMPARED = 100
+LARGEST_CHANCE = 1e-4
+# Rows that match a training row more often than not are not asked.
+EVEN_CHANCE = 0.5
+MOST_LEFT_OUT = 0.75
+# Standard deviations by which the row with most out-of-bag members may exceed the mean.
+MOST_DEVIATIONS = 6.0
+PART_ROWS = 65_536
+
+
+def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
+    """Tell, without any bags, whether it is worth while to ask :func:`are_known`.
+
+    It is not where a row is wrong for more members than can have left out a training row, with fewer than eight rows
+    that tell anything, nor where bags hold less than a quarter of the rows: who drew no row like a fresh one is then
+    wrong about it.
+
+    Parameters
+    ----------
+    wrong : ndarray of bool, shape (n_members, n_rows)
+        Members that are wrong about each row.
+    left_out : float
+        Share of the training rows that one bag leaves out.
+    n_trained : int
+        Training rows.
+    """
+    n_members, counts = wrong.shape[0], wrong.sum(axis=0)
+    mean = n_members * left_out
+    if left_out > MOST_LEFT_OUT or counts.max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)):
+        return False
+    # Equal numbers make the smallest chance: C(m, w) is convex in m.
+    least = n_trained * chance_to_match(counts, np.array([int(mean)]), n_members)
+    return bool(np.count_nonzero(_tell(counts, least, mean)) >= FEWEST_TELLING)
+
+
+def are_known(wrong: BoolArray, bags: Bags) -> bool:
+    r"""Tell whether rows may be different training rows, each wrong only for members that left it out.
+
+    That is so of training rows, in any order and number, if members are right about the rows in their bags (fully
+    grown trees).  The rows are asked that most members are wrong about.  Eight of them at least must be wrong for half
+    as many members as leave out a training row, and such that it cannot be chance, see :func:`chance_to_match`; else
+    nothing can be told.
+
+    Parameters
+    ----------
+    wrong : ndarray of bool, shape (n_members, n_rows)
+        Members that are wrong about each row.
+    bags : Bags
+        Of the training rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> in_bag = rng.random((60, 200)) < 0.63
+    >>> unlike = rng.random((60, 200)) < 0.9
+    >>> are_known((~in_bag & unlike)[:, ::-2], Bags.from_mask(in_bag))
+    True
+    >>> are_known(rng.permuted(~in_bag & unlike, axis=0), Bags.from_mask(in_bag))
+    False
+    """
+    counts, left_out = wrong.sum(axis=0), _left_out(bags)
+    chance = chance_to_match(counts, left_out, bags.n_members)
+    doubtful = np.flatnonzero(chance < EVEN_CHANCE)
+    asked = doubtful[np.argsort(-counts[doubtful], kind="stable")[:MOST_COMPARED]]
+    if np.count_nonzero(_tell(counts[asked], chance[asked], float(left_out.mean()))) < FEWEST_TELLING:
+        return False
+    match = maximum_bipartite_matching(_matches(wrong[:, asked], bags), perm_type="column")
+    return bool((match >= 0).all())
+
+
+def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], n_members: int) -> NDArray[np.float64]:
+    r"""Bound the chance that members picked at random have all left out one and the same training row.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (n_rows,)
+        Members picked.
+    left_out : ndarray of int, shape (n_training_rows,)
+        Members that left out each training row.
+    n_members : int
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+        :math:`\min(1, \sum_j \binom{m_j}{w} / \binom{M}{w})` for w of M members, of which :math:`m_j` left out row j.
+
+    Examples
+    --------
+    >>> chance_to_match(np.array([0, 1, 2]), np.array([2, 1]), 4).round(4)
+    array([1.    , 0.75  , 0.1667])
+    """
+    picked, place = np.unique(counts, return_inverse=True)
+    available, rows = np.unique(left_out, return_counts=True)
+    possible = available[:, None] >= picked
+    log_share = _log_choose(np.where(possible, available[:, None], picked), picked) - _log_choose(
+        np.full_like(picked, n_members), picked
+    )
+    chance = rows @ np.where(possible, np.exp(log_share), 0.0)
+    return np.asarray(np.minimum(chance, 1.0)[place])
+
+
+def _tell(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:
+    """Rows that tell something, where a training row is left out by so many members."""
+    return np.asarray((chance < LARGEST_CHANCE) & (counts >= left_out / 2))
+
+
+def _log_choose(n: NDArray[np.integer], k: NDArray[np.integer]) -> NDArray[np.float64]:
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+
+def _left_out(bags: Bags) -> NDArray[np.int64]:
+    """Members that left out each training row."""
+    counts = np.full(bags.n_rows, bags.n_members, dtype=np.int64)
+    for member in range(bags.n_members):
+        counts -= bags.member(member)
+    return counts
+
+
+def _matches(wrong: BoolArray, bags: Bags) -> csr_matrix:
+    """Training rows in the bag of no member that is wrong about a row, shape (n_rows, n_training_rows)."""
+    parts = []
+    for start in range(0, bags.n_rows, PART_ROWS):
+        in_bag = bags.in_bag(slice(start, min(start + PART_ROWS, bags.n_rows))).astype(np.float32)
+        parts.append(csr_matrix(wrong.T.astype(np.float32) @ in_bag == 0.0))
+    return csr_matrix(hstack(parts))

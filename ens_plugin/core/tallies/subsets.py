@@ -1,0 +1,168 @@
+"""Averages over random subsets of the members, for a sample of the rows.
+
+Unbiased at every size that the rows' out-of-bag members reach, for any rule and any metric: the road
+for a user's own metric.  Labels have a faster one, :mod:`ens_plugin.core.tallies.subset_rates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.tallies.tally import RowBlock, label_support, sum_over_members
+from ens_plugin.errors import InputError
+
+__all__ = ["Sample", "content_order", "subset_means", "subset_statistics"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The members' outputs for a random subset of the rows.
+
+    Attributes
+    ----------
+    block : RowBlock
+        Outputs, mask and target of the sampled rows.
+    rows : ndarray of int, shape (n_sampled,)
+        Positions of the sampled rows in the whole data.
+    weight : ndarray, shape (n_sampled,)
+    """
+
+    block: RowBlock
+    rows: IntArray
+    weight: FloatArray
+
+    def mean_outputs(self) -> FloatArray:
+        """Mean output of the members that count, votes as indicators; NaN-free, 0 where none counts."""
+        block = self.block
+        total = label_support(block, block.seen) if block.n_labels else sum_over_members(block.outputs, block.seen)
+        trials = np.maximum(block.seen.sum(axis=0), 1).astype(np.float64)
+        return np.asarray(total / trials.reshape(-1, *(1,) * (total.ndim - 1)))
+
+    def select(self, chosen: IntArray) -> Sample:
+        """The sample reduced to some of its rows, by position in the sample."""
+        block = self.block
+        part = RowBlock(block.outputs[:, chosen], block.seen[:, chosen], block.target[chosen], block.n_labels)
+        return Sample(part, self.rows[chosen], self.weight[chosen])
+
+    def some_rows(self, n_rows: int) -> Sample:
+        """The sample reduced to so many of its rows, always the same ones, in their order."""
+        return self.select(np.sort(np.random.default_rng(0).permutation(self.rows.size)[:n_rows]))
+
+    def keep(self, usable: NDArray[np.bool_]) -> Sample:
+        """Leave out the rows of the whole data that are not usable, and renumber the others."""
+        position = np.cumsum(usable) - 1
+        stays = usable[self.rows]
+        kept = self if stays.all() else self.select(np.flatnonzero(stays))
+        return Sample(kept.block, position[kept.rows], kept.weight)
+
+
+def content_order(block: RowBlock) -> IntArray:
+    """Order of a block's rows by what their members predict: the same whatever order the rows come in.
+
+    The order is as good as random, and rows with the same outputs are interchangeable.
+    """
+    rng = np.random.default_rng(0)
+    by_member, by_label = rng.random((block.outputs.shape[0],)), rng.random((max(block.n_labels, 1),))
+    place = np.zeros(block.target.size)
+    for output, counts, factor in zip(block.outputs, block.seen, by_member, strict=True):
+        value = np.add.reduce(output * by_label, axis=-1) if output.ndim == 2 else output.astype(np.float64)
+        place += np.where(counts, factor * (value + 1.0), 0.0)
+    return np.lexsort((place, np.modf(place * 1e3)[0], block.target))
+
+
+def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Mean output of one random subset of each row's members at each size, without replacement.
+
+    Parameters
+    ----------
+    block : RowBlock
+    sizes : ndarray of int, shape (n_sizes,)
+        Ascending; the subset of one size contains that of the size before.
+    rng : numpy Generator
+
+    Returns
+    -------
+    ndarray, shape (n_sizes, n_rows) or (n_sizes, n_rows, n_labels)
+        Votes are turned to indicators first.  Rows with fewer members than a size hold NaN.
+    """
+    heard = _closed_up(block)
+    return _means_in_order(heard, sizes, rng.permutation(heard.seen.shape[0]))
+
+
+def subset_statistics(
+    block: RowBlock,
+    sizes: IntArray,
+    n_orders: int,
+    rng: np.random.Generator,
+    statistic: Callable[[FloatArray], float],
+) -> FloatArray:
+    """A statistic of the subset means in several random orders of the members, shape (n_orders, n_sizes).
+
+    Orders are rotations of random ones, so that every member is heard about as often at every size.
+    """
+    heard = _closed_up(block)
+    if not heard.seen.size:
+        raise InputError("No member speaks about any of the sampled rows, so subsets of members say nothing.")
+    orders = islice(_rotations(heard.seen.shape[0], n_orders, rng), n_orders)
+    return np.array([[statistic(mean) for mean in _means_in_order(heard, sizes, order)] for order in orders])
+
+
+def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Random orders without end, each begun at as many places as are distinct and needed, far from one another."""
+    n_starts = min(n_places, n_orders)
+    while True:
+        order = rng.permutation(n_places)
+        yield from (np.roll(order, -(place * n_places // n_starts)) for place in range(n_starts))
+
+
+def _closed_up(block: RowBlock) -> RowBlock:
+    """The same rows with the members that count moved up to the first places, in member order.
+
+    A random order of the places is one of each row's own members, and meets few that do not count.
+    """
+    trials = np.count_nonzero(block.seen, axis=0)
+    n_places = int(trials.max(initial=0))
+    outputs = np.zeros((n_places, *block.outputs.shape[1:]), dtype=block.outputs.dtype)
+    taken = np.zeros_like(trials)
+    for said, mask in zip(block.outputs, block.seen, strict=True):
+        rows = np.flatnonzero(mask)
+        outputs[taken[rows], rows] = said[rows]
+        taken[rows] += 1
+    return RowBlock(outputs, np.arange(n_places)[:, None] < trials, block.target, block.n_labels)
+
+
+def _means_in_order(heard: RowBlock, sizes: IntArray, order: IntArray) -> FloatArray:
+    """Subset means of a block whose outputs are 0 where they do not count, or votes."""
+    n_places, n_rows = heard.seen.shape
+    shape = (n_rows, heard.n_labels) if heard.n_labels else (n_rows,)
+    hard = heard.outputs.ndim == 2 and heard.n_labels > 0
+    index_of_size = np.full(max(int(sizes[-1]), n_places) + 1, -1)
+    index_of_size[sizes] = np.arange(sizes.size)
+    total = np.zeros(shape)
+    drawn = np.zeros(n_rows, dtype=np.int64)
+    means = np.full((sizes.size, *shape), np.nan)
+    reachable = np.minimum(np.count_nonzero(heard.seen, axis=0), sizes[-1])
+    for place in order:
+        counts = heard.seen[place]
+        total += _indicators(heard, place) if hard else heard.outputs[place]
+        drawn += counts
+        index = index_of_size.take(drawn)
+        reached = np.flatnonzero(counts & (index >= 0))
+        means[index[reached], reached] = total[reached]
+        if (drawn >= reachable).all():
+            break
+    return np.asarray(means / sizes.reshape(-1, *(1,) * len(shape)))
+
+
+def _indicators(heard: RowBlock, place: int) -> NDArray[np.bool_]:
+    """One member's votes as indicators of the labels, shape (n_rows, n_labels); False where they do not count."""
+    votes, counts = heard.outputs[place][:, None], heard.seen[place][:, None]
+    return np.asarray((votes == np.arange(heard.n_labels)) & counts)

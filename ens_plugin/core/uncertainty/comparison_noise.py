@@ -1,0 +1,96 @@
+r"""What two ensembles' errors differ by without a difference between their recipes, beside the noise of the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.row_models.row_model import RowModel, model_error
+from ens_plugin.core.tallies.tally import ValueTally
+from ens_plugin.core.uncertainty.intervals import SD_INFLATION, density_error_sd, posterior_error_sd
+
+__all__ = ["deconvolution_variance", "shared_luck_variance", "squared_losses_at"]
+
+FloatArray = NDArray[np.float64]
+
+
+def shared_luck_variance(outputs: NDArray[Any], seen: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
+    r"""Variance over seeds, bags included, of the measured mean loss, without each row's own part.
+
+    Parameters
+    ----------
+    outputs : ndarray, shape (n_members, n_sampled)
+        The output of each member whose mean the loss depends on, for a random subset of the rows.
+    seen : ndarray of bool, shape (n_members, n_sampled)
+        True where the output counts.
+    slopes : ndarray, shape (n_sampled,)
+        Derivative of each row's expected loss in its mean output.
+    n_rows : float
+        Rows of the whole data.
+
+    Returns
+    -------
+    float
+        :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with
+        :math:`e_{ti} = w_i (h_{ti} - \bar h_i) \sqrt{n_i / (n_i - 1)} / n_i` for the members that count.
+
+    Examples
+    --------
+    >>> outputs = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> round(shared_luck_variance(outputs, np.ones((4, 2), dtype=bool), np.ones(2), 2), 6)
+    0.041667
+    """
+    n_sampled = slopes.size
+    if n_sampled < 2:
+        return 0.0
+    n = np.count_nonzero(seen, axis=0).astype(np.float64)
+    values = np.where(seen, outputs, 0.0)
+    parts = np.ascontiguousarray((values - values.sum(axis=0) / np.maximum(n, 1.0)) * seen)
+    parts *= np.where(n > 1, slopes / np.sqrt(np.maximum(n, 2.0) * np.maximum(n - 1.0, 1.0)), 0.0)
+    sums = parts.sum(axis=1)
+    pairs = float(sums @ sums) - float(np.einsum("ti,ti->", parts, parts))
+    return max(pairs, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
+
+
+def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) -> float:
+    """Variance of an error read off a fitted distribution, beyond that of a share of the same rows.
+
+    Parameters
+    ----------
+    model : RowModel
+    size : float
+        Ensemble size.
+    counts_votes : bool
+        Whether the model is of counts of votes or support, and not of margins.
+
+    Returns
+    -------
+    float
+        0 where nothing had to be fitted; it falls to 0 as members become many.
+    """
+    if model.density is None:
+        return 0.0
+    sd = (density_error_sd if counts_votes else posterior_error_sd)(model, [size])[0] / SD_INFLATION
+    error = float(model_error(model, [size])[0])
+    return max(float(sd**2) - error * (1.0 - error) / float(model.counts.sum()), 0.0)
+
+
+def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:
+    r"""Each row's squared error at an ensemble size, without bias; NaN with fewer than two members.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+        :math:`(\bar h_i - y_i)^2 - S_i^2 / n_i + S_i^2 / B`.
+
+    Examples
+    --------
+    >>> tally = ValueTally(np.array([2.0]), np.array([1.0]), np.array([0.5]), np.array([0.0]))
+    >>> squared_losses_at(tally, 10)
+    array([0.8])
+    """
+    trials = np.maximum(tally.trials, 1.0)
+    losses = (tally.mean - tally.target) ** 2 - tally.variance / trials + tally.variance / size
+    return np.where(tally.trials >= 2, losses, np.nan)

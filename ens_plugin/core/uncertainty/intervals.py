@@ -1,0 +1,238 @@
+r"""Uncertainty, two sources kept apart: the data (fresh rows), and the algorithm (another seed)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+from scipy.stats import gamma
+
+from ens_plugin.core.row_models.density import Density, cell_weights, design
+from ens_plugin.core.row_models.row_model import RowModel, group_means, mean_posterior, posterior_products
+
+__all__ = [
+    "algorithmic_variance",
+    "density_error_sd",
+    "posterior_error_sd",
+    "size_draws",
+    "size_interval",
+    "wilson_interval",
+]
+
+FloatArray = NDArray[np.float64]
+
+SD_INFLATION = 1.1
+N_DRAWS = 200
+ROUNDING = 1e-14
+N_SIZES = 72
+SUM_ROWS = 512
+
+
+def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
+    r"""Standard deviation, over samples of rows, of an error read off the fitted density.
+
+    Parameters
+    ----------
+    model : RowModel
+    sizes : array-like, shape (n_sizes,)
+
+    Returns
+    -------
+    ndarray, shape (n_sizes,)
+        1.1 times the larger of :math:`\sqrt{e(1-e)/N}` and the Laplace approximation
+        :math:`\sqrt{h^\top H^{-1} h}`, :math:`h = Q^\top (g \cdot (\pi - e))`.
+    """
+    wrong = model.error_by_point(sizes)
+    share = model.point_weights
+    error = np.tensordot(wrong, share, axes=2)
+    naive = _naive_sd(model, error)
+    if model.density is None:
+        return np.asarray(SD_INFLATION * naive)
+    column_share = np.maximum(share.sum(axis=0), 1e-300)
+    by_point = np.einsum("scg,cg->sg", wrong, share / column_share)
+    gradient = (model.density.weights * (by_point - error[:, None])) @ design()
+    return np.asarray(SD_INFLATION * np.maximum(naive, _laplace_sd(model.density, gradient)))
+
+
+def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
+    r"""Standard deviation, over samples of rows, of an error averaged over the rows' posteriors.
+
+    Parameters
+    ----------
+    model : RowModel
+        With a fitted density.
+    sizes : array-like, shape (n_sizes,)
+
+    Returns
+    -------
+    ndarray, shape (n_sizes,)
+        1.1 times :math:`\sqrt{e(1-e)/N + h^\top H^{-1} h}`, h the mean over rows of the posterior
+        covariance of :math:`\pi` with the columns of the log-density.
+    """
+    assert model.density is not None
+    wrong = model.error_by_point(sizes)
+    error = np.tensordot(wrong, model.point_weights, axes=2)
+    columns = design()
+    by_point = np.broadcast_to(columns.T[:, None], (columns.shape[1], wrong.shape[1], columns.shape[0]))
+    products = posterior_products(model, group_means(model, by_point))
+    covariances = mean_posterior(model, model.density.weights)[..., None] * columns - np.moveaxis(products, 0, -1)
+    gradient = np.tensordot(wrong, covariances, axes=2)
+    return np.asarray(SD_INFLATION * np.hypot(_naive_sd(model, error), _laplace_sd(model.density, gradient)))
+
+
+def _naive_sd(model: RowModel, error: FloatArray) -> FloatArray:
+    """Binomial standard deviation of a share of the rows."""
+    return np.asarray(np.sqrt(np.clip(error * (1.0 - error), 0.0, None) / model.counts.sum()))
+
+
+def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
+    """Standard deviation of a function of the coefficients, by its gradient, shape (n_sizes,)."""
+    return np.asarray(np.sqrt(np.einsum("si,ij,sj->s", gradient, density.covariance, gradient)))
+
+
+def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: float, level: float) -> tuple[FloatArray, FloatArray]:
+    r"""Wilson interval of a share whose standard deviation is `sd`.
+
+    The effective number of rows is :math:`e(1-e)/\mathrm{sd}^2`; `n_rows` where the share is 0 or 1.
+
+    Returns
+    -------
+    lower, upper : ndarrays
+
+    Examples
+    --------
+    >>> lower, upper = wilson_interval([0.0], [0.0], 100, 0.95)
+    >>> float(upper[0].round(3))
+    0.037
+    """
+    e = np.asarray(error, dtype=np.float64)
+    spread = e * (1.0 - e)
+    variance = np.asarray(sd, dtype=np.float64) ** 2
+    # An error of rounding alone is none.
+    certain = (spread <= ROUNDING) | (variance <= 0)
+    n = np.where(certain, n_rows, spread / np.where(certain, 1.0, variance))
+    z = float(ndtri(0.5 + level / 2.0))
+    centre = (e + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(np.clip(spread, 0.0, None) / n + z**2 / (4 * n**2))
+    return np.clip(centre - half, 0.0, e), np.clip(centre + half, e, 1.0)
+
+
+def size_draws(
+    model: RowModel, confidence: float, max_size: int, random_state: int, n_draws: int = N_DRAWS
+) -> FloatArray:
+    """Draws of the recommended size from its posterior; infinity where above `max_size`.
+
+    Each draw takes a density from its Laplace approximation, then the rows' parameters from their
+    posteriors under it.  The share of rows that disagree is then a sum of independent terms; its
+    posterior is taken as a gamma distribution with the exact mean and variance.
+    """
+    if model.density is None:
+        return np.ones(n_draws)
+    rng = np.random.default_rng(random_state)
+    sizes = np.unique((np.geomspace(1, max_size, N_SIZES).astype(np.int64) - 1) // 2 * 2 + 1)
+    disagreement = 1.0 - model.agreement_by_point(sizes)
+    variance = _disagreement_variance(model, disagreement)
+    factor = np.linalg.cholesky(model.density.covariance)
+    steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
+    means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
+    mean = np.maximum(np.tensordot(means, disagreement, axes=([1, 2], [1, 2])), 1e-12)
+    levels = rng.random((n_draws, 1))
+    shares = np.asarray(gamma.ppf(levels, mean**2 / variance, scale=variance / mean))
+    return np.array([_first_size_below(sizes, share, 1.0 - confidence) for share in shares])
+
+
+def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:
+    """Posterior variance, over the rows' parameters, of the share of rows that disagree."""
+    spread = group_means(model, disagreement**2) - group_means(model, disagreement) ** 2
+    return np.asarray(np.maximum(spread @ model.counts / model.counts.sum() ** 2, 1e-18))
+
+
+def _first_size_below(sizes: NDArray[np.int64], shares: FloatArray, wanted: float) -> float:
+    """Size at which a decreasing share falls to `wanted`, interpolated in logarithms, odd."""
+    below = np.flatnonzero(shares <= wanted)
+    if below.size == 0:
+        return np.inf
+    index = int(below[0])
+    if index == 0:
+        return float(sizes[0])
+    high, low = np.log(np.maximum(shares[[index - 1, index]], 1e-300))
+    part = (high - np.log(wanted)) / max(high - low, 1e-12)
+    log_size = np.log(sizes[index - 1]) + part * np.log(sizes[index] / sizes[index - 1])
+    return float(2 * np.ceil((np.exp(log_size) - 1.0) / 2.0 - 1e-9) + 1)
+
+
+def size_interval(draws: FloatArray, level: float, max_size: int) -> tuple[int, int | None]:
+    """Interval of the recommended size from its draws; above the largest size, it starts there and has no end."""
+    low, high = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], method="inverted_cdf")
+    return int(min(low, max_size)), None if np.isinf(high) else int(high)
+
+
+def algorithmic_variance(
+    outputs: NDArray[Any],
+    seen: NDArray[np.bool_],
+    slopes: FloatArray,
+    own_variance: FloatArray,
+    size: float,
+    n_rows: float,
+) -> float:
+    r"""Variance over seeds of the mean loss of an ensemble of one size on these rows.
+
+    Parameters
+    ----------
+    outputs : ndarray, shape (n_members, n_sampled)
+        The output of each member whose mean the loss depends on (support for a wrong label, margin,
+        value), for a random subset of the rows.
+    seen : ndarray of bool, shape (n_members, n_sampled)
+        True where the output counts (the member is out of bag for the row; all for held-out rows).
+    slopes : ndarray, shape (n_sampled,)
+        Derivative of each row's expected loss in the ensemble's mean output, times the row's weight
+        divided by the mean weight.
+    own_variance : ndarray, shape (n_sampled,)
+        Variance over seeds of each row's own loss at that size, times the square of that weight.
+    size : float
+        Ensemble size B.
+    n_rows : float
+        Rows of the whole data, of which the sampled ones are a random subset.
+
+    Returns
+    -------
+    float
+        :math:`\sum_{i \neq j} w_i w_j C_{ij} / (N^2 B) + \sum_i v_i / N^2`, C the covariance of two
+        rows' outputs over members and v_i a row's own variance; at least 0.
+
+    Notes
+    -----
+    Pairs are never formed: with the number of members out of bag for both rows approximated by
+    :math:`n_i n_j / M`, the double sum is :math:`\sum_t S_t^2 / M` with one sum per member; the
+    diagonal, whose count is known, is put right.  The approximation is exact on held-out rows.
+    """
+    n_members, n_sampled = outputs.shape
+    member_sums = np.zeros(n_members)
+    own_in_sums = 0.0
+    for start in range(0, n_sampled, SUM_ROWS):
+        rows = slice(start, start + SUM_ROWS)
+        deviations, n, variance = _deviations(outputs[:, rows], seen[:, rows])
+        scale = slopes[rows] * np.sqrt(n / (n - 1.0)) * n_members / n
+        member_sums += deviations @ scale
+        own_in_sums += float((slopes[rows] ** 2 * variance) @ (n_members / n))
+    pairs = float(member_sums @ member_sums) / n_members - own_in_sums
+    n_pairs = max(n_sampled * (n_sampled - 1.0), 1.0)
+    between = max(pairs, 0.0) * (n_rows - 1.0) / n_rows / n_pairs / size
+    return float(between + own_variance.mean() / n_rows)
+
+
+def _deviations(outputs: NDArray[Any], seen: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Deviations from each row's mean over the outputs that count, their number, and variance.
+
+    Rows with fewer than two such outputs get deviations and variance 0 and the number 2.
+    """
+    n = np.count_nonzero(seen, axis=0).astype(np.float64)
+    # In one memory order, whatever that of the outputs: rounding follows it.
+    deviations = np.ascontiguousarray(np.where(seen, outputs, 0.0))
+    deviations -= deviations.sum(axis=0) / np.maximum(n, 1.0)
+    deviations *= seen
+    deviations[:, n < 2] = 0.0
+    n = np.maximum(n, 2.0)
+    return deviations, n, np.einsum("ti,ti->i", deviations, deviations) / (n - 1.0)

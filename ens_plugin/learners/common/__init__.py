@@ -1,0 +1,1 @@
+"""What several learners use of other libraries' training."""

@@ -1,0 +1,1 @@
+"""Ensembles grown to their recommended size, as a function and as scikit-learn estimators."""

@@ -1,0 +1,300 @@
+"""An ensemble trained to the size it needs: Fig. 3 of 2013, and one shot from a probe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier, is_regressor
+from tqdm import tqdm
+
+from ens_plugin.analysis.analyze import analyze
+from ens_plugin.core.scalars import as_confidence, as_count, as_positive
+from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
+from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
+from ens_plugin.learners.growth.member_training import Evidence, TrainingRows, find_trainer
+from ens_plugin.learners.growth.outcome import Growth, GrowthStep, outcome_of
+from ens_plugin.learners.growth.pipelines import split_pipeline
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.sizing.truncate import truncate
+from ens_plugin.user_warnings import warn_user
+
+__all__ = ["MAX_SIZE", "grow"]
+
+MAX_SIZE = 5001
+# Sizes looked at, so that what it would take can be told beyond what may be trained.
+LOOKED_AT = 20001
+CONFIDENCE = 0.99
+TOLERANCE = 0.01
+PROBE_SIZES = {"one_shot": 50, "figure3": 100}
+# No size is acted on below these: every figure is then rough.  Four out-of-bag members per row can all agree by chance,
+# which asks for far too few.
+FEWEST_OUT_OF_BAG = 5
+
+
+def grow(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    confidence: float | None = None,
+    tolerance: float | None = None,
+    method: str = "one_shot",
+    probe_size: int | None = None,
+    max_size: int = MAX_SIZE,
+    sample_weight: ArrayLike | None = None,
+    verbose: bool = False,
+) -> Growth:
+    """Train an ensemble to the size it needs, told by the rows its members never saw.
+
+    Parameters
+    ----------
+    estimator : unfitted ensemble
+        scikit-learn's RandomForest* and ExtraTrees* with ``bootstrap=True``, Bagging*; LightGBM's LGBMClassifier and
+        LGBMRegressor with ``boosting_type="rf"``; XGBoost's XGBRF*, and XGBClassifier and XGBRegressor with
+        ``n_estimators=1``; a Pipeline that ends in one of them.  Cloned, never fitted itself.  Its number of members
+        is not looked at.
+    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+    y : array-like, shape (n_rows,)
+        Labels or values.
+    confidence : float, optional
+        Classification alone: wanted mean agreement with the infinite ensemble, in (0.5, 1); 0.99 by default.
+    tolerance : float, optional
+        Regression alone: wanted excess error relative to the infinite ensemble's; 0.01 by default.
+    method : {"one_shot", "figure3"}, default="one_shot"
+        ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"figure3"``: estimate again
+        after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3).
+        Either way, members beyond the estimate are left out.
+    probe_size : int, optional
+        Members trained before the first estimate, at least 10; by default 50 for ``"one_shot"``, 100 for
+        ``"figure3"``.
+    max_size : int, default=5001
+        Most members of an ensemble.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows in training, and in the estimate.
+    verbose : bool, default=False
+        Show a progress bar on stderr.
+
+    Returns
+    -------
+    Growth
+
+    Raises
+    ------
+    InputError
+        Naming the argument that is out of range, or is of the other task; of a single label; and in the words of
+        the estimator, where it refuses X or y.
+    UnsupportedModelError
+        If the estimator is no ensemble of members drawn alike, or its library is not covered.
+    BagError
+        If its members see every row, so that no row tells.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If `max_size` is smaller than the estimate, or there is none: with fewer than 30 rows, fewer than 5 out-of-bag
+        members per row on average, or a regression error that cannot be told from 0.  The model then has `max_size`
+        members, or those of the probe.
+
+    Notes
+    -----
+    scikit-learn's ensembles continue by warm start: the members are, to the bit, those of one training at the final
+    size with the same seed, and ``random_state=None`` is replaced by a seed drawn once.  (Bagging with
+    ``oob_score=True`` cannot continue, and starts anew.)  LightGBM grows in a single fit.  XGBoost cannot add
+    parallel trees and starts anew, which `trained_members` counts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y)
+    >>> growth.n_members == len(growth.model.estimators_), growth.trained_members, growth.converged
+    (True, 50, True)
+    """
+    begun = time.perf_counter()
+    next_size = _rule(method)
+    first, limit = _sizes(method, probe_size, max_size)
+    criterion = _criterion(confidence, tolerance)
+    trainer = find_trainer(split_pipeline(estimator)[0])
+    _refuse_other_task(split_pipeline(estimator)[0], confidence, tolerance)
+    ensemble, steps = split_pipeline(clone(estimator))
+    rows = steps.fit_transform(X, y)
+    with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
+        course = _Course(next_size, first, limit, criterion, sample_weight, bar)
+        training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
+        model = trainer(ensemble, training, first, course.next_size)
+    outcome = outcome_of(method, course.steps, limit, _target(course.report, criterion))
+    if not outcome.converged:
+        warn_user(outcome.reason, NotConvergedWarning)
+    if outcome.n_members < course.steps[-1].n_members:
+        model = truncate(model, outcome.n_members)
+    return Growth(
+        model=steps.around(model),
+        n_members=outcome.n_members,
+        # LightGBM is asked through a booster on the way.
+        report=None if course.report is None else replace(course.report, model=type(model).__name__),
+        history=tuple(course.steps),
+        method=method,
+        converged=outcome.converged,
+        suffices=outcome.suffices,
+        wanted_size=outcome.wanted_size,
+        reason=outcome.reason,
+        trained_members=course.steps[-1].trained_members,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+NextWanted = Callable[[Sequence[GrowthStep], float], float]
+
+
+def _rule(method: str) -> NextWanted:
+    rules: dict[str, NextWanted] = {"one_shot": _one_shot, "figure3": _figure3}
+    if not isinstance(method, str) or method not in rules:
+        raise InputError(f"method must be 'one_shot' or 'figure3', got {method!r}.")
+    return rules[method]
+
+
+def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
+    """Everything that is wanted after the probe, nothing more after that."""
+    return wanted if len(history) == 1 else 0
+
+
+def _figure3(history: Sequence[GrowthStep], wanted: float) -> float:
+    return min(wanted, 2 * history[-1].n_members)
+
+
+def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int]:
+    first = PROBE_SIZES[method] if probe_size is None else as_count(probe_size, "probe_size", smallest=10)
+    limit = as_count(max_size, "max_size")
+    if limit > LARGEST_SIZE:
+        raise InputError(f"max_size may go up to {LARGEST_SIZE}, got {limit}.")
+    if limit < first:
+        raise InputError(
+            f"max_size={limit} is below the {first} members of the probe, from which the size is estimated: set "
+            "max_size to at least that, or a smaller probe_size (at least 10)."
+        )
+    return first, limit
+
+
+class _Criterion(NamedTuple):
+    confidence: float
+    tolerance: float
+
+
+def _criterion(confidence: float | None, tolerance: float | None) -> _Criterion:
+    return _Criterion(
+        CONFIDENCE if confidence is None else as_confidence(confidence),
+        TOLERANCE if tolerance is None else as_positive(tolerance, "tolerance"),
+    )
+
+
+def _refuse_other_task(ensemble: Any, confidence: float | None, tolerance: float | None) -> None:
+    name = type(ensemble).__name__
+    if is_classifier(ensemble) and tolerance is not None:
+        raise InputError(
+            f"tolerance={tolerance!r} is an excess error of a regression, and this {name} is a classifier: say with "
+            "confidence how often its labels are to be those of the infinite ensemble."
+        )
+    if is_regressor(ensemble) and confidence is not None:
+        raise InputError(
+            f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: say with tolerance "
+            "how far its error may lie above that of the infinite ensemble."
+        )
+
+
+@dataclass
+class _Course:
+    """What was estimated so far, and the size to train to next."""
+
+    rule: NextWanted
+    first: int
+    limit: int
+    criterion: _Criterion
+    sample_weight: ArrayLike | None
+    bar: Any
+    steps: list[GrowthStep] = field(default_factory=list)
+    report: EnsembleReport | None = None
+    mark: float = field(default_factory=time.perf_counter)
+
+    def progress(self, n_members: int) -> None:
+        self.bar.update(n_members - self.bar.n)
+
+    def next_size(self, evidence: Evidence) -> int | None:
+        """Estimate, note it, and return a size above that of the model, or None."""
+        trained = time.perf_counter()
+        self.report, problem = self._estimate(evidence)
+        ended = time.perf_counter()
+        self.steps.append(_step(evidence, self.report, problem, trained - self.mark, ended - trained))
+        self.mark = ended
+        wanted = min(self.rule(self.steps, self.wanted), self.limit)
+        if wanted <= evidence.n_members:
+            return None
+        self.bar.total = int(wanted)
+        return int(wanted)
+
+    @property
+    def wanted(self) -> float:
+        """The size last asked for: infinity above those looked at, 0 without an estimate."""
+        last = self.steps[-1]
+        if last.problem:
+            return 0
+        return np.inf if last.recommended_size is None else last.recommended_size
+
+    def _estimate(self, evidence: Evidence) -> tuple[EnsembleReport | None, str]:
+        try:
+            report = analyze(
+                evidence.model,
+                evidence.X,
+                evidence.y,
+                sample_weight=self.sample_weight,
+                max_size=max(LOOKED_AT, self.limit),
+                confidence=self.criterion.confidence,
+                tolerance=self.criterion.tolerance,
+            )
+        except TooFewMembersError as error:
+            return None, str(error)
+        return report, _weakness(report)
+
+
+def _weakness(report: EnsembleReport) -> str:
+    """Why a report's recommended size is not to be acted on; empty if it is."""
+    if report.n_rows < FEWEST_ROWS:
+        return f"{report.n_rows} rows are too few to tell a size from; {FEWEST_ROWS} are needed."
+    if report.mean_oob_members < FEWEST_OUT_OF_BAG:
+        return (
+            f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "
+            "needed: set a larger probe_size, or have bags leave more rows out (subsample, max_samples)."
+        )
+    if report.basis.doubts:
+        return report.basis.doubts[0]
+    return "" if report.recommendation.is_known else report.recommendation.reason
+
+
+def _step(
+    evidence: Evidence, report: EnsembleReport | None, problem: str, train_seconds: float, estimate_seconds: float
+) -> GrowthStep:
+    found = None if report is None else report.recommendation
+    return GrowthStep(
+        n_members=evidence.n_members,
+        trained_members=evidence.trained_members,
+        recommended_size=None if found is None or problem else found.size,
+        interval=None if found is None or problem else found.interval,
+        attained=None if found is None or problem else float(np.interp(evidence.n_members, found.sizes, found.values)),
+        error=None if report is None else report.error,
+        train_seconds=train_seconds,
+        estimate_seconds=estimate_seconds,
+        problem=problem,
+    )
+
+
+def _target(report: EnsembleReport | None, criterion: _Criterion) -> str:
+    if report is not None and report.recommendation.criterion == "excess_error":
+        return f"an excess error of at most {100 * criterion.tolerance:.4g} %"
+    return f"an agreement of {100 * criterion.confidence:.4g} % with the infinite ensemble"

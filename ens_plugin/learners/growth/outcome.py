@@ -1,0 +1,169 @@
+"""What came of growing an ensemble: the model, the estimates on the way, and the reason to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ens_plugin.report.result import EnsembleReport
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Growth", "GrowthStep", "Outcome", "outcome_of"]
+
+
+@dataclass(frozen=True)
+class GrowthStep:
+    """One estimate on the way.
+
+    Attributes
+    ----------
+    n_members : int
+        Members of the ensemble that was asked.
+    trained_members : int
+        Members trained so far in total; more than `n_members` where the library had to start anew.
+    recommended_size : int or None
+        Size that this ensemble's own estimate asks for; None above 20001 (or `max_size`, if larger) and where it
+        cannot be told.
+    interval : tuple of (int, int or None), or None
+        95 % interval of `recommended_size`, an upper end of None meaning above it all; None without an estimate.
+    attained : float or None
+        Agreement with the infinite ensemble at `n_members` (classification), or mean squared error in excess of
+        the infinite ensemble's, relative to it (regression).
+    error : float or None
+        Expected error at `n_members`.
+    train_seconds, estimate_seconds : float
+        Spent on the members added since the step before, and on this estimate.
+    problem : str
+        Why there is no estimate to act on; empty where there is one.
+    """
+
+    n_members: int
+    trained_members: int
+    recommended_size: int | None
+    interval: tuple[int, int | None] | None
+    attained: float | None
+    error: float | None
+    train_seconds: float
+    estimate_seconds: float
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """A model of the size it needs, and how that was found.
+
+    Attributes
+    ----------
+    model : fitted ensemble, or Pipeline
+        Of `n_members` members, like one trained at that size at once.
+    n_members : int
+        Members of `model`.
+    report : EnsembleReport or None
+        Of the largest ensemble there was: `model` itself, or, where members were left out, all of them, for they say
+        more.  None where no estimate could be made.
+    history : tuple of GrowthStep
+        Every estimate, in order.
+    method : {"one_shot", "figure3"}
+    converged : bool
+        Whether `model` has the size that was estimated to be enough; False where `max_size` or a missing estimate
+        stopped it.
+    suffices : bool or None
+        Whether the last estimate, of all members trained, finds `n_members` enough.  After one shot it may not,
+        without anything wrong: it is a second look at a size estimated from the probe.  None without an estimate.
+    wanted_size : int or None
+        What the estimate that decided asks for; None if above the sizes looked at, or unknown.
+    reason : str
+        What happened, in a sentence or two.
+    trained_members : int
+        Members trained in total, the probe and models thrown away among them.
+    seconds : float
+        From start to end.
+    """
+
+    model: Any
+    n_members: int
+    report: EnsembleReport | None
+    history: tuple[GrowthStep, ...]
+    method: str
+    converged: bool
+    suffices: bool | None
+    wanted_size: int | None
+    reason: str
+    trained_members: int
+    seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"Growth(n_members={self.n_members}, converged={self.converged}, trained_members={self.trained_members}, "
+            f"method={self.method!r})"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the history as a pandas DataFrame, one row for each step, the fields of GrowthStep as columns."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(step) for step in self.history])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many members to keep, and the fields of Growth of the same names."""
+
+    n_members: int
+    converged: bool
+    suffices: bool | None
+    wanted_size: int | None
+    reason: str
+
+
+def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target: str) -> Outcome:
+    """Judge a history; `target` says in words what the size is for."""
+    last = history[-1]
+    # One shot stands by the probe's estimate: its second look would be a second rule.
+    decided = history[0] if method == "one_shot" else last
+    wanted, trained = decided.recommended_size, last.n_members
+    if last.problem:
+        reason = f"{trained} members were trained, and no size can be told from them: {last.problem}"
+        return Outcome(trained, False, None, None, reason)
+    if wanted is None or wanted > max_size:
+        return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
+    kept = min(wanted, trained)
+    return Outcome(kept, True, _suffices(last, kept), wanted, _finished(decided, last, kept, target))
+
+
+def _suffices(last: GrowthStep, n_members: int) -> bool:
+    return last.recommended_size is not None and last.recommended_size <= n_members
+
+
+def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: str) -> str:
+    wanted = decided.recommended_size
+    takes = "more than any size looked at" if wanted is None else f"about {wanted} members {_interval(decided)}"
+    return (
+        f"Not converged: stopped at max_size={max_size}, while {target} takes {takes}, as estimated from "
+        f"{decided.n_members} members. {_attained(last)} Raise max_size, or ask for less."
+    )
+
+
+def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: str) -> str:
+    found = (
+        f"{kept} members are enough for {target} {_interval(decided)}, as estimated from {decided.n_members} members"
+    )
+    if last is decided:
+        return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
+    wanted = "more than any size looked at" if last.recommended_size is None else f"{last.recommended_size}"
+    verdict = "confirms it" if _suffices(last, kept) else f"would ask for {wanted}"
+    return f"{found}. Grown to them once, their own estimate {verdict}. {_attained(last)}"
+
+
+def _interval(step: GrowthStep) -> str:
+    if step.interval is None:
+        return ""
+    low, high = step.interval
+    return f"(95 % interval {low} to {'above all sizes looked at' if high is None else high})"
+
+
+def _attained(last: GrowthStep) -> str:
+    return f"These {last.n_members} attain {100 * last.attained:.4g} %." if last.attained is not None else ""

@@ -1,0 +1,78 @@
+"""A pipeline taken apart, so that its last step can be trained more than once on the same transformed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from ens_plugin.adapters.sklearn.estimator_checks import refusals
+from ens_plugin.errors import UnsupportedModelError
+
+__all__ = ["Steps", "split_pipeline"]
+
+
+@dataclass
+class Steps:
+    """The steps before an ensemble: of no pipeline, of one, or of one inside another.
+
+    Attributes
+    ----------
+    pipelines : list of Pipeline
+        Unfitted, from the outermost in; their last steps stand for what is inside.
+    """
+
+    pipelines: list[Pipeline]
+
+    def fit_transform(self, X: Any, y: Any) -> Any:
+        """Fit the steps, and return the rows as they reach the ensemble."""
+        for pipeline in self.pipelines:
+            earlier = pipeline[:-1]
+            if earlier.steps:
+                with refusals():
+                    X = earlier.fit_transform(X, y)
+                # With a memory, copies were fitted.
+                pipeline.steps[:-1] = earlier.steps
+        return X
+
+    def around(self, ensemble: Any) -> Any:
+        """Return the fitted pipeline that ends in a fitted ensemble; the ensemble itself if there was none."""
+        for pipeline in reversed(self.pipelines):
+            pipeline.steps[-1] = (pipeline.steps[-1][0], ensemble)
+            ensemble = pipeline
+        return ensemble
+
+
+def split_pipeline(estimator: Any) -> tuple[Any, Steps]:
+    """Return the unfitted ensemble at the end of a pipeline, and the steps before it; both are `estimator`'s own.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a step before the last has no ``transform`` (a resampler, for example).
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> forest, steps = split_pipeline(make_pipeline(StandardScaler(), RandomForestRegressor()))
+    >>> forest, len(steps.pipelines)
+    (RandomForestRegressor(), 1)
+    """
+    pipelines = []
+    while isinstance(estimator, Pipeline):
+        _check_steps(estimator)
+        pipelines.append(estimator)
+        estimator = estimator.steps[-1][1]
+    return estimator, Steps(pipelines)
+
+
+def _check_steps(pipeline: Pipeline) -> None:
+    for name, step in pipeline.steps[:-1]:
+        if step is not None and step != "passthrough" and not hasattr(step, "transform"):
+            raise UnsupportedModelError(
+                f"Step {name!r} of the pipeline, a {type(step).__name__}, has no transform: the rows that reach the "
+                "ensemble would not be those of X, one for one. Apply it before, and grow what comes after it."
+            )

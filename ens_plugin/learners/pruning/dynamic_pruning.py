@@ -1,0 +1,325 @@
+"""A classifier that stops querying an ensemble's members for a row once the row's label is settled."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+
+from ens_plugin.adapters.base import EnsembleAdapter, find_adapter, is_known, is_registered
+from ens_plugin.adapters.shared.refusals import no_adapter
+from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.options import encode_target
+from ens_plugin.core.scalars import as_confidence
+from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.learners.common.boosting import refuse_boosting
+from ens_plugin.learners.pruning.member_queries import Stopper, Totals, codes, mean_outputs, query_rows
+from ens_plugin.learners.pruning.stopping_rules import Heard, expected_saving, hear, row_prior, stopper
+
+__all__ = ["DynamicPruningClassifier", "PrunedPrediction"]
+
+RULES = ("full", "infinite", "learned")
+DATA = ("oob", "holdout")
+FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
+
+
+@dataclass(frozen=True, eq=False)
+class PrunedPrediction:
+    """What some of the members say about rows, and how many it took.
+
+    Attributes
+    ----------
+    labels : ndarray, shape (n_rows,)
+    probabilities : ndarray of float, shape (n_rows, n_labels)
+        Mean over the members that were queried.
+    n_queries : ndarray of int, shape (n_rows,)
+        Members that were queried.
+    """
+
+    labels: NDArray[Any]
+    probabilities: NDArray[np.float64]
+    n_queries: NDArray[np.int64]
+
+
+class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Predict as an ensemble does, asking each row only as many members as it takes to be sure.
+
+    Members are queried in order.  At certain numbers of members, ever further apart, rows whose label is settled
+    are dropped; those that never are get the whole ensemble's label.
+
+    Parameters
+    ----------
+    estimator : classifier
+        An ensemble that ens_plugin has an adapter for, also inside a Pipeline or a search: it is cloned and fitted.
+        Or a fitted one in ``sklearn.frozen.FrozenEstimator`` (scikit-learn 1.6 or newer): it is used as it is.
+    rule : {"learned", "full", "infinite"}, default="learned"
+        When a row is settled.  "full" (2009): the whole ensemble's label is the present one with probability
+        `confidence`, if any share of votes is as likely beforehand.  "infinite" (2011): the same for the label of
+        an ensemble without end.  "learned": as "full", with shares of votes as likely as they were among the
+        training rows' out-of-bag votes; asks fewer members for the same agreement.
+    confidence : float, default=0.99
+        Wanted probability that a row's label stays as it is, strictly between 0.5 and 1.
+    data : {"oob", "holdout"}, default="oob"
+        What the rows given to `fit` are to a frozen ensemble: its training rows, in training order, or rows that it
+        never saw.
+
+    Attributes
+    ----------
+    estimator_ : fitted classifier
+        The whole ensemble; for a frozen one, itself.
+    classes_ : ndarray, shape (n_labels,)
+    n_members_ : int
+        Members of the whole ensemble.
+    expected_queries_ : float or None
+        Members that fresh rows will need on average.  None where rule is "full" or "infinite" and no row is out of
+        bag.
+    expected_disagreement_ : float or None
+        Share of fresh rows that will get another label than from the whole ensemble.
+    n_features_in_ : int
+        Where the fitted estimator has it.
+    feature_names_in_ : ndarray of str
+        Where the fitted estimator has it.
+
+    Notes
+    -----
+    The formulas, what they assume, and how far each rule keeps its promise: ``docs/pruning.md``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> pruned = DynamicPruningClassifier(RandomForestClassifier(201, random_state=0)).fit(X, y)
+    >>> bool(pruned.expected_queries_ < 40 and pruned.expected_disagreement_ < 0.01)
+    True
+    >>> pruned.query(X[:3]).labels.tolist()
+    [0, 0, 0]
+    """
+
+    classes_: NDArray[Any]
+    expected_queries_: float | None
+    expected_disagreement_: float | None
+
+    def __init__(self, estimator: Any, *, rule: str = "learned", confidence: float = 0.99, data: str = "oob") -> None:
+        self.estimator = estimator
+        self.rule = rule
+        self.confidence = confidence
+        self.data = data
+
+    def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> DynamicPruningClassifier:
+        """Fit the ensemble, unless it is frozen, and work out when rows are settled.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        **fit_params
+            Given to the ensemble's own ``fit``: `sample_weight`, for example.  With scikit-learn's metadata routing
+            on, what the ensemble requests.
+
+        Returns
+        -------
+        DynamicPruningClassifier
+            Itself.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, or y holds a single label.
+        NotFittedError
+            If a frozen ensemble is not fitted.
+        UnsupportedModelError
+            If there is no adapter for the ensemble, or it is a regressor.
+        BagError
+            If the rule needs out-of-bag rows and there are none, or they cannot be proved.
+        DataMismatchError
+            If rows are not what `data` says they are, or y holds labels that a frozen ensemble does not know.
+        """
+        self._check_parameters()
+        model = self._fitted(X, y, fit_params)
+        ensemble, rows = unwrap(model, X)
+        adapter = _classifier_adapter(ensemble)
+        features = adapter.prepare(rows)
+        adapter.check_members(features)
+        encode_target(adapter, y)
+        heard = self._hear(adapter, rows, features, y)
+        prior = None if heard is None else row_prior(heard, adapter.output_kind)
+        table = stopper(adapter, self.rule, self.confidence, prior)
+        saving = None if heard is None or prior is None else expected_saving(adapter, table, heard, prior)
+        self._keep(model, adapter, table, saving)
+        return self
+
+    def query(self, X: Any) -> PrunedPrediction:
+        """Predict labels, with the members' mean and the number of members behind each.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InputError
+            If X is not a table of values that the ensemble takes.
+        DataMismatchError
+            If the columns are not the ones the ensemble was trained on.
+        """
+        totals, adapter = self._totals(X)
+        return PrunedPrediction(
+            self.classes_[codes(totals, adapter.output_kind)], _probabilities(totals, adapter), totals.queries
+        )
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Label of each row, shape (n_rows,); raises as :meth:`query`."""
+        totals, adapter = self._totals(X)
+        return np.asarray(self.classes_[codes(totals, adapter.output_kind)])
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Mean over the members queried, shape (n_rows, n_labels), highest for the label that `predict` gives.
+
+        Coarser than the whole ensemble's, which is ``estimator_.predict_proba``: a row that five members agree on
+        may be asked of these five alone, and gets probability 1.  Raises as :meth:`query`.
+        """
+        return _probabilities(*self._totals(X))
+
+    def count_queries(self, X: Any) -> NDArray[np.int64]:
+        """Members that it takes to predict each row, shape (n_rows,); raises as :meth:`query`."""
+        return self._totals(X)[0].queries
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Tell scikit-learn that what `fit` is given goes to the ensemble's own ``fit``."""
+        return MetadataRouter(owner=type(self).__name__).add(
+            estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit")
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        # What __sklearn_tags__ says, for scikit-learn before 1.6.
+        return {"allow_nan": self.estimator._get_tags()["allow_nan"]}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The adapter is made again from the ensemble: it may hold what pickle or a reader of skops does not know.
+        state = dict(super().__getstate__())
+        state.pop("_adapter", None)
+        return state
+
+    def _check_parameters(self) -> None:
+        if self.rule not in RULES:
+            raise InputError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}.")
+        if self.data not in DATA:
+            raise InputError(f"data must be 'oob' or 'holdout', got {self.data!r}.")
+        as_confidence(self.confidence)
+        if self.data == "holdout" and _frozen_model(self.estimator) is None:
+            raise InputError(
+                "data='holdout' says that the ensemble never saw the rows given to fit, but it would be fitted on "
+                "them. Pass a fitted ensemble as sklearn.frozen.FrozenEstimator(ensemble), or leave data='oob'."
+            )
+        if is_regressor(self.estimator):
+            raise UnsupportedModelError(
+                f"{type(self.estimator).__name__} is a regressor: its members have no label to settle. Pass a "
+                "classifier."
+            )
+
+    def _fitted(self, X: Any, y: ArrayLike, fit_params: dict[str, Any]) -> Any:
+        frozen = _frozen_model(self.estimator)
+        if frozen is not None:
+            return frozen
+        if sklearn.get_config()["enable_metadata_routing"]:
+            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        _refuse_before_training(self.estimator, self.rule)
+        return clone(self.estimator).fit(X, y, **fit_params)
+
+    def _hear(self, adapter: EnsembleAdapter, rows: Any, features: Any, y: ArrayLike) -> Heard | None:
+        if self.data == "holdout" and adapter.are_training_rows(features, np.asarray(y)):
+            raise DataMismatchError(
+                "These are the rows the ensemble was trained on, and its members agree on them far more than on fresh "
+                "ones. Leave out data='holdout', or pass rows that were not used for training."
+            )
+        try:
+            return hear(adapter, rows, features, y, self.data)
+        except BagError:
+            # The rules that assume a distribution of votes need none from data; scores need their spread.
+            if self.rule == "learned" or adapter.output_kind == "scores":
+                raise
+            return None
+
+    def _keep(self, model: Any, adapter: EnsembleAdapter, table: Stopper, saving: tuple[float, float] | None) -> None:
+        self.estimator_ = model
+        assert adapter.classes is not None
+        self.classes_ = adapter.classes
+        self.n_members_ = adapter.n_members
+        self.expected_queries_, self.expected_disagreement_ = (None, None) if saving is None else saving
+        self._table = table
+        self._adapter = adapter
+        take_columns(self, model)
+
+    def _totals(self, X: Any) -> tuple[Totals, EnsembleAdapter]:
+        if not hasattr(self, "estimator_"):
+            raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
+        check_columns(self, X)
+        ensemble, rows = unwrap(self.estimator_, X)
+        if not hasattr(self, "_adapter"):
+            self._adapter = find_adapter(ensemble)
+        adapter = self._adapter
+        return query_rows(adapter, adapter.prepare(rows), self._table), adapter
+
+
+def _refuse_before_training(estimator: Any, rule: str) -> None:
+    """Refuse what would be refused once it is trained, as far as class and parameters tell."""
+    ensemble = estimator
+    while isinstance(ensemble, Pipeline) and ensemble.steps:
+        ensemble = ensemble.steps[-1][1]
+    if is_registered(ensemble):
+        return
+    refuse_boosting(ensemble)
+    home = type(ensemble).__module__
+    # A search holds its ensemble only once it is fitted.
+    if home.startswith("sklearn.") and not home.startswith("sklearn.model_selection.") and not is_known(ensemble):
+        raise UnsupportedModelError(no_adapter(ensemble))
+    if rule == "learned" and isinstance(ensemble, FORESTS) and not ensemble.bootstrap:
+        raise BagError(
+            f"This {type(ensemble).__name__} is without bootstrap (bootstrap=False): every tree sees every row, so no "
+            "row is out of bag for rule='learned' to learn from. Set bootstrap=True, or rule='full', which needs no "
+            "out-of-bag rows."
+        )
+
+
+def _frozen_model(estimator: Any) -> Any | None:
+    """Return the fitted model in scikit-learn's FrozenEstimator, or None."""
+    frozen = sys.modules.get("sklearn.frozen")
+    return estimator.estimator if frozen is not None and isinstance(estimator, frozen.FrozenEstimator) else None
+
+
+def _classifier_adapter(ensemble: Any) -> EnsembleAdapter:
+    adapter = find_adapter(ensemble)
+    if adapter.classes is None:
+        raise UnsupportedModelError(
+            f"This {type(ensemble).__name__} predicts values: its members have no label to settle. Pass a classifier."
+        )
+    if adapter.classes.size < 2:
+        raise InputError(
+            f"The ensemble knows one class only, {adapter.classes.tolist()[0]!r}, so there is nothing to settle. Pass "
+            "rows of at least two classes."
+        )
+    return adapter
+
+
+def _probabilities(totals: Totals, adapter: EnsembleAdapter) -> NDArray[np.float64]:
+    mean = mean_outputs(totals, adapter.output_kind)
+    return adapter.link(mean) if adapter.output_kind == "scores" else mean

@@ -1,0 +1,250 @@
+"""The stopping table of a fitted ensemble, and what it is expected to save."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.row_blocks import collect
+from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
+from ens_plugin.core.row_models.margins import fit_margins
+from ens_plugin.core.row_models.mixture import fit_mixture
+from ens_plugin.core.stopping.soft_votes import (
+    RowPrior,
+    duel_table,
+    even_prior,
+    lead_table,
+    score_table,
+    symmetric,
+    vote_share_table,
+)
+from ens_plugin.core.stopping.votes import (
+    StoppingTable,
+    VotePrior,
+    expected_stopping,
+    learned_prior,
+    stopping_table,
+    uniform_prior,
+)
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import RowBlock, label_support
+from ens_plugin.errors import TooFewMembersError
+from ens_plugin.learners.pruning.member_queries import ReplayedRows, Stopper, codes, query_members
+
+__all__ = ["Heard", "expected_saving", "hear", "row_prior", "stopper"]
+
+FloatArray = NDArray[np.float64]
+
+REPLAYED_ROWS = 500
+SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What members said about rows that they never saw: at most 20 000 random ones.
+
+    Attributes
+    ----------
+    block : RowBlock
+        Outputs, and which of them count; at least two members for each row.  Scores have a label axis.
+    first, second : ndarray of int, shape (n_rows,)
+        The two labels with most support, in the order of the classes.
+    """
+
+    block: RowBlock
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+
+    @property
+    def trials(self) -> FloatArray:
+        """Members that count for each row."""
+        return np.asarray(self.block.seen.sum(axis=0), dtype=np.float64)
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether members vote for one label."""
+        return self.block.outputs.ndim == 2
+
+    def support(self) -> FloatArray:
+        """Summed support of `first` and `second`, shape (2, n_rows)."""
+        by_label = label_support(self.block, self.block.seen)
+        rows = np.arange(self.first.size)
+        return np.stack([by_label[rows, self.first], by_label[rows, self.second]])
+
+    def lead(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance (ddof 1) over members of the support of `second` less that of `first`."""
+        rows = np.arange(self.first.size)
+        outputs, seen, trials = self.block.outputs, self.block.seen, self.trials
+        lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * seen
+        mean = lead.sum(axis=0) / trials
+        squares = (((lead - mean) * seen) ** 2).sum(axis=0)
+        return mean, squares / (trials - 1.0)
+
+
+def hear(adapter: EnsembleAdapter, X: Any, features: Any, y: ArrayLike, data: str) -> Heard:
+    """Ask members about rows they never saw.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+        Of a classifier.
+    X : the rows as the ensemble takes them
+    features : the same rows, prepared
+    y : array-like, shape (n_rows,)
+        Their labels, for the proof of the bags.
+    data : {"oob", "holdout"}
+        Training rows, in training order, or rows that no member saw.
+
+    Raises
+    ------
+    BagError
+        If the bags of training rows cannot be known.
+    TooFewMembersError
+        If fewer than two members speak about every row.
+    """
+    bags = adapter.bags(X, features, np.asarray(y)) if data == "oob" else None
+    n_rows = features.shape[0]
+    evidence = collect(
+        adapter,
+        features,
+        bags,
+        np.zeros(n_rows, dtype=np.int64),
+        np.ones(n_rows),
+        with_path=False,
+        rng=np.random.default_rng(SEED),
+        progress=None,
+    )
+    return _usable(evidence.sample, adapter.n_members)
+
+
+def _usable(sample: Sample, n_members: int) -> Heard:
+    block = sample.block
+    usable = np.flatnonzero(block.seen.sum(axis=0) >= 2)
+    if usable.size == 0:
+        raise TooFewMembersError(
+            f"No row has two of the {n_members} members out of bag, so nothing can be learned about their votes. Train "
+            "more members, or use rule='full' or 'infinite' for an ensemble that votes or averages probabilities."
+        )
+    block = sample.select(usable).block
+    pair = np.sort(np.argsort(-label_support(block, block.seen), axis=1, kind="stable")[:, :2], axis=1)
+    return Heard(block, pair[:, 0], pair[:, 1])
+
+
+def row_prior(heard: Heard, kind: str) -> RowPrior:
+    """Fit the distribution over rows of what one member says, by the two labels with most support.
+
+    Parameters
+    ----------
+    heard : Heard
+    kind : {"labels", "probabilities", "scores"}
+    """
+    if kind == "scores":
+        mean, variance = heard.lead()
+        model = fit_margins(mean, np.sqrt(variance), heard.trials)
+        return RowPrior(model.support, model.point_weights[0], _close_spread(mean, variance))
+    first, second = heard.support()
+    worth = 1.0 if heard.is_hard else _votes_per_member(heard)
+    mixture = fit_mixture(second, first + second, votes_per_member=worth)
+    return RowPrior(mixture.support, mixture.weights, worth)
+
+
+def _close_spread(mean: FloatArray, variance: FloatArray) -> float:
+    """Standard deviation of one member's score: of all rows, or of the half closest to a draw if that is larger."""
+    close = np.abs(mean) <= np.median(np.abs(mean))
+    return float(np.sqrt(max(variance.mean(), variance[close].mean(), 1e-300)))
+
+
+def _votes_per_member(heard: Heard) -> float:
+    """Hard votes that one member's probabilities are worth, from the rows with a small lead."""
+    mean, variance = heard.lead()
+    trials = heard.trials
+    as_votes = heard.support().sum(axis=0) / trials - mean**2
+    spreads, close = (trials * as_votes, trials * variance), is_close(mean)
+    return effective_votes([float(s.sum()) for s in spreads], [float(s[close].sum()) for s in spreads])
+
+
+def stopper(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> Stopper:
+    """Make the stopping table of a classifier.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    rule : {"full", "infinite", "learned"}
+    confidence : float
+    prior : RowPrior or None
+        Learned from rows; "full" and "infinite" use its spread alone, and only of scores.
+    """
+    assert adapter.classes is not None
+    target = "infinite" if rule == "infinite" else "full"
+    two = adapter.classes.size == 2
+    n_members, together, kind = adapter.n_members, adapter.asked_together, adapter.output_kind
+    if kind == "scores":
+        assert prior is not None
+        known = prior if rule == "learned" else None
+        if two:
+            return score_table(known, prior.spread, n_members, confidence, target=target, together=together)
+        known = None if known is None else symmetric(known, 0.0)
+        return lead_table(known, prior.spread, n_members, confidence, target=target, together=together)
+    if kind == "labels" and two:
+        votes = uniform_prior(n_members) if rule != "learned" else _vote_prior(prior, n_members)
+        return stopping_table(votes, confidence, target=target, together=together)
+    assumed = even_prior() if rule != "learned" or prior is None else prior
+    if two:
+        return vote_share_table(assumed, n_members, confidence, target=target, together=together)
+    return duel_table(symmetric(assumed, 0.5), n_members, confidence, target=target, together=together)
+
+
+def _vote_prior(prior: RowPrior | None, n_members: int) -> VotePrior:
+    assert prior is not None
+    return learned_prior(prior.support, prior.weights, n_members)
+
+
+def expected_saving(adapter: EnsembleAdapter, table: Stopper, heard: Heard, prior: RowPrior) -> tuple[float, float]:
+    """Mean number of members that fresh rows will need, and the share with another label than the whole ensemble's.
+
+    Exact, given the learned distribution of votes, where members vote for one of two labels.  Else the rule is
+    replayed on members drawn with replacement from those that each row has, of at most 500 rows.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    table : Stopper
+    heard : Heard
+    prior : RowPrior
+    """
+    assert adapter.classes is not None
+    kind, n_labels = adapter.output_kind, int(adapter.classes.size)
+    if kind == "labels" and n_labels == 2:
+        assert isinstance(table, StoppingTable)
+        return expected_stopping(table, _vote_prior(prior, adapter.n_members))
+    outputs = _redrawn(heard.block, adapter.n_members)
+    n_rows = outputs.shape[1]
+    pruned = query_members(ReplayedRows(outputs), n_rows, table, n_labels, kind)
+    whole = query_members(ReplayedRows(outputs), n_rows, _NeverBefore(adapter.n_members), n_labels, kind)
+    return float(pruned.queries.mean()), float(np.mean(codes(pruned, kind) != codes(whole, kind)))
+
+
+@dataclass(frozen=True)
+class _NeverBefore:
+    """The table that asks every member."""
+
+    n_members: int
+
+    @property
+    def looks(self) -> NDArray[np.int64]:
+        return np.array([self.n_members])
+
+    def settled(self, place: int, total: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.ones(total.shape[0], dtype=bool)
+
+
+def _redrawn(block: RowBlock, n_members: int) -> NDArray[Any]:
+    """As many members as there are, drawn for each of some rows from those that never saw it."""
+    rng = np.random.default_rng(SEED)
+    rows = rng.permutation(block.seen.shape[1])[:REPLAYED_ROWS]
+    chosen = [rng.choice(np.flatnonzero(block.seen[:, row]), n_members) for row in rows]
+    return np.asarray(block.outputs[np.stack(chosen, axis=1), rows])

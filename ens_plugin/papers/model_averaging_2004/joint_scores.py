@@ -1,0 +1,138 @@
+"""What averaged models say about rows: log joint probabilities, label by label, model by model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.utils.parallel import Parallel, delayed
+
+from ens_plugin.adapters.sklearn.estimator_checks import refusals
+from ens_plugin.errors import InputError, UnsupportedModelError
+from ens_plugin.papers.model_averaging_2004.score_regions import models_by_row
+
+__all__ = [
+    "SCORES",
+    "Scores",
+    "conditional_scores",
+    "in_row_blocks",
+    "joint_scores",
+    "mean_scores",
+    "models_needed",
+    "stacked_scores",
+]
+
+FloatArray = NDArray[np.float64]
+Scores = Callable[[Any, Any, NDArray[Any]], FloatArray]
+
+# A fixed height, whatever n_jobs is: matrix products round by the height of a block.
+BLOCK_ROWS = 4096
+BLOCK_CELLS = 1 << 22
+
+
+def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
+    """Log joint probability of each row and label under one model.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        With ``predict_joint_log_proba`` and ``classes_``.
+    X : ndarray or CSR matrix, shape (n_rows, n_features)
+    classes : ndarray, shape (n_labels,)
+        Sorted labels of the ensemble, at least those of the model.
+
+    Returns
+    -------
+    ndarray, shape (n_rows, n_labels)
+        Minus infinity for labels that the model's bootstrap sample did not hold.
+
+    Raises
+    ------
+    InputError
+        If the model gives NaN or plus infinity, or X holds categories it never saw.
+    UnsupportedModelError
+        If what the model returns has another shape.
+    """
+    try:
+        found = np.asarray(model.predict_joint_log_proba(X), dtype=np.float64)
+    except IndexError as error:
+        raise InputError(
+            f"X holds values that {type(model).__name__} never saw in training, new categories for example ({error}). "
+            "Leave these rows out, or announce them at the fit (min_categories of CategoricalNB)."
+        ) from error
+    if found.shape != (X.shape[0], len(model.classes_)):
+        raise UnsupportedModelError(
+            f"predict_joint_log_proba of {type(model).__name__} returned an array of shape {found.shape} for "
+            f"{X.shape[0]} rows and {len(model.classes_)} labels; it must have one row and one column for each."
+        )
+    if np.isnan(found).any() or np.isposinf(found).any():
+        raise InputError(
+            f"A {type(model).__name__} gives NaN or plus infinity as log joint probability: its bootstrap sample has "
+            "a feature without any spread, or X holds values it cannot take. Train on more rows, leave constant "
+            "features out, or let the base smooth more (var_smoothing of GaussianNB)."
+        )
+    aligned = np.full((found.shape[0], classes.size), -np.inf)
+    aligned[:, np.searchsorted(classes, model.classes_)] = found
+    return aligned
+
+
+def conditional_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
+    """Log probability of each label given the row under one model, as :func:`joint_scores`.
+
+    A row that the model gives no probability under any label stays at minus infinity.
+    """
+    joint = joint_scores(model, X, classes)
+    total = np.asarray(logsumexp(joint, axis=1, keepdims=True))
+    return np.subtract(joint, total, out=np.full_like(joint, -np.inf), where=np.isfinite(total))
+
+
+SCORES: dict[str, Scores] = {"joint": joint_scores, "conditional": conditional_scores}
+
+
+def mean_scores(models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Scores) -> FloatArray:
+    """Logarithm of the models' mean probability, shape (n_rows, n_labels), summed in the order of the models."""
+    total = np.full((X.shape[0], classes.size), -np.inf)
+    for model in models:
+        np.logaddexp(total, scores(model, X, classes), out=total)
+    return np.asarray(total - np.log(len(models)))
+
+
+def stacked_scores(models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Scores) -> FloatArray:
+    """Log probabilities of all models, shape (n_models, n_rows, n_labels)."""
+    return np.stack([scores(model, X, classes) for model in models])
+
+
+def models_needed(
+    models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Scores, delta: float, n_jobs: int | None
+) -> FloatArray:
+    """Estimate the models that settle each row, shape (n_rows,); infinite where no number does.
+
+    Rows that every model gives no probability under any label are never settled; nor is any row while some label
+    is missing from every model, since nothing is known of its probabilities.
+    """
+    if np.unique(np.concatenate([model.classes_ for model in models])).size < classes.size:
+        return np.full(X.shape[0], np.inf)
+
+    def needed(rows: Any) -> FloatArray:
+        stacked = stacked_scores(models, rows, classes, scores)
+        known = np.isfinite(stacked.max(axis=(0, 2)))
+        found = np.full(known.size, np.inf)
+        if known.any():
+            found[known] = models_by_row(stacked[:, known], delta)
+        return found
+
+    return np.concatenate(in_row_blocks(needed, X, len(models) * classes.size, n_jobs))
+
+
+def in_row_blocks(function: Callable[[Any], Any], X: Any, cells_per_row: int, n_jobs: int | None) -> list[Any]:
+    """Apply a function to blocks of rows, in threads; what the base refuses is raised as InputError.
+
+    The height of a block depends on the cells of a row alone, not on the threads.
+    """
+    height = max(min(BLOCK_ROWS, BLOCK_CELLS // cells_per_row), 1)
+    calls = (delayed(function)(X[start : start + height]) for start in range(0, X.shape[0], height))
+    with refusals():
+        return list(Parallel(n_jobs=n_jobs, prefer="threads")(calls))

@@ -1,0 +1,309 @@
+"""Figures of the papers of 2007 and 2013, from your own data (matplotlib).
+
+Every function draws on the axes it is given and returns them, as those of :mod:`ens_plugin.report.plots`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.row_models.majority import majority_error
+from ens_plugin.core.validation import as_probability, as_sizes, as_values, as_weight
+from ens_plugin.errors import InputError
+from ens_plugin.papers.ensemble_size_2013.borderline import limiting_disagreement, limiting_row_size_tail
+from ens_plugin.papers.ensemble_size_2013.vote_size import row_size, row_size_tail
+from ens_plugin.papers.error_curves_2007.plugin_bias import expected_plugin_error
+from ens_plugin.report.chart_style import BLUE, GREEN, INK, ORANGE, label_in_percent, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "plot_disagreement",
+    "plot_estimated_curves",
+    "plot_expected_plugin_error",
+    "plot_row_size_tail",
+    "plot_row_sizes",
+]
+
+FloatArray = NDArray[np.float64]
+
+LINES = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00")
+DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 3)), (0, (2, 2)), (0, (5, 1, 1, 1, 1, 1)))
+BINS_PER_DECADE = 4
+
+
+def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax: Axes | None = None) -> Axes:
+    r"""Draw the expected value of the plug-in estimate against the true probability (2007 Fig. 1, left).
+
+    Parameters
+    ----------
+    n_votes : sequence of int
+        Numbers of votes M, one dashed line each (2007 eq. 10).  The solid line is
+        :math:`M \to \infty`; the vertical distance to it is the bias.
+    size : float, default=1001
+        Ensemble size B, infinity allowed.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure with one if None.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InputError
+        If there are more than six numbers of votes, or a number or `size` is below 1.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_expected_plugin_error([1, 18, 135], ax=Figure().subplots())
+    >>> len(ax.get_lines())
+    4
+    """
+    styles = _styles(len(n_votes), "n_votes")
+    ax = new_axes() if ax is None else ax
+    p = np.linspace(0.0, 1.0, 401)
+    for votes, (colour, dashes) in zip(n_votes, styles, strict=True):
+        expected = expected_plugin_error(p, votes, [size])[0]
+        ax.plot(p, expected, color=colour, linestyle=dashes, linewidth=1.6, label=f"M = {votes}")
+    ax.plot(p, majority_error(p, [size])[0], color=INK, linewidth=1.8, label="M → ∞")
+    ax.set_xlabel("Probability that one member is wrong")
+    ax.set_ylabel(f"Expected estimate of the error\nat B = {'∞' if np.isinf(size) else f'{size:g}'}")
+    return _finished(ax)
+
+
+def plot_estimated_curves(
+    sizes: ArrayLike, test_error: ArrayLike, estimates: Mapping[str, ArrayLike], *, ax: Axes | None = None
+) -> Axes:
+    """Draw estimated error curves beside the error on test rows (2007 Fig. 1, right, and Fig. 2).
+
+    Parameters
+    ----------
+    sizes : array-like, shape (n_sizes,)
+        Ensemble sizes.
+    test_error : array-like of float, shape (n_sizes,)
+        Error on test rows, a share; the solid line.
+    estimates : mapping of str to array-like of float, shape (n_sizes,)
+        Estimates by name, dashed lines.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure with one if None.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a size is below 1 or infinite, an error is outside [0, 1], or there are more
+        than six estimates.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from ens_plugin.core.estimates.error_curve import binomial_curve
+    >>> sizes = [1, 11, 101]
+    >>> estimate = binomial_curve([1, 4, 9], [10, 10, 10], sizes)
+    >>> ax = plot_estimated_curves(sizes, [0.45, 0.4, 0.35], {"M = 27": estimate}, ax=Figure().subplots())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['test rows', 'M = 27']
+    """
+    at = _as_finite_sizes(sizes)
+    styles = _styles(len(estimates), "estimates")
+    ax = new_axes() if ax is None else ax
+    ax.plot(at, _as_shares(test_error, "test_error", at.size), color=INK, linewidth=1.8, label="test rows")
+    for (name, estimate), (colour, dashes) in zip(estimates.items(), styles, strict=True):
+        curve = _as_shares(estimate, f"estimates[{name!r}]", at.size)
+        ax.plot(at, curve, color=colour, linestyle=dashes, linewidth=1.6, label=name)
+    ax.set_xscale("log")
+    ax.set_xlabel("Ensemble size (members)")
+    ax.set_ylabel("0-1 error (%)")
+    label_in_percent(ax.yaxis)
+    return _finished(ax)
+
+
+def plot_row_sizes(
+    probability: ArrayLike, *, weight: ArrayLike | None = None, confidence: float = 0.99, ax: Axes | None = None
+) -> Axes:
+    """Draw how many votes each row needs, as a histogram over rows (2013 Fig. 2, left).
+
+    Parameters
+    ----------
+    probability : array-like of float, shape (n_rows,)
+        Probability of one vote: of each row, or of the points of a fitted distribution.
+    weight : array-like, shape (n_rows,), optional
+    confidence : float, default=0.99
+        Wanted probability of the infinite ensemble's label, strictly between 0.5 and 1.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure with one if None.
+
+    Returns
+    -------
+    matplotlib Axes
+        Rows that no size up to a billion settles are left out; the axis says how many.
+
+    Raises
+    ------
+    InputError
+        If a probability is outside [0, 1], `confidence` outside (0.5, 1), or shapes differ.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_row_sizes([0.0, 0.2, 0.45, 0.5], ax=Figure().subplots())
+    >>> float(sum(bar.get_height() for bar in ax.patches))
+    0.75
+    """
+    p = as_probability(probability, "probability")
+    w = as_weight(weight, p.size)
+    ax = new_axes() if ax is None else ax
+    own = row_size(p, confidence)
+    settled = np.isfinite(own)
+    largest = float(own[settled].max(initial=10.0))
+    steps = int(np.ceil(np.log10(largest) * BINS_PER_DECADE + 1e-9))
+    edges = (10.0 ** (np.arange(steps + 1) / BINS_PER_DECADE)).tolist()
+    ax.hist(own[settled], edges, weights=w[settled] / w.sum(), color=LINES[0], edgecolor="white")
+    ax.set_xscale("log")
+    left_out = float(w[~settled].sum() / w.sum())
+    note = f" ({100 * left_out:.3g} % never are)" if left_out else ""
+    ax.set_xlabel(f"Votes that settle a row\nwith {100 * confidence:g} % confidence{note}", parse_math=False)
+    ax.set_ylabel("Rows (%)")
+    label_in_percent(ax.yaxis)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_row_size_tail(
+    probability: ArrayLike,
+    density: float,
+    *,
+    weight: ArrayLike | None = None,
+    confidence: float = 0.99,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the share of rows not yet settled, and the law it follows for large sizes (2013 Fig. 2, right).
+
+    Parameters
+    ----------
+    probability, weight, confidence
+        As for :func:`plot_row_sizes`.
+    density : float
+        f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline.borderline_density`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure with one if None.
+
+    Returns
+    -------
+    matplotlib Axes
+        Both axes logarithmic; the law (2013 eq. 13) is a straight line of slope -1/2.
+
+    Raises
+    ------
+    InputError
+        As :func:`plot_row_sizes`, and if `density` is negative or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_row_size_tail(np.linspace(0, 1, 1000), 1.0, ax=Figure().subplots())
+    >>> ax.get_yscale()
+    'log'
+    """
+    sizes = np.asarray(2.0 * np.unique(np.round(np.geomspace(0.5, 5e4, 120))) + 1.0, dtype=np.float64)
+    tail = row_size_tail(probability, sizes, confidence, weight)
+    law = limiting_row_size_tail(density, sizes, confidence)
+    ax = new_axes() if ax is None else ax
+    _draw_law(ax, sizes, tail, law)
+    ax.set_xlabel("Ensemble size (members)")
+    ax.set_ylabel(f"Rows not settled with\n{100 * confidence:g} % confidence (%)", parse_math=False)
+    return _finished(ax)
+
+
+def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float, *, ax: Axes | None = None) -> Axes:
+    """Draw the disagreement with the infinite ensemble, and the law it follows (2013 Fig. 4).
+
+    Parameters
+    ----------
+    sizes : array-like, shape (n_sizes,)
+        Ensemble sizes.
+    disagreement : array-like of float, shape (n_sizes,)
+        Share of rows on which an ensemble of each size differs from a very large one.
+    density : float
+        f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline.borderline_density`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure with one if None.
+
+    Returns
+    -------
+    matplotlib Axes
+        Both axes logarithmic; the law (2013 eq. 18) is a straight line of slope -1/2.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a size is below 1 or infinite, a share is outside [0, 1], or `density` is
+        negative or not finite.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from ens_plugin.core.estimates.ensemble_size import agreement
+    >>> sizes = [1, 11, 101, 1001]
+    >>> found = 1 - agreement([0.05, 0.2, 0.4, 0.6], None, sizes)
+    >>> ax = plot_disagreement(sizes, found, 0.8, ax=Figure().subplots())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['measured', 'law for large ensembles']
+    """
+    at = _as_finite_sizes(sizes)
+    measured = _as_shares(disagreement, "disagreement", at.size)
+    law = limiting_disagreement(density, at)
+    ax = new_axes() if ax is None else ax
+    _draw_law(ax, at, measured, law)
+    ax.set_xlabel("Ensemble size (members)")
+    ax.set_ylabel("Disagreement with the\ninfinite ensemble (%)")
+    return _finished(ax)
+
+
+def _draw_law(ax: Axes, sizes: FloatArray, measured: FloatArray, law: FloatArray) -> None:
+    """Measured shares and the law, on logarithmic axes; shares of 0 cannot be shown there."""
+    from matplotlib.ticker import LogLocator
+
+    ax.plot(sizes, np.where(measured > 0, measured, np.nan), color=LINES[0], linewidth=1.8, label="measured")
+    drawn = np.where((law > 0) & (law <= 1), law, np.nan)
+    ax.plot(sizes, drawn, color=INK, linestyle=DASHES[0], linewidth=1.2, label="law for large ensembles")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(10.0, subs=(1.0, 2.0, 5.0)))
+    label_in_percent(ax.yaxis)
+
+
+def _finished(ax: Axes) -> Axes:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _styles(count: int, name: str) -> list[tuple[str, tuple[int, tuple[int, ...]]]]:
+    if count > len(LINES):
+        raise InputError(
+            f"{name} has {count} lines; more than {len(LINES)} cannot be told apart. Draw several figures."
+        )
+    return list(zip(LINES[:count], DASHES[:count], strict=True))
+
+
+def _as_finite_sizes(sizes: ArrayLike) -> FloatArray:
+    at = as_sizes(sizes)
+    if np.isinf(at).any():
+        raise InputError("sizes holds infinity, which has no place on the axis; draw the limit with ax.axhline.")
+    return at
+
+
+def _as_shares(values: ArrayLike, name: str, length: int) -> FloatArray:
+    return as_probability(as_values(values, name, length), name)

@@ -1,0 +1,330 @@
+"""How many members, on bites of what size, mixed how? Answered from a few probes (2017, section 6.5 to 6.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+
+from ens_plugin.core.validation import as_sizes, as_values
+from ens_plugin.errors import InputError
+from ens_plugin.papers.score_tables_2017.bites.probes import (
+    Probes,
+    Split,
+    probe_bites,
+    score_rows,
+    seeded_clone,
+    split_rows,
+)
+from ens_plugin.papers.score_tables_2017.cache import load_score_tables
+from ens_plugin.papers.score_tables_2017.matched_scores import shrink_matched_scores
+from ens_plugin.papers.score_tables_2017.score_formulas import linearized_scores
+from ens_plugin.papers.score_tables_2017.score_losses import ScoreRows, loss_curve, smallest_size_within
+from ens_plugin.papers.score_tables_2017.score_models import scores_of_truth
+from ens_plugin.papers.score_tables_2017.score_shrinkage import shrink_normal_scores
+from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
+
+__all__ = ["BiteDesign", "BiteOption", "design_bites"]
+
+FloatArray = NDArray[np.float64]
+
+MIXINGS = ("mean_score", "mean_proba")
+
+
+@dataclass(frozen=True, eq=False)
+class BiteOption:
+    """One bite size with one way of mixing.
+
+    Attributes
+    ----------
+    fraction : float
+        Rows of a bite as a share of the training rows.
+    bite_rows : int
+    aggregation : str
+        "mean_score" (parameter mixing) or "mean_proba" (voting).
+    sizes : ndarray, shape (n_sizes,)
+    loss : ndarray, shape (n_sizes,)
+        Expected loss at these sizes.
+    asymptote : float
+        Expected loss of infinitely many members.
+    recommended_size : int or None
+        Smallest size whose loss is within the tolerance of the asymptote; None if above `max_size`.
+    recommended_loss : float
+        Expected loss at the recommended size (the asymptote if that is None).
+    matching_size : int or None
+        Smallest size asked about whose loss is at most that of one learner trained on everything.
+    seconds_per_member : float
+        Mean time to train one member, in this process.
+    seconds, rows : float or None
+        Expected time to train, and rows trained on, at the recommended size.
+    """
+
+    fraction: float
+    bite_rows: int
+    aggregation: str
+    sizes: NDArray[np.int64]
+    loss: FloatArray
+    asymptote: float
+    recommended_size: int | None
+    recommended_loss: float
+    matching_size: int | None
+    seconds_per_member: float
+    seconds: float | None
+    rows: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class BiteDesign:
+    """Every option, and the answers.
+
+    Attributes
+    ----------
+    options : tuple of BiteOption
+        By bite size, then mixing.
+    loss_name : str
+    n_train, n_test : int
+        Rows bitten from, and rows the losses are measured on.
+    single_loss, single_seconds : float
+        Loss of one learner trained on all training rows, and the time it took.
+    """
+
+    options: tuple[BiteOption, ...]
+    loss_name: str
+    n_train: int
+    n_test: int
+    single_loss: float
+    single_seconds: float
+
+    @property
+    def best(self) -> BiteOption:
+        """The option with the lowest expected loss at its recommended size."""
+        return min(self.options, key=lambda option: option.recommended_loss)
+
+    def smallest_bite(self, aggregation: str) -> BiteOption | None:
+        """Return the smallest bite whose ensemble matches one learner trained on everything; None if none does.
+
+        Parameters
+        ----------
+        aggregation : {"mean_score", "mean_proba"}
+        """
+        matching = [o for o in self.options if o.aggregation == aggregation and o.matching_size is not None]
+        return min(matching, key=lambda option: option.bite_rows, default=None)
+
+    def better_mixing(self, fraction: float) -> str:
+        """Return the mixing with the lower loss at its recommended size for one bite fraction.
+
+        Parameters
+        ----------
+        fraction : float
+            One of those asked about.
+
+        Raises
+        ------
+        InputError
+            If it is none of these.
+        """
+        rivals = [option for option in self.options if option.fraction == fraction]
+        if not rivals:
+            raise InputError(f"fraction must be one of the bite_fractions asked about, got {fraction!r}.")
+        return min(rivals, key=lambda option: option.recommended_loss).aggregation
+
+
+def design_bites(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    sizes: ArrayLike,
+    bite_fractions: ArrayLike,
+    n_probe: int = 25,
+    *,
+    loss: str = "zero_one",
+    tolerance: float = 0.01,
+    max_size: int = 20001,
+    test_size: float = 0.25,
+    random_state: int | None = None,
+) -> BiteDesign:
+    """Choose bite size, ensemble size and mixing from a few probes of each bite size.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        With decision_function (log odds for two labels) or predict_proba.  Cloned, never fitted itself.
+    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+    y : array-like, shape (n_rows,)
+        Labels.
+    sizes : array-like of int, shape (n_sizes,)
+        Ensemble sizes to report on.
+    bite_fractions : array-like of float
+        Rows of a bite as shares of the training rows, in (0, 1].
+    n_probe : int, default=25
+        Members trained for each bite size, at least 5.  Recommended sizes of more than some 10 times this
+        number are extrapolations, and tend to be too small.
+    loss : {"zero_one", "log", "squared"}
+        With three or more labels: "zero_one" by margins or "log" by linearised scores.
+    tolerance : float, default=0.01
+        The recommended size is the smallest within this share of the loss of infinitely many.
+    max_size : int, default=20001
+        Largest size recommended.
+    test_size : float, default=0.25
+        Share of the rows that no probe sees, on which losses are measured.
+    random_state : int, optional
+
+    Returns
+    -------
+    BiteDesign
+
+    Raises
+    ------
+    InputError
+        Naming the argument that is out of range.
+    UnsupportedModelError
+        If the classifier has neither decision_function nor predict_proba.
+
+    Notes
+    -----
+    2017, Algorithm 1 and sections 6.5 to 6.7, with shrunken instead of plugged-in row parameters
+    (:mod:`ens_plugin.papers.score_tables_2017.score_shrinkage`).  A classifier with decision_function is
+    mixed on its scores, with the logistic function as the link.  One without has log odds made from its probabilities,
+    kept 1e-6 away from 0 and 1; for "mean_proba" their normal is matched to the probabilities
+    themselves (:mod:`ens_plugin.papers.score_tables_2017.matched_scores`).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> design = design_bites(GaussianNB(), X, y, [1, 11, 51], [0.1, 0.3], random_state=0)
+    >>> len(design.options), design.best.aggregation in ("mean_score", "mean_proba")
+    (4, True)
+    """
+    wanted = _whole_sizes(sizes)
+    fractions = _fractions(bite_fractions)
+    _check_options(n_probe, loss, random_state)
+    split = split_rows(X, y, test_size, random_state)
+    if loss == "squared" and split.classes.size > 2:
+        raise InputError("loss='squared' is for two labels; use 'log' or 'zero_one' for more.")
+    rng = np.random.default_rng(random_state)
+    tables = load_score_tables()
+    single = probe_single(estimator, split, loss, rng)
+    options: list[BiteOption] = []
+    for fraction in fractions:
+        n_rows = max(split.classes.size, round(fraction * split.y_train.size))
+        probes = probe_bites(estimator, split, n_rows, n_probe, rng)
+        for aggregation in MIXINGS:
+            rows = _row_model(probes, split.y_test, aggregation, loss, tables)
+            options.append(
+                _option(rows, probes, fraction, aggregation, wanted, tables, loss, tolerance, max_size, single[0])
+            )
+    return BiteDesign(tuple(options), loss, split.y_train.size, split.y_test.size, *single)
+
+
+def _option(
+    model: tuple[ScoreRows, str],
+    probes: Probes,
+    fraction: float,
+    aggregation: str,
+    sizes: NDArray[np.int64],
+    tables: ScoreTables,
+    loss: str,
+    tolerance: float,
+    max_size: int,
+    single_loss: float,
+) -> BiteOption:
+    rows, mixing = model
+    curve = loss_curve(rows, sizes, tables, loss=loss, aggregation=mixing)
+    limit = float(loss_curve(rows, [np.inf], tables, loss=loss, aggregation=mixing)[0])
+    best = smallest_size_within(rows, tables, loss=loss, aggregation=mixing, tolerance=tolerance, max_size=max_size)
+    at_best = limit if best is None else float(loss_curve(rows, [best], tables, loss=loss, aggregation=mixing)[0])
+    matching = sizes[curve <= single_loss]
+    return BiteOption(
+        fraction=fraction,
+        bite_rows=probes.n_rows,
+        aggregation=aggregation,
+        sizes=sizes,
+        loss=curve,
+        asymptote=limit,
+        recommended_size=best,
+        recommended_loss=at_best,
+        matching_size=int(matching.min()) if matching.size else None,
+        seconds_per_member=probes.seconds,
+        seconds=None if best is None else best * probes.seconds,
+        rows=None if best is None else best * probes.n_rows,
+    )
+
+
+def _row_model(
+    probes: Probes, target: NDArray[np.int64], aggregation: str, loss: str, tables: ScoreTables
+) -> tuple[ScoreRows, str]:
+    """Fit a model of the test rows, and say by which rule it is to be mixed."""
+    if probes.scores.ndim == 2:
+        scores = scores_of_truth(probes.scores, target)
+        if probes.probabilities and aggregation == "mean_proba":
+            return shrink_matched_scores(_probability(scores), tables), aggregation
+        return shrink_normal_scores(scores), aggregation
+    if loss == "log":
+        return shrink_normal_scores(linearized_scores(probes.scores, target)), aggregation
+    outputs = probes.scores if aggregation == "mean_score" else softmax(probes.scores, axis=2)
+    # The mean of margins has one sign or the other, whatever is mixed: its normal is mixed as scores are.
+    return shrink_normal_scores(_margins(outputs, target)), "mean_score"
+
+
+def _probability(scores: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 + np.exp(-scores)))
+
+
+def _margins(outputs: FloatArray, target: NDArray[np.int64]) -> FloatArray:
+    """Output for the true label minus that for the strongest rival on average, shape (n_members, n_rows)."""
+    rows = np.arange(target.size)
+    mean = outputs.mean(axis=0)
+    mean[rows, target] = -np.inf
+    return np.asarray(outputs[:, rows, target] - outputs[:, rows, mean.argmax(axis=1)])
+
+
+def probe_single(estimator: Any, split: Split, loss: str, rng: np.random.Generator) -> tuple[float, float]:
+    """Loss on the test rows of one learner trained on all training rows, and the seconds that took."""
+    import time
+
+    member = seeded_clone(estimator, rng)
+    begun = time.perf_counter()
+    member.fit(split.X_train, split.y_train)
+    seconds = time.perf_counter() - begun
+    scores = score_rows(member, split.X_test)[None]
+    if scores.ndim == 2:
+        odds = scores_of_truth(scores, split.y_test)[0]
+    elif loss == "zero_one":
+        odds = _margins(scores, split.y_test)[0]
+    else:
+        odds = linearized_scores(scores, split.y_test)[0]
+    losses = {
+        "zero_one": (1.0 - np.sign(odds)) / 2.0,
+        "log": np.logaddexp(0.0, -odds),
+        "squared": 2.0 / (1.0 + np.exp(np.minimum(odds, 700.0))) ** 2,
+    }
+    return float(losses[loss].mean()), seconds
+
+
+def _whole_sizes(sizes: ArrayLike) -> NDArray[np.int64]:
+    wanted = as_sizes(sizes)
+    if not np.isfinite(wanted).all():
+        raise InputError("sizes must be finite; the limit is in each option's asymptote.")
+    return np.unique(wanted.astype(np.int64))
+
+
+def _fractions(bite_fractions: ArrayLike) -> Sequence[float]:
+    values = as_values(np.atleast_1d(np.asarray(bite_fractions)), "bite_fractions")
+    if values.min() <= 0 or values.max() > 1:
+        raise InputError(f"bite_fractions must lie in (0, 1], got {values.tolist()[:5]}.")
+    return [float(value) for value in np.unique(values)]
+
+
+def _check_options(n_probe: int, loss: str, random_state: int | None) -> None:
+    if not isinstance(n_probe, (int, np.integer)) or n_probe < 5:
+        raise InputError(f"n_probe must be a whole number of at least 5, got {n_probe!r}.")
+    if loss not in ("zero_one", "log", "squared"):
+        raise InputError(f"loss must be 'zero_one', 'log' or 'squared', got {loss!r}.")
+    if random_state is not None and (not isinstance(random_state, (int, np.integer)) or random_state < 0):
+        raise InputError(f"random_state must be a non-negative integer or None, got {random_state!r}.")

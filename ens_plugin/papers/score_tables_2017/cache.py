@@ -1,0 +1,108 @@
+"""The universal score tables on disk: built once per user, checked when read, rebuilt if anything is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from dataclasses import fields
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from platformdirs import user_cache_path
+
+from ens_plugin.errors import EnsPluginWarning
+from ens_plugin.papers.score_tables_2017.score_tables import GRIDS, TABLE_VERSION, ScoreTables, build_score_tables
+from ens_plugin.user_warnings import warn_user
+
+__all__ = ["load_score_tables", "score_table_path"]
+
+NAMES = tuple(field.name for field in fields(ScoreTables))
+
+
+def score_table_path(directory: Path | None = None) -> Path:
+    """Return where the tables of this version are kept.
+
+    Parameters
+    ----------
+    directory : Path, optional
+        The user's cache directory for ens_plugin if None.
+    """
+    return (directory or user_cache_path("ens_plugin", appauthor=False)) / f"score_tables-{TABLE_VERSION}.npz"
+
+
+def load_score_tables(directory: Path | None = None) -> ScoreTables:
+    """Return the universal tables of 2017: from this process, from the disk, or built now (some seconds).
+
+    Parameters
+    ----------
+    directory : Path, optional
+        Where they are kept; the user's cache directory for ens_plugin if None.
+
+    Returns
+    -------
+    ScoreTables
+
+    Warns
+    -----
+    EnsPluginWarning
+        If the tables cannot be written; they are then built again by the next process.
+
+    Examples
+    --------
+    >>> tables = load_score_tables()
+    >>> tables.few.shape
+    (22, 11, 19)
+    """
+    return _load(score_table_path(directory))
+
+
+@lru_cache(maxsize=1)
+def _load(path: Path) -> ScoreTables:
+    tables = _read(path)
+    if tables is None:
+        tables = build_score_tables()
+        _write(path, tables)
+    return tables
+
+
+def _checksum(tables: ScoreTables) -> str:
+    digest = hashlib.sha256(f"score tables {TABLE_VERSION}".encode())
+    for values in (*GRIDS, *(getattr(tables, name) for name in NAMES)):
+        array = np.ascontiguousarray(values, dtype="<f8")
+        digest.update(f"{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> ScoreTables | None:
+    """Tables from the disk; None if they are absent, unreadable, or not what was written."""
+    try:
+        # numpy leaves a file it opened itself open where the archive is broken.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            tables = ScoreTables(**{name: stored[name] for name in NAMES})
+            kept = str(stored["checksum"])
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+        return None
+    return tables if kept == _checksum(tables) else None
+
+
+def _write(path: Path, tables: ScoreTables) -> None:
+    """Write to a file beside and move it into place: a reader sees all of it or nothing."""
+    part: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        arrays = {name: getattr(tables, name) for name in NAMES}
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(file, checksum=np.array(_checksum(tables)), **arrays)
+        Path(part).replace(path)
+    except OSError as error:
+        if part is not None:
+            Path(part).unlink(missing_ok=True)
+        warn_user(
+            f"The score tables could not be kept in {path.parent} ({error}); they will be built again next time.",
+            EnsPluginWarning,
+        )

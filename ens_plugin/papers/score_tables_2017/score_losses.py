@@ -1,0 +1,317 @@
+r"""Loss, its variance, and bias and variance of an ensemble of any size, from a model of its rows (2017).
+
+Losses of a row whose true label has probability p: ``"zero_one"`` 1[p < 1/2] (a tie is settled by chance), ``"log"``
+-log p, ``"squared"`` the squared distance of the probability vectors, 2 (1 - p)^2.  Aggregation:
+``"mean_score"`` (parameter mixing: the logistic function of the mean score), ``"mean_proba"`` (voting
+in the paper's sense: the mean probability) or ``"vote"`` (hard labels; 0-1 loss only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.validation import as_sizes
+from ens_plugin.errors import InputError
+from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
+
+__all__ = [
+    "AGGREGATIONS",
+    "LOSSES",
+    "BiasVarianceCurve",
+    "ScoreRows",
+    "expected_loss",
+    "loss_curve",
+    "loss_variance",
+    "score_bias_variance",
+    "smallest_size_within",
+]
+
+FloatArray = NDArray[np.float64]
+
+LOSSES = ("zero_one", "log", "squared")
+AGGREGATIONS = ("mean_score", "mean_proba", "vote")
+Rows = TypeVar("Rows", bound="ScoreRows")
+
+
+class ScoreRows(Protocol):
+    """What a model of the rows must answer about an ensemble of one size; every array is by row.
+
+    Attributes
+    ----------
+    weight : ndarray, shape (n_rows,)
+        Weight of each row.
+    """
+
+    @property
+    def weight(self) -> FloatArray:
+        """Weight of each row."""
+        ...
+
+    def flipped(self: Rows) -> Rows:
+        """Return the same rows seen from the other label."""
+        ...
+
+    def wrong(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
+        """Probability that the other label is preferred."""
+        ...
+
+    def log_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
+        """Mean and variance of the log probability of the true label."""
+        ...
+
+    def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
+        """First to fourth moment of the probability of the wrong label."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BiasVarianceCurve:
+    """Bias and variance by size, over seeds given one training set; their sum is the expected loss.
+
+    Attributes
+    ----------
+    sizes, bias, variance : ndarray, shape (n_sizes,)
+    loss : str
+        "log" or "squared".
+    """
+
+    sizes: FloatArray
+    bias: FloatArray
+    variance: FloatArray
+    loss: str
+
+
+def expected_loss(
+    rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "zero_one", aggregation: str = "mean_proba"
+) -> FloatArray:
+    r"""Expected loss of an ensemble of each size on each row.
+
+    Parameters
+    ----------
+    rows : NormalScores, NormalPair or BetaProbabilities
+    sizes : array-like, shape (n_sizes,)
+        Whole numbers of at least 1, or infinity.
+    tables : ScoreTables
+        From :func:`ens_plugin.papers.score_tables_2017.score_tables.build_score_tables`, or kept on disk.
+    loss : {"zero_one", "log", "squared"}
+    aggregation : {"mean_proba", "mean_score", "vote"}
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes, n_rows)
+
+    Raises
+    ------
+    InputError
+        If a size, the loss or the aggregation is not one of these.
+
+    Notes
+    -----
+    :math:`T_v(a, b, K)` and :math:`T_{pm}(a, b, K)` of 2017 sections 4.3.1 and 4.3.2 for y = 1.
+
+    Examples
+    --------
+    >>> from ens_plugin.papers.score_tables_2017.score_models import fit_normal_scores
+    >>> from ens_plugin.papers.score_tables_2017.cache import load_score_tables
+    >>> rows = fit_normal_scores([[0.0, 1.0], [2.0, 1.0]])
+    >>> expected_loss(rows, [1, 8], load_score_tables(), aggregation="mean_score").round(4)
+    array([[0.2398, 0.    ],
+           [0.0228, 0.    ]])
+    """
+    wanted = as_sizes(sizes)
+    _check(loss, aggregation)
+    return np.stack([_loss_moments(rows, size, tables, loss, aggregation)[0] for size in wanted])
+
+
+def loss_curve(
+    rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "zero_one", aggregation: str = "mean_proba"
+) -> FloatArray:
+    """Weighted mean over rows of :func:`expected_loss`: the generalization error G (2017, Algorithm 1).
+
+    Parameters, errors raised: see :func:`expected_loss`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes,)
+    """
+    by_row = expected_loss(rows, sizes, tables, loss=loss, aggregation=aggregation)
+    return np.asarray(by_row @ rows.weight / rows.weight.sum())
+
+
+def loss_variance(
+    rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "zero_one", aggregation: str = "mean_proba"
+) -> FloatArray:
+    r"""Mean over rows of the loss's variance over seeds: S^2 of 2017 section 4.4.
+
+    Parameters, errors raised: see :func:`expected_loss`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes,)
+        :math:`E[L^2] - E[G(x, y)^2]`; divided by the number of rows it would be the variance of the
+        mean loss if rows were independent, which they are not (2017 assumes it).
+    """
+    wanted = as_sizes(sizes)
+    _check(loss, aggregation)
+    share = rows.weight / rows.weight.sum()
+    result = np.empty(wanted.size)
+    for index, size in enumerate(wanted):
+        first, second = _loss_moments(rows, size, tables, loss, aggregation)
+        result[index] = max(float(share @ (second - first**2)), 0.0)
+    return result
+
+
+def score_bias_variance(
+    rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "log", aggregation: str = "mean_proba"
+) -> BiasVarianceCurve:
+    r"""Bias and variance of the log or the squared loss at each size (2017 section 5).
+
+    Parameters
+    ----------
+    rows, sizes, tables
+        See :func:`expected_loss`.
+    loss : {"log", "squared"}
+    aggregation : {"mean_proba", "mean_score"}
+
+    Returns
+    -------
+    BiasVarianceCurve
+
+    Raises
+    ------
+    InputError
+        If the loss is "zero_one", or as :func:`expected_loss`.
+
+    Notes
+    -----
+    Log loss: :math:`\bar p \propto \exp E\log p`, bias :math:`-\log\bar p`, variance :math:`-\log Z`,
+    :math:`Z = e^{E\log p} + e^{E\log(1-p)}`.  Squared loss: :math:`\bar p = E\,p`, bias
+    :math:`2(1-\bar p)^2`, variance :math:`2\,\mathrm{Var}\,p`.
+    """
+    wanted = as_sizes(sizes)
+    _check(loss, aggregation)
+    if loss == "zero_one":
+        raise InputError("loss must be 'log' or 'squared': 2017 gives no bias and variance for the 0-1 loss.")
+    split = _log_split if loss == "log" else _squared_split
+    share = rows.weight / rows.weight.sum()
+    parts = np.array([[part @ share for part in split(rows, size, aggregation, tables)] for size in wanted])
+    return BiasVarianceCurve(wanted, parts[:, 0], parts[:, 1], loss)
+
+
+def smallest_size_within(
+    rows: ScoreRows,
+    tables: ScoreTables,
+    *,
+    loss: str = "zero_one",
+    aggregation: str = "mean_proba",
+    tolerance: float = 0.01,
+    max_size: int = 20001,
+) -> int | None:
+    """Smallest odd K from which on the loss stays within a relative tolerance of that of infinitely many (2017 §6.5).
+
+    Parameters
+    ----------
+    rows, tables, loss, aggregation
+        See :func:`expected_loss`.
+    tolerance : float, default=0.01
+        Relative; positive.
+    max_size : int, default=20001
+
+    Returns
+    -------
+    int or None
+        None if it is above `max_size`.
+
+    Raises
+    ------
+    InputError
+        If `tolerance` or `max_size` is out of range.
+
+    Notes
+    -----
+    Sizes are looked at from `max_size` down in ratios of about 1.4, and between the last two by bisection.
+    From above, because a 0-1 loss may fall below its limit and rise again: small ensembles are right by luck
+    about rows on which the infinite one is wrong.
+    Probes resolve rows down to their spread over the root of the number of probes: a size many times that
+    number is an extrapolation (at 3 times it held in simulations, at 20 times it came out 3 to 5 times too
+    small).  Fit more probes where that matters.
+    """
+    if not 0.0 < tolerance < np.inf:
+        raise InputError(f"tolerance must be positive and finite, got {tolerance!r}.")
+    if not 1 <= max_size < np.inf:
+        raise InputError(f"max_size must be at least 1, got {max_size!r}.")
+    limit = float(loss_curve(rows, [np.inf], tables, loss=loss, aggregation=aggregation)[0])
+
+    def within(size: int) -> bool:
+        found = float(loss_curve(rows, [size], tables, loss=loss, aggregation=aggregation)[0])
+        return abs(found - limit) <= tolerance * limit
+
+    top = max(1, (int(max_size) + 1) // 2)
+    grid = np.unique(np.geomspace(1, top, 2 + int(3 * np.log(top))).round().astype(np.int64)) * 2 - 1
+    good: int | None = None
+    for size in grid[::-1]:
+        if not within(int(size)):
+            return good if good is None else _first_within(within, int(size), good)
+        good = int(size)
+    return good
+
+
+def _first_within(within: Callable[[int], bool], bad: int, good: int) -> int:
+    """Bisection over odd sizes between one outside and one within the tolerance."""
+    while good - bad > 2:
+        middle = bad + (good - bad) // 4 * 2
+        if within(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def _check(loss: str, aggregation: str) -> None:
+    if loss not in LOSSES:
+        raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}.")
+    if aggregation not in AGGREGATIONS:
+        raise InputError(f"aggregation must be one of {', '.join(AGGREGATIONS)}, got {aggregation!r}.")
+    if aggregation == "vote" and loss != "zero_one":
+        raise InputError("aggregation='vote' gives labels, not probabilities: only the 0-1 loss is defined.")
+
+
+def _loss_moments(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, aggregation: str) -> FloatArray:
+    """First and second moment of the loss, shape (2, n_rows)."""
+    if loss == "zero_one":
+        wrong = rows.wrong(size, aggregation, tables)
+        return np.stack([wrong, wrong])
+    if loss == "squared":
+        moments = rows.miss_moments(size, aggregation, tables)
+        return np.stack([2.0 * moments[1], 4.0 * moments[3]])
+    mean, variance = rows.log_moments(size, aggregation, tables)
+    return np.stack([-mean, variance + mean**2])
+
+
+def _log_split(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:
+    right, wrong = _log_means(rows, size, aggregation, tables)
+    log_z = np.logaddexp(right, wrong)
+    if aggregation == "mean_proba":
+        # 0 for infinitely many, but for what the tables err by, which is nearly the same for many.
+        log_z = log_z - np.logaddexp(*_log_means(rows, np.inf, aggregation, tables))
+    log_z = np.minimum(log_z, 0.0)
+    return log_z - right, -log_z
+
+
+def _log_means(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:
+    """Mean logarithm of the mixed probability, of the true label and of the other."""
+    sides = (rows, rows.flipped())
+    right, wrong = (side.log_moments(size, aggregation, tables)[0] for side in sides)
+    return right, wrong
+
+
+def _squared_split(
+    rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables
+) -> tuple[FloatArray, FloatArray]:
+    moments = rows.miss_moments(size, aggregation, tables)
+    return 2.0 * moments[0] ** 2, 2.0 * np.maximum(moments[1] - moments[0] ** 2, 0.0)

@@ -1,0 +1,9 @@
+"""The model registry: judge a registered version, and cut one to size; what experiments record is in tracking."""
+
+from __future__ import annotations
+
+from ens_plugin.registry.gate.decision import GateDecision
+from ens_plugin.registry.gate.gate import gate
+from ens_plugin.registry.rightsizing.rightsizing import Rightsizing, rightsize
+
+__all__ = ["GateDecision", "Rightsizing", "gate", "rightsize"]

@@ -1,0 +1,145 @@
+"""What a gate decided, and in which words it says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ens_plugin.registry.gate.policy import Requirement
+from ens_plugin.report.text import escaped_markdown, printable
+
+__all__ = ["Check", "GateDecision"]
+
+NAME_WIDTH = 80
+WORDS_WIDTH = 400
+
+
+@dataclass(frozen=True)
+class Check:
+    """One requirement of a policy, and whether it holds.
+
+    Attributes
+    ----------
+    requirement : Requirement
+    value : float
+        What was found.
+    passed : bool
+    """
+
+    requirement: Requirement
+    value: float
+    passed: bool
+
+    @property
+    def text(self) -> str:
+        """The check in one line: ``report.error_upper is 0.0604, at most 0.08 allowed``."""
+        wanted = self.requirement
+        name = printable(f"{wanted.table}.{wanted.name}", NAME_WIDTH)
+        value, threshold = _apart(self.value, wanted.threshold)
+        return f"{name} is {value}, {'at most' if wanted.bound == 'max' else 'at least'} {threshold} allowed"
+
+
+def _apart(value: float, threshold: float) -> tuple[str, str]:
+    """Both numbers in six digits, or in all of them where six would make different ones look the same."""
+    short = f"{value:.6g}", f"{threshold:.6g}"
+    return short if short[0] != short[1] or value == threshold else (repr(value), repr(threshold))
+
+
+@dataclass(frozen=True)
+class GateDecision:
+    """The answer of :func:`ens_plugin.gate` for one version of a registered model.
+
+    Attributes
+    ----------
+    name, version : str
+        The version that was judged.
+    verdict : {"pass", "fail"}
+    checks : tuple of Check
+        All requirements of the policy, in its order.
+    policy_digest : str
+        ``"sha256:"`` and the sum of the policy file.
+    time : str
+        UTC time of the decision, ISO 8601.
+    report : str or None
+        URI of the logged report; None where the gate measured for itself or needed no report.
+    evidence : str
+        What the scalars of the report were read from or measured on, in words.
+    data_digest : str or None
+        Of the rows that the gate measured on.
+    baseline : str or None
+        Version that the candidate was compared with.
+    comparison : str or None
+        How it was compared, or why not, in words.
+    promoted : str or None
+        Alias that was asked for and now points at the version.
+    promoted_from : str or None
+        Version that the alias pointed at before.
+    """
+
+    name: str
+    version: str
+    verdict: Literal["pass", "fail"]
+    checks: tuple[Check, ...]
+    policy_digest: str
+    time: str
+    report: str | None
+    evidence: str
+    data_digest: str | None
+    baseline: str | None
+    comparison: str | None
+    promoted: str | None = None
+    promoted_from: str | None = None
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the version may be promoted."""
+        return self.verdict == "pass"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """One line for each check, failed ones first."""
+        return tuple(
+            f"{'ok' if check.passed else 'FAILED'}: {check.text}"
+            for check in sorted(self.checks, key=lambda check: check.passed)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as plain Python objects."""
+        checks = [{**asdict(check.requirement), "value": check.value, "passed": check.passed} for check in self.checks]
+        return {**asdict(self), "checks": checks}
+
+    def to_json(self) -> str:
+        """Return the decision as JSON text."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    def summary(self) -> str:
+        """Return the decision as plain text; nothing in it can act on a terminal."""
+        return "\n".join([f"{self.verdict.upper()}: {self._headline()}", *(f"  {line}" for line in self.reasons),
+                          *self._origin()])  # fmt: skip
+
+    def to_markdown(self) -> str:
+        """Return the decision in Markdown; no name in it can act as markup."""
+        lines = [*self.reasons, *self._origin()]
+        return "\n".join(
+            [f"**{self.verdict.upper()}: {escaped_markdown(self._headline(), WORDS_WIDTH)}**", "",
+             *(f"- {escaped_markdown(line, WORDS_WIDTH)}" for line in lines)]
+        )  # fmt: skip
+
+    def _headline(self) -> str:
+        meets = "meets" if self.passed else "does not meet"
+        return (
+            f"version {self.version} of {printable(self.name, NAME_WIDTH)} {meets} the policy {self.policy_digest[:19]}"
+        )
+
+    def _origin(self) -> list[str]:
+        lines = [f"Evidence: {printable(self.evidence, WORDS_WIDTH)}."]
+        if self.comparison is not None:
+            lines.append(f"Baseline: {printable(self.comparison, WORDS_WIDTH)}.")
+        if self.promoted is not None:
+            before = "" if self.promoted_from is None else f", before at version {self.promoted_from}"
+            lines.append(f"Alias {self.promoted!r} points at version {self.version}{before}.")
+        return lines

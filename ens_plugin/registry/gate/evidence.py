@@ -1,0 +1,224 @@
+"""What a gate goes by: the candidate's report, its metrics, and the comparison with a baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ens_plugin.core.uncertainty.paired_losses import Difference
+from ens_plugin.errors import (
+    BagError,
+    GateError,
+    InputError,
+    ModelLoadError,
+    NotFittedError,
+    TooFewMembersError,
+    UnsupportedModelError,
+)
+from ens_plugin.registry.gate.baseline_comparison import LEVEL, Comparison, compare_intervals, compare_pairs
+from ens_plugin.registry.gate.logged_report import logged_metrics, read_report
+from ens_plugin.registry.gate.policy import BASELINE_SCALARS, Policy
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.measurement import Measurement, Rows, measure
+from ens_plugin.tracking.store.model_version import RegisteredVersion, VersionAddress, alias_holder, find_version
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = [
+    "BaselineEvidence",
+    "Evidence",
+    "GateRequest",
+    "compare_with_baseline",
+    "gather_evidence",
+    "refuse_doubts",
+    "scalar_tables",
+]
+
+DOUBT_LIMIT = 600
+INTERVAL_ENDS = ("error_lower", "error_upper")
+NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
+
+
+@dataclass(frozen=True)
+class GateRequest:
+    """The question put to a gate, read and checked; see :func:`ens_plugin.gate`."""
+
+    candidate: VersionAddress
+    policy: Policy
+    baseline: VersionAddress | None
+    rows: Rows | None
+    promote: str | None
+    prefix: str
+
+
+class Evidence(NamedTuple):
+    """What is known of the candidate itself.
+
+    Attributes
+    ----------
+    report : EnsembleReport or None
+        None where the policy asks nothing of it.
+    report_uri : str or None
+        Of the logged report.
+    measurement : Measurement or None
+        Where rows were given.
+    words : str
+        Where it comes from.
+    """
+
+    report: EnsembleReport | None
+    report_uri: str | None
+    measurement: Measurement | None
+    words: str
+
+
+class BaselineEvidence(NamedTuple):
+    """What is known of the candidate beside the baseline.
+
+    Attributes
+    ----------
+    comparison : Comparison or None
+        None where the policy asks for none, or there is no baseline yet.
+    version : str or None
+        Version of the baseline.
+    words : str or None
+        How it was compared, or why not.
+    """
+
+    comparison: Comparison | None
+    version: str | None
+    words: str | None
+
+
+def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> Evidence:
+    """Read the logged report of a version, or measure on the rows of the request.
+
+    Raises
+    ------
+    EnsPluginError
+        If what the policy asks for cannot be told.
+    MlflowException
+        If the server refuses.
+    """
+    if not request.policy.needs_report():
+        return Evidence(None, None, None, "logged metrics; the policy asks nothing of an ensemble report")
+    if request.rows is None:
+        logged = read_report(client, version, request.prefix)
+        refuse_doubts(logged.report, version)
+        _check_level(logged.report, version, request.policy)
+        return Evidence(logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}")
+    measured = measure(client, version, request.rows)
+    refuse_doubts(measured.report, version)
+    words = f"{_rows_in_words(measured.report)}, measured by the gate (digest {measured.digest})"
+    return Evidence(measured.report, None, measured, words)
+
+
+def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
+    """Act on no report that says not to be relied on.
+
+    Raises
+    ------
+    GateError
+        Stating the first doubt.
+    """
+    if not report.basis.doubts:
+        return
+    raise GateError(
+        f"The report of version {version.version} of {printable(version.name, 80)} says not to rely on its figures: "
+        f"{printable(report.basis.doubts[0], DOUBT_LIMIT)}"
+    )
+
+
+def _check_level(report: EnsembleReport, version: RegisteredVersion, policy: Policy) -> None:
+    """A policy bounds ends of 95 % intervals, and a report may have been asked for narrower ones."""
+    level = report.error_curve.interval_level
+    asked = [item.name for item in policy.requirements if item.table == "report" and item.name in INTERVAL_ENDS]
+    if asked and level != LEVEL:
+        raise GateError(
+            f"The policy asks for {asked[0]!r}, an end of a {100 * LEVEL:g} % interval, and the report of version "
+            f"{version.version} of {printable(version.name, 80)} has {100 * level:.4g} % ones; analyse the model again "
+            f"with interval_level={LEVEL:g}."
+        )
+
+
+def _rows_in_words(report: EnsembleReport) -> str:
+    return f"{report.n_rows} {'out-of-bag' if report.data == 'oob' else 'held-out'} rows"
+
+
+def compare_with_baseline(
+    client: MlflowClient, version: RegisteredVersion, evidence: Evidence, request: GateRequest
+) -> BaselineEvidence:
+    """Compare the candidate with the baseline, as far as the policy asks for it.
+
+    Raises
+    ------
+    GateError
+        If the policy asks for a comparison and there is nothing to compare with.
+    MlflowException
+        If the server refuses.
+    """
+    address, policy = request.baseline, request.policy
+    if not policy.compares():
+        return BaselineEvidence(None, None, None if address is None else "not compared, since the policy does not ask")
+    if address is None:
+        raise GateError(
+            "The policy compares with a baseline, and none was named; name one, 'models:/<name>@champion' for example."
+        )
+    if address.version is None and alias_holder(client, address) is None and not policy.baseline_required:
+        return BaselineEvidence(None, None, f"not compared, since no version has the alias {address.alias!r} yet")
+    baseline = find_version(client, address)
+    comparison = _compared(client, version, baseline, evidence, request)
+    named = f"version {baseline.version} of {printable(baseline.name, 80)}"
+    return BaselineEvidence(comparison, baseline.version, f"{named}, by {comparison.method}")
+
+
+def _compared(
+    client: MlflowClient, version: RegisteredVersion, baseline: RegisteredVersion, evidence: Evidence,
+    request: GateRequest,
+) -> Comparison:  # fmt: skip
+    assert evidence.report is not None
+    if (baseline.name, baseline.version) == (version.name, version.version):
+        return Comparison(Difference(0.0, 0.0, 0.0), "identity: it is the candidate itself")
+    if evidence.measurement is None:
+        return compare_intervals(evidence.report, _relied_on(client, baseline, request))
+    assert request.rows is not None
+    try:
+        measured = measure(client, baseline, request.rows)
+        refuse_doubts(measured.report, baseline)
+        return compare_pairs(evidence.measurement, measured)
+    except NOT_SCORED as error:
+        reason = printable(str(error), 200)
+        found = compare_intervals(evidence.report, _relied_on(client, baseline, request))
+        return found._replace(method=f"{found.method}, because it cannot be scored on the rows given: {reason}")
+
+
+def _relied_on(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> EnsembleReport:
+    report = read_report(client, version, request.prefix).report
+    refuse_doubts(report, version)
+    return report
+
+
+def scalar_tables(
+    client: MlflowClient, version: RegisteredVersion, evidence: Evidence, baseline: BaselineEvidence, policy: Policy
+) -> dict[str, Mapping[str, float]]:
+    """Scalars by table of the policy and by name."""
+    tables: dict[str, Mapping[str, float]] = {}
+    if evidence.report is not None:
+        tables["report"] = _report_scalars(evidence.report)
+    if baseline.comparison is not None:
+        tables["baseline"] = dict(zip(BASELINE_SCALARS, baseline.comparison.increase, strict=True))
+    if any(requirement.table == "metrics" for requirement in policy.requirements):
+        tables["metrics"] = logged_metrics(client, version)
+    return tables
+
+
+def _report_scalars(report: EnsembleReport) -> dict[str, float]:
+    scalars = {name: value for name, value in report.metrics().items() if math.isfinite(value)}
+    if "recommended_size" in scalars:
+        # Capped sizes are lower bounds, so this is then an upper bound of the ratio.
+        scalars["size_ratio"] = report.n_members / scalars["recommended_size"]
+    return scalars

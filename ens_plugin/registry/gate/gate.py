@@ -1,0 +1,328 @@
+"""The gate of a model registry: may this version be promoted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.errors import EnsPluginError, GateError, InputError
+from ens_plugin.registry.gate.audit import Audit, audit_line, audit_to_file, audit_to_log, utc_now
+from ens_plugin.registry.gate.decision import Check, GateDecision
+from ens_plugin.registry.gate.evidence import (
+    BaselineEvidence,
+    Evidence,
+    GateRequest,
+    compare_with_baseline,
+    gather_evidence,
+    scalar_tables,
+)
+from ens_plugin.registry.gate.lease import Lease, lease
+from ens_plugin.registry.gate.policy import Policy, Requirement, read_policy
+from ens_plugin.registry.gate.share_bounds import check_share_bounds
+from ens_plugin.registry.gate.verdict import check_alias_stayed, move_alias, write_verdict
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.logging.report_log import check_prefix
+from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
+from ens_plugin.tracking.store.mlflow_chatter import no_check_messages, no_progress_bars
+from ens_plugin.tracking.store.model_version import (
+    RegisteredVersion,
+    VersionAddress,
+    alias_holder,
+    baseline_address,
+    check_alias,
+    find_version,
+    parse_address,
+)
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = ["audited_errors", "gate", "gate_request", "run_gate"]
+
+MESSAGE_LIMIT = 1000
+
+
+def gate(
+    model_uri: str,
+    policy: str | Path | Mapping[str, Any],
+    *,
+    baseline: str | None = None,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    data: Literal["oob", "holdout"] = "oob",
+    promote: str | None = None,
+    prefix: str = "ens",
+    audit_log: str | Path | None = None,
+) -> GateDecision:
+    """Judge a version of a registered model by a policy, and promote it if it passes and you ask for it.
+
+    The verdict and its reasons become tags of the version; an alias moves only on a pass, as the last
+    step.  Whatever cannot be told raises, and promotes nothing.
+
+    Parameters
+    ----------
+    model_uri : str
+        ``"models:/<name>/<version>"`` or ``"models:/<name>@<alias>"``.
+    policy : str, Path or mapping
+        A TOML file, or its content as nested dictionaries; see ``docs/gate.md``.
+    baseline : str, optional
+        Version to compare with: ``"champion"``, an alias of the same model, or the URI of a version of any.
+    X : array-like of shape (n_rows, n_features), optional
+        Rows to measure both models on.  By default the logged reports are read, and no model is loaded.
+        Loading a model runs code stored with it.
+    y : array-like of shape (n_rows,), optional
+        True labels or values of these rows.
+    data : {"oob", "holdout"}, default="oob"
+        What `X` and `y` are, as for :func:`ens_plugin.analyze`: the training rows in training order, or
+        rows that neither model saw.
+    promote : str, optional
+        Alias to move to the version if it passes.
+    prefix : str, default="ens"
+        Prefix that the report was logged with.
+    audit_log : str or Path, optional
+        File to append a line of JSON to for each decision, promotion and error.  By default the lines go
+        to the logger ``ens_plugin.gate``, at level INFO.
+
+    Returns
+    -------
+    GateDecision
+        Its `passed` is the answer.
+
+    Raises
+    ------
+    InputError
+        If an argument or the policy is wrong, a bound on a share lies outside 0 to 1, or the audit log
+        cannot be written.
+    GateError
+        If the report or a metric is missing, incomplete or contradicts itself, there is no baseline, or
+        the baseline moved meanwhile.
+    DataMismatchError
+        If the rows are not what they are said to be.
+    TrackingError
+        If the server cannot be reached or refuses a call.
+    ModelLoadError
+        If a model is needed and cannot be loaded, or MLflow's switch
+        ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` forbids it.
+
+    Examples
+    --------
+    >>> import ens_plugin  # doctest: +SKIP
+    >>> policy = {"report": {"error_upper": {"max": 0.08}, "agreement": {"min": 0.99}}}
+    >>> ens_plugin.gate("models:/churn/7", policy, promote="champion").passed  # doctest: +SKIP
+    True
+    """
+    if (X is None) != (y is None):
+        raise InputError("X and y belong together; pass both to measure on them, or neither to read logged reports.")
+    rows = None if y is None else Rows(lambda _: (X, y), data)
+    audit = audit_to_log if audit_log is None else audit_to_file(audit_log)
+    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+    return run_gate(request, audit)
+
+
+def gate_request(
+    model_uri: str, policy: str | Path | Mapping[str, Any], *, baseline: str | None, rows: Rows | None,
+    promote: str | None, prefix: str,
+) -> GateRequest:  # fmt: skip
+    """Check the arguments of :func:`gate` before any server is asked.
+
+    Raises
+    ------
+    InputError
+        If one of them is wrong.
+    """
+    check_prefix(prefix)
+    if promote is not None:
+        check_alias(promote, "promote")
+    if rows is not None and rows.data not in ("oob", "holdout"):
+        raise InputError(f"data={printable(repr(rows.data), 80)} is neither 'oob' nor 'holdout'.")
+    read = read_policy(policy)
+    if rows is not None and not read.needs_report():
+        raise InputError(
+            "Rows were given, and the policy asks nothing that could be measured on them; leave them out, or add a "
+            "requirement under '[report]' or '[baseline]'."
+        )
+    candidate = parse_address(model_uri)
+    return GateRequest(
+        candidate=candidate,
+        policy=read,
+        baseline=None if baseline is None else baseline_address(baseline, candidate.name),
+        rows=rows,
+        promote=promote,
+        prefix=prefix,
+    )
+
+
+def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
+    """Decide, write the verdict, move the alias, with an audit line for each decision, promotion and error.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`gate`.
+    """
+    import mlflow
+
+    with no_progress_bars(), audited_errors(request, audit):
+        store = mlflow.get_registry_uri()
+        for uri in {mlflow.get_tracking_uri(), store}:
+            check_server(uri)
+        with tracking_errors(store):
+            client = mlflow.MlflowClient()
+            expected = _aliases_at_stake(client, request)
+            decision = _decide(client, request)
+            audit(_line("decision", request, decision.to_dict()))
+            with lease(client, decision.name) as held:
+                write_verdict(client, decision)
+                if request.promote is None or not decision.passed:
+                    return decision
+                promoted = _promote(client, request, decision, expected, held)
+    _audit_promotion(request, promoted, audit)
+    return promoted
+
+
+def _audit_promotion(request: GateRequest, promoted: GateDecision, audit: Audit) -> None:
+    try:
+        audit(_line("promotion", request, promoted.to_dict()))
+    except InputError as error:
+        raise InputError(
+            f"The alias {promoted.promoted!r} points at version {promoted.version} of {printable(promoted.name, 80)} "
+            f"now, before at {promoted.promoted_from or 'none'}, but the audit log lacks the line that says so. {error}"
+        ) from error
+
+
+@contextmanager
+def audited_errors(request: GateRequest, audit: Audit) -> Iterator[None]:
+    """Write an audit line for whatever keeps the block from answering."""
+    try:
+        yield
+    except EnsPluginError as error:
+        audit(_error_line(request, error))
+        raise
+    except Exception as error:
+        # What was logged or registered can be anything, and no form of it may pass for an answer.
+        audit(_error_line(request, error))
+        raise GateError(
+            f"The gate met something that it does not expect ({type(error).__name__}: "
+            f"{printable(str(error), MESSAGE_LIMIT)}), so it cannot tell. Log the report again and register the model "
+            "anew; if that does not help, report it as a defect of ens-plugin."
+        ) from error
+    except BaseException as error:
+        audit(_error_line(request, error))
+        raise
+
+
+def _error_line(request: GateRequest, error: BaseException) -> str:
+    message = printable(str(error), MESSAGE_LIMIT)
+    return _line("error", request, {"error": type(error).__name__, "message": message})
+
+
+def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
+    import mlflow
+
+    asked = {
+        "model": str(request.candidate),
+        "baseline": None if request.baseline is None else str(request.baseline),
+        "promote": request.promote,
+        "policy_digest": request.policy.digest,
+    }
+    return audit_line(event, without_credentials(mlflow.get_registry_uri()), {"asked": asked, **content})
+
+
+def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
+    version = find_version(client, request.candidate)
+    evidence = gather_evidence(client, version, request)
+    check_share_bounds(request.policy, evidence.report)
+    baseline = compare_with_baseline(client, version, evidence, request)
+    tables = scalar_tables(client, version, evidence, baseline, request.policy)
+    checks = tuple(
+        _checked(requirement, tables[requirement.table], version)
+        for requirement in request.policy.requirements
+        if requirement.table != "baseline" or baseline.comparison is not None
+    )
+    return _decision(version, request.policy, checks, evidence, baseline)
+
+
+def _decision(
+    version: RegisteredVersion, policy: Policy, checks: tuple[Check, ...], evidence: Evidence,
+    baseline: BaselineEvidence,
+) -> GateDecision:  # fmt: skip
+    return GateDecision(
+        name=version.name,
+        version=version.version,
+        verdict="pass" if all(check.passed for check in checks) else "fail",
+        checks=checks,
+        policy_digest=policy.digest,
+        time=utc_now(),
+        report=evidence.report_uri,
+        evidence=evidence.words,
+        data_digest=None if evidence.measurement is None else evidence.measurement.digest,
+        baseline=baseline.version,
+        comparison=baseline.words,
+    )
+
+
+def _checked(requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion) -> Check:
+    value = scalars.get(requirement.name)
+    if value is None or math.isnan(value):
+        raise GateError(_missing(requirement, scalars, version))
+    return Check(requirement, value, _holds(requirement, value))
+
+
+def _holds(requirement: Requirement, value: float) -> bool:
+    from mlflow.models import EvaluationResult, MetricThreshold
+    from mlflow.models.evaluation.validation import ModelValidationFailedException, validate_evaluation_results
+
+    greater_is_better = requirement.bound == "min"
+    threshold = MetricThreshold(requirement.threshold, greater_is_better=greater_is_better)  # type: ignore[no-untyped-call]
+    found = EvaluationResult(metrics={requirement.name: value}, artifacts={})  # type: ignore[no-untyped-call]
+    try:
+        with no_check_messages():
+            validate_evaluation_results({requirement.name: threshold}, found)
+    except ModelValidationFailedException:
+        return False
+    return True
+
+
+def _missing(requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion) -> str:
+    asked = printable(f"{requirement.table}.{requirement.name}", 120)
+    close = get_close_matches(requirement.name[:80], list(scalars), n=1)
+    hint = f"; did you mean {printable(close[0], 80)!r}" if close and close[0] != requirement.name else ""
+    return (
+        f"The policy asks for {asked!r}, which is not known of version {version.version} of "
+        f"{printable(version.name, 80)}{hint}. Log it, or take it out of the policy."
+    )
+
+
+def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, str | None]:
+    """Where the alias to move points before anything is compared; a comparison counts only while it stays there."""
+    if request.promote is None or request.baseline is None or not request.policy.compares():
+        return {}
+    address = VersionAddress(request.candidate.name, None, request.promote)
+    return {request.promote: alias_holder(client, address)}
+
+
+def _promote(
+    client: MlflowClient, request: GateRequest, decision: GateDecision, expected: Mapping[str, str | None], held: Lease
+) -> GateDecision:
+    assert request.promote is not None
+    before = move_alias(client, decision, request.promote, {**expected, **_baseline(client, request, decision)}, held)
+    return replace(decision, promoted=request.promote, promoted_from=before)
+
+
+def _baseline(client: MlflowClient, request: GateRequest, decision: GateDecision) -> dict[str, str | None]:
+    """The alias that the version was compared with, and where it pointed then."""
+    address = request.baseline
+    if address is None or address.alias is None or not request.policy.compares():
+        return {}
+    if address.name == decision.name:
+        return {address.alias: decision.baseline}
+    check_alias_stayed(decision, address.alias, decision.baseline, alias_holder(client, address))
+    return {}

@@ -1,0 +1,195 @@
+"""A decision in the registry: tags on the version, and the alias as the last step."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ens_plugin.errors import GateError, TrackingError
+from ens_plugin.registry.gate.decision import GateDecision
+from ens_plugin.registry.gate.lease import Lease, check_lease
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.store.connection import tracking_errors
+from ens_plugin.tracking.store.model_version import VersionAddress, alias_holder
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = ["VERDICT_TAG", "check_alias_stayed", "move_alias", "write_verdict"]
+
+VERDICT_TAG = "ens.gate"
+NONE = "none"
+TAG_LIMIT = 4000  # databases of older servers take 5000
+READ_BACKS = 3
+READ_BACK_PAUSE_S = 0.5
+LOGGER = logging.getLogger("ens_plugin.gate")
+
+
+def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
+    """Write a decision as tags of its version: a verdict that it contradicts goes first, its own comes last.
+
+    Whatever dies in between leaves no verdict without its reasons.
+
+    Raises
+    ------
+    MlflowException
+        If the registry refuses.
+    """
+    name, version = decision.name, decision.version
+    before = client.get_model_version(name, version).tags.get(VERDICT_TAG)
+    if before not in (None, decision.verdict):
+        client.delete_model_version_tag(name, version, VERDICT_TAG)
+    details = {
+        f"{VERDICT_TAG}.reasons": "; ".join(decision.reasons),
+        f"{VERDICT_TAG}.policy_digest": decision.policy_digest,
+        f"{VERDICT_TAG}.time": decision.time,
+        f"{VERDICT_TAG}.report": decision.report or NONE,
+        f"{VERDICT_TAG}.evidence": decision.evidence,
+        f"{VERDICT_TAG}.baseline": decision.comparison or NONE,
+    }
+    for key, value in details.items():
+        client.set_model_version_tag(name, version, key, printable(value, TAG_LIMIT))
+    _write_last(client, decision, before)
+
+
+def _write_last(client: MlflowClient, decision: GateDecision, before: str | None) -> None:
+    """Write the verdict itself; where the answer is lost, the registry says whether it stands."""
+    import mlflow
+
+    store = mlflow.get_registry_uri()
+    try:
+        with tracking_errors(store):
+            client.set_model_version_tag(decision.name, decision.version, VERDICT_TAG, decision.verdict)
+    except TrackingError:
+        if before == decision.verdict:
+            # Reading it back would not tell which gate wrote it.
+            raise
+        with tracking_errors(store):
+            if client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG) != decision.verdict:
+                raise
+
+
+def move_alias(
+    client: MlflowClient, decision: GateDecision, alias: str, expected: Mapping[str, str | None], held: Lease
+) -> str | None:
+    """Point an alias at a version that has passed, and return the version it pointed at before.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    decision : GateDecision
+    alias : str
+    expected : mapping of str to str or None
+        Versions that aliases of this model pointed at when the version was judged; where one has moved, the alias
+        stays.
+    held : Lease
+        On the registered model.
+
+    Raises
+    ------
+    GateError
+        If another gate has judged the version otherwise, an alias is not where it was, or the alias does not stay.
+    TrackingError
+        If the registry refuses, or it cannot be told whether it moved the alias.
+    """
+    verdict = client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG)
+    model = client.get_registered_model(decision.name)
+    check_lease(held, decision.name, model.tags)
+    for name, version in expected.items():
+        check_alias_stayed(decision, name, version, _text(model.aliases.get(name)))
+    _check_verdict_stayed(decision, verdict)
+    before = _text(model.aliases.get(alias))
+    if before != decision.version:
+        _set_alias(client, decision, alias, before)
+    return before
+
+
+def _text(version: object) -> str | None:
+    return None if version is None else str(version)
+
+
+def _check_verdict_stayed(decision: GateDecision, verdict: str | None) -> None:
+    if verdict != decision.verdict:
+        raise GateError(
+            f"Version {decision.version} of {printable(decision.name, 80)} passed, but its tag {VERDICT_TAG!r} has "
+            f"become {printable(repr(verdict), 40)} in the meantime: another gate is at work. Run the gate again."
+        )
+
+
+def check_alias_stayed(decision: GateDecision, alias: str, before: str | None, now: str | None) -> None:
+    """Make sure that two gates at once do not both promote because each is better than what was there before.
+
+    Parameters
+    ----------
+    decision : GateDecision
+    alias : str
+    before, now : str or None
+        Versions it pointed at when the version was judged, and now.
+
+    Raises
+    ------
+    GateError
+        If they differ.
+    """
+    if now != before:
+        raise GateError(
+            f"The alias {alias!r} has moved from version {before or 'none'} to {now or 'none'} since version "
+            f"{decision.version} was judged: another gate is at work. Nothing was promoted. Run the gate again."
+        )
+
+
+def _set_alias(client: MlflowClient, decision: GateDecision, alias: str, before: str | None) -> None:
+    import mlflow
+
+    store = mlflow.get_registry_uri()
+    try:
+        with tracking_errors(store):
+            client.set_registered_model_alias(decision.name, alias, decision.version)
+    except TrackingError as error:
+        _settle(client, decision, alias, before, error)
+        return
+    try:
+        now = _read_back(client, decision, alias)
+    except TrackingError as error:
+        LOGGER.warning("The registry took the alias %r, but did not say afterwards where it points: %s", alias, error)
+        return
+    if now != decision.version:
+        raise GateError(
+            f"The alias {alias!r} was moved to version {decision.version}, and right after that it points at version "
+            f"{now or 'none'}: somebody else moved it, without the lease that gates hold. Nothing was undone. "
+            "Decide which version is to have it, and run the gate again."
+        )
+
+
+def _settle(client: MlflowClient, decision: GateDecision, alias: str, before: str | None, error: TrackingError) -> None:
+    """Find out what holds after a call to move an alias failed: a registry may do what it was told and not say so."""
+    try:
+        now = _read_back(client, decision, alias)
+    except TrackingError:
+        raise TrackingError(
+            f"Whether the alias {alias!r} points at version {decision.version} of {printable(decision.name, 80)} or "
+            f"still at {before or 'none'} is not known: the call that moves it failed, and so did reading it "
+            f"back. Look before you rely on either. {error}"
+        ) from error
+    if now == decision.version:
+        return
+    raise TrackingError(
+        f"The alias {alias!r} of {printable(decision.name, 80)} was not moved to version {decision.version}; it points "
+        f"at {now or 'no version'}. {error}"
+    ) from error
+
+
+def _read_back(client: MlflowClient, decision: GateDecision, alias: str) -> str | None:
+    import mlflow
+
+    address = VersionAddress(decision.name, None, alias)
+    for _ in range(READ_BACKS - 1):
+        try:
+            with tracking_errors(mlflow.get_registry_uri()):
+                return alias_holder(client, address)
+        except TrackingError:
+            time.sleep(READ_BACK_PAUSE_S)
+    with tracking_errors(mlflow.get_registry_uri()):
+        return alias_holder(client, address)

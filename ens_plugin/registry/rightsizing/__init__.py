@@ -1,0 +1,1 @@
+"""A registered version cut to its recommended size, and registered anew."""

@@ -1,0 +1,219 @@
+"""A model cut to fewer members, logged beside the one it was cut from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ens_plugin.errors import ModelLoadError, TrackingError
+from ens_plugin.registry.rightsizing.model_source import ModelSource
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import printable
+from ens_plugin.sizing.predictions import predict_alike
+from ens_plugin.tracking.logging.report_log import log_report
+from ens_plugin.tracking.store.connection import check_server, tracking_errors
+from ens_plugin.tracking.store.data_digest import DIGEST_TAG
+from ens_plugin.tracking.store.models import load_model
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = ["LoggedCut", "log_cut_model", "register_cut_model"]
+
+COMPARED_ROWS = 100
+NAME_LIMIT = 300
+MODEL_ARGUMENTS = {"sklearn": "sk_model", "xgboost": "xgb_model", "lightgbm": "lgb_model"}
+
+
+class LoggedCut(NamedTuple):
+    """Where the smaller model is.
+
+    Attributes
+    ----------
+    run_id, model_id : str
+    name, version : str or None
+        In the registry; None where nothing was registered.
+    """
+
+    run_id: str
+    model_id: str
+    name: str | None = None
+    version: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """URI of the LoggedModel."""
+        return f"models:/{self.model_id}"
+
+    def sentences(self, to_register: str) -> list[str]:
+        """Say where it is, and, where it is in no registry, that `to_register` puts it there."""
+        logged = f"Logged as {self.uri}, by run {self.run_id}."
+        if self.version is None:
+            return [logged, f"Not registered; {to_register} makes it a version of a registered model."]
+        name = printable(str(self.name), NAME_LIMIT)
+        return [logged, f"Registered as version {self.version} of {name}; no alias was moved."]
+
+
+def log_cut_model(
+    source: ModelSource,
+    cut: Any,
+    X: Any,
+    report: EnsembleReport,
+    metrics: Mapping[str, float],
+    tags: Mapping[str, str],
+) -> LoggedCut:
+    """Log a model cut from `source` to a new run beside it, with its report, and load it back.
+
+    Flavour, signature, requirements, metadata, code and the digest of the training rows are those of the source.
+
+    Parameters
+    ----------
+    source : ModelSource
+    cut : fitted model
+    X : array-like, shape (n_rows, n_features)
+        Of the first 100 rows, the model that is loaded back has to predict the same, up to rounding.
+    report : EnsembleReport
+        Of `cut`.
+    metrics, tags : mapping
+        For the run and the LoggedModel.
+
+    Returns
+    -------
+    LoggedCut
+
+    Raises
+    ------
+    ModelLoadError
+        If what was logged does not load, or predicts otherwise; its LoggedModel and run are then FAILED.
+    TrackingError
+        If the store cannot be reached or refuses.
+    """
+    import mlflow
+
+    store = mlflow.get_tracking_uri()
+    check_server(store)
+    with tracking_errors(store), TemporaryDirectory(prefix="ens_plugin-") as directory:
+        client = mlflow.MlflowClient()
+        options = _options_of_source(source, directory)
+        with _new_run(client, source, tags) as run_id:
+            model_id = _log(client, source, cut, run_id, tags, options)
+            client.log_batch(run_id, metrics=_linked(metrics, model_id))
+            log_report(report, run_id=run_id, model_id=model_id)
+            _check_loads(client, model_id, cut, X[:COMPARED_ROWS])
+    return LoggedCut(run_id, model_id)
+
+
+def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str]) -> LoggedCut:
+    """Register what was logged as a new version of `name`; no alias moves.
+
+    Raises
+    ------
+    TrackingError
+        If the registry cannot be reached or refuses; the message says where the logged model is.
+    """
+    import mlflow
+
+    try:
+        with tracking_errors(mlflow.get_registry_uri()):
+            version = mlflow.register_model(logged.uri, name, tags=dict(tags)).version
+    except TrackingError as error:
+        raise TrackingError(
+            f"{error} The smaller model itself is logged and checked, as {logged.uri}; register it with "
+            "mlflow.register_model."
+        ) from error
+    return logged._replace(name=name, version=str(version))
+
+
+def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
+    """Arguments of `log_model` that make another model like the source."""
+    import mlflow
+
+    folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=source.uri, dst_path=directory))
+    document = mlflow.models.Model.load(str(folder))
+    flavor = document.flavors[source.flavor]
+    requirements = folder / "requirements.txt"
+    code = sorted(str(path) for path in (folder / flavor["code"]).iterdir()) if flavor.get("code") else None
+    options = {
+        "signature": document.signature,
+        "metadata": document.metadata,
+        "pip_requirements": str(requirements) if requirements.is_file() else None,
+        "code_paths": code,
+    }
+    if source.flavor == "sklearn":
+        # MLflow's default does not load forests back.
+        options["serialization_format"] = flavor.get("serialization_format", "cloudpickle")
+        options["pyfunc_predict_fn"] = document.flavors["python_function"].get("predict_fn", "predict")
+    stored = ("serialization_format", "skops_trusted_types", "model_format")
+    return {**options, **{name: flavor[name] for name in stored if flavor.get(name)}}
+
+
+@contextmanager
+def _new_run(client: MlflowClient, source: ModelSource, tags: Mapping[str, str]) -> Iterator[str]:
+    """Yield a run of its own: whatever run or experiment is active here stays untouched."""
+    from mlflow.entities import LoggedModelInput
+    from mlflow.exceptions import MlflowException
+
+    run_id = str(client.create_run(source.experiment_id, tags=dict(tags), run_name="rightsize").info.run_id)
+    try:
+        if source.model_id is not None:
+            client.log_inputs(run_id, models=[LoggedModelInput(source.model_id)])
+        yield run_id
+    except BaseException:
+        # What broke first is what is told; a server that is down cannot be told of it.
+        with suppress(MlflowException, OSError):
+            client.set_terminated(run_id, "FAILED")
+        raise
+    client.set_terminated(run_id, "FINISHED")
+
+
+def _log(
+    client: MlflowClient,
+    source: ModelSource,
+    cut: Any,
+    run_id: str,
+    tags: Mapping[str, str],
+    options: Mapping[str, Any],
+) -> str:
+    import mlflow
+
+    digest = {} if source.data_digest is None else {DIGEST_TAG: source.data_digest}
+    created = client.create_logged_model(
+        source.experiment_id, name=source.model_name, source_run_id=run_id, tags={**tags, **digest}
+    )
+    mlflow.models.Model.log(
+        artifact_path=None,
+        name=source.model_name,
+        flavor=getattr(mlflow, source.flavor),
+        run_id=run_id,  # which not every release's log_model takes
+        model_id=created.model_id,
+        **{MODEL_ARGUMENTS[source.flavor]: cut},
+        **options,
+    )
+    return str(created.model_id)
+
+
+def _linked(metrics: Mapping[str, float], model_id: str) -> list[Any]:
+    from mlflow.entities import Metric
+
+    now = time.time_ns() // 1_000_000
+    return [Metric(key, value, now, 0, model_id=model_id) for key, value in metrics.items()]
+
+
+def _check_loads(client: MlflowClient, model_id: str, cut: Any, rows: Any) -> None:
+    uri = f"models:/{model_id}"
+    try:
+        same = predict_alike(cut, load_model(uri), rows)
+    except ModelLoadError:
+        client.finalize_logged_model(model_id, "FAILED")
+        raise
+    if not same:
+        client.finalize_logged_model(model_id, "FAILED")
+        raise ModelLoadError(
+            f"The smaller model was logged as {uri}, but loaded back it predicts otherwise, so no version was "
+            "registered. The difference is larger than rounding explains: check that the libraries installed here are "
+            "those in the model's requirements."
+        )

@@ -1,0 +1,160 @@
+"""A logged model to make another one from: which one a URI means, and where it was logged."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ens_plugin.errors import InputError, ModelLoadError, UnsupportedModelError
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.measurement import recorded_digest
+from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_secrets
+from ens_plugin.tracking.store.model_version import VersionAddress, find_version, parse_address
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.models import Model
+
+__all__ = ["Flavor", "ModelSource", "find_source"]
+
+Flavor = Literal["sklearn", "xgboost", "lightgbm"]
+FLAVORS: tuple[Flavor, ...] = ("sklearn", "xgboost", "lightgbm")
+WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model in MLflow.
+
+    Attributes
+    ----------
+    uri : str
+        Of this very model: an alias is replaced by the version it had.
+    name, version : str or None
+        In the registry; None where the URI names no registered version.
+    model_id : str or None
+        LoggedModel; None for models that predate them.
+    model_name : str
+        Of the LoggedModel.
+    experiment_id : str
+        Where it was logged.
+    flavor : {"sklearn", "xgboost", "lightgbm"}
+    data_digest : str or None
+        Of the training rows, as autolog recorded it.
+    """
+
+    uri: str
+    name: str | None
+    version: str | None
+    model_id: str | None
+    model_name: str
+    experiment_id: str
+    flavor: Flavor
+    data_digest: str | None
+
+
+def find_source(uri: str) -> ModelSource:
+    """Ask the tracking store and the registry for the model behind a URI; it is not loaded.
+
+    Parameters
+    ----------
+    uri : str
+        ``models:/<name>/<version>``, ``models:/<name>@<alias>``, ``models:/m-...`` or ``runs:/<run>/<path>``.
+
+    Returns
+    -------
+    ModelSource
+
+    Raises
+    ------
+    InputError
+        If `uri` is a model, a file or another URI.
+    GateError
+        If the alias has no version, or the version is not ready.
+    ModelLoadError
+        If MLflow finds no model there.
+    UnsupportedModelError
+        If the model was logged with none of the three flavours.
+    TrackingError
+        If the store or the registry cannot be reached or refuses.
+
+    Examples
+    --------
+    >>> find_source("forest.joblib")
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: 'forest.joblib' is not a model in MLflow, ...
+    """
+    if not isinstance(uri, str):
+        raise InputError(
+            f"{printable(repr(uri), 120)} is not the URI of a model in MLflow; pass a URI such as "
+            "'models:/<name>/<version>' or 'runs:/<run id>/<path>'. ens_plugin.truncate cuts a model in memory."
+        )
+    address = None if WITHOUT_VERSION.fullmatch(uri) else _address(uri)
+    import mlflow
+
+    store = mlflow.get_tracking_uri()
+    check_server(store)
+    with tracking_errors(store):
+        client = mlflow.MlflowClient()
+        if address is None:
+            return _described(client, uri, None, None)
+        version = find_version(client, address)
+        return _described(client, version.uri, version.name, version.version)
+
+
+def _address(uri: str) -> VersionAddress:
+    if uri.startswith("models:/"):
+        return parse_address(uri)
+    raise InputError(
+        f"{printable(repr(without_secrets(uri)), 120)} is not a model in MLflow, so there is nothing to log the "
+        "smaller one beside. Pass 'models:/<name>/<version>', 'models:/<name>@<alias>', 'models:/m-...' or "
+        "'runs:/<run id>/<path>'; cut a model from a file with ens_plugin.truncate."
+    )
+
+
+def _described(client: MlflowClient, uri: str, name: str | None, version: str | None) -> ModelSource:
+    document = _document(uri)
+    model_id = document.model_id
+    if model_id is None:
+        model_name, experiment_id = "model", _experiment_of_run(client, document.run_id, uri)
+        digest = recorded_digest(client, None, document.run_id)
+    else:
+        logged = client.get_logged_model(model_id)
+        model_name, experiment_id = str(logged.name), str(logged.experiment_id)
+        # Its run may be gone.
+        digest = recorded_digest(client, model_id, None)
+    return ModelSource(uri, name, version, model_id, model_name, experiment_id, _flavor(document, uri), digest)
+
+
+def _document(uri: str) -> Model:
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return mlflow.models.Model.load(uri)
+    except (MlflowException, OSError) as error:
+        raise ModelLoadError(
+            f"MLflow found no model at {printable(uri, 120)}: {printable(without_secrets(str(error)), 300)}. "
+            "Check the name, version or run id, and that the tracking URI is the one the model was logged to."
+        ) from error
+
+
+def _experiment_of_run(client: MlflowClient, run_id: str | None, uri: str) -> str:
+    if run_id is None:
+        raise InputError(
+            f"{printable(uri, 120)} was registered without a run, so there is no experiment to log the smaller model "
+            "to. Log the model to a run first, with mlflow.sklearn.log_model for example."
+        )
+    return str(client.get_run(run_id).info.experiment_id)
+
+
+def _flavor(document: Model, uri: str) -> Flavor:
+    for flavor in FLAVORS:
+        if flavor in document.flavors:
+            return flavor
+    raise UnsupportedModelError(
+        f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}; a smaller model can be "
+        f"logged as {', '.join(FLAVORS[:-1])} or {FLAVORS[-1]}. Cut it with ens_plugin.truncate and log it yourself."
+    )

@@ -1,0 +1,313 @@
+"""rightsize: a logged ensemble cut to its recommended size, checked, and logged as a new version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.registry.rightsizing.cut_model import LoggedCut, log_cut_model, register_cut_model
+from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
+from ens_plugin.report.quantities import members_text
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.text import WIDTH, printable, tells_size, verdict
+from ens_plugin.tracking.store.models import load_model
+
+if TYPE_CHECKING:
+    from ens_plugin.sizing.checks import Check
+    from ens_plugin.sizing.savings import Savings
+
+__all__ = ["Rightsizing", "check_name", "rightsize", "rightsize_analysed"]
+
+Outcome = Literal["logged", "not_needed", "no_size", "refused"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rightsizing:
+    """What became of a model that was to be cut to its recommended size.
+
+    Attributes
+    ----------
+    source : str
+        URI of the model, an alias replaced by the version it had.
+    outcome : {"logged", "not_needed", "no_size", "refused"}
+        A smaller model was logged; the model has no more members than it needs; no size is large
+        enough; the smaller model failed a check. Nothing is logged in the last three.
+    report : EnsembleReport
+        Of the model.
+    cut_report : EnsembleReport or None
+        Of its first members, on the same rows; None where it was not cut.
+    checks : tuple of Check
+        The smaller model against the report.
+    savings : Savings or None
+        Bytes and times before and after; None where nothing is logged.
+    logged : LoggedCut or None
+        Run, LoggedModel and registered version of the smaller model.
+    """
+
+    source: str
+    outcome: Outcome
+    report: EnsembleReport
+    cut_report: EnsembleReport | None = None
+    checks: tuple[Check, ...] = ()
+    savings: Savings | None = None
+    logged: LoggedCut | None = None
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model now has a size to be content with."""
+        return self.outcome in ("logged", "not_needed")
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words; the source as it is, control characters removed."""
+        found, members = self.report.recommendation, members_text(self.report.n_members)
+        source = printable(self.source, 300)
+        kept = found.size if self.cut_report is None else self.cut_report.n_members
+        if self.outcome == "no_size":
+            return f"{source}: {members}, and not even {found.max_size} would do; not cut, nothing logged."
+        if self.outcome == "not_needed" and found.size is not None and found.size < self.report.n_members:
+            return (
+                f"{source}: {members}, of which {found.size} were recommended, but the reports on fewer than all ask "
+                "for more; not cut, nothing logged."
+            )
+        if self.outcome == "not_needed":
+            return f"{source}: {members}, no more than the {found.size} recommended; nothing to cut, nothing logged."
+        if self.outcome == "refused":
+            return f"{source}: its first {kept} of {members} do not keep what was promised; nothing logged."
+        if kept == found.size:
+            return f"{source}: {members} cut to the {found.size} recommended."
+        return (
+            f"{source}: {members} cut to {kept}, where {found.size} were recommended: the report on fewer of them "
+            "asks for more."
+        )
+
+    def summary(self) -> str:
+        """Return the outcome, its reason, the checks and where the smaller model is as plain text, 80 columns wide."""
+        sentences = [self.sentence, printable(self.report.recommendation.reason)]
+        sentences += [check.text for check in self.checks]
+        if self.logged is not None:
+            sentences += self.logged.sentences("register='NAME'")
+        return "\n".join(line for sentence in sentences for line in wrap(sentence, WIDTH, subsequent_indent="  "))
+
+
+def rightsize(
+    source: str,
+    X: Any,
+    y: ArrayLike,
+    *,
+    register: str | None = None,
+    data: Literal["oob", "holdout"] = "oob",
+    sample_weight: ArrayLike | None = None,
+    confidence: float = 0.99,
+    tolerance: float = 0.01,
+    max_size: int = 20001,
+    estimator: str = "auto",
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+) -> Rightsizing:
+    """Cut a logged ensemble to its recommended size and log the smaller one as a new version.
+
+    Loading a model runs code stored in it: rightsize only what you trust.  The smaller model is analysed
+    on the same rows, compared with the whole one, logged, loaded back and compared again before a version
+    is registered, which is the last step.  No alias moves, and the model itself stays as it is.
+
+    Parameters
+    ----------
+    source : str
+        ``models:/name/7``, ``models:/name@champion``, ``models:/m-...`` or ``runs:/<run>/model``, logged as
+        sklearn, xgboost or lightgbm.
+    X, y : array-like
+        Rows to analyse the model on, as for :func:`ens_plugin.analyze`.
+    register : str, optional
+        Registered model that gets the new version; that of the source by default, and none where the
+        source is not a registered version.
+    data, sample_weight, confidence, tolerance, max_size, estimator, random_state, n_jobs
+        As for :func:`ens_plugin.analyze`.
+
+    Returns
+    -------
+    Rightsizing
+
+    Raises
+    ------
+    InputError
+        If `source` is a model or a file, or the recommended size cannot be told.
+    ModelLoadError
+        If the model, or what was logged, does not load.
+    TooFewMembersError
+        If the recommended members are too few to be checked on these rows.
+    TrackingError
+        If MLflow cannot be reached or refuses.
+    EnsPluginError
+        Whatever else keeps the model from being analysed or cut.
+
+    Notes
+    -----
+    The new run, in the source's experiment, has the source as input, the report of the smaller model, and
+    metrics ``ens.rightsize.*``.  Run, LoggedModel and version have the tag ``ens.parent``; the version also
+    ``ens.parent_version``.
+
+    Examples
+    --------
+    >>> from ens_plugin.registry import rightsize  # doctest: +SKIP
+    >>> rightsize("models:/churn/7", X, y).logged.version  # doctest: +SKIP
+    '8'
+    """
+    from ens_plugin.analysis.analyze import run_analysis
+
+    check_name(register)
+    found = find_source(source)
+    model = load_model(found.uri)
+    options: dict[str, Any] = {
+        "data": data,
+        "sample_weight": sample_weight,
+        "confidence": confidence,
+        "tolerance": tolerance,
+        "max_size": max_size,
+        "estimator": estimator,
+        "random_state": random_state,
+        "n_jobs": n_jobs,
+    }
+    return rightsize_analysed(found, model, X, y, run_analysis(model, X, y, **options), register, **options)
+
+
+def check_name(register: str | None) -> None:
+    """Refuse, before anything is analysed, what cannot be the name of a registered model.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_name("churn")
+    """
+    if register is None:
+        return
+    if not isinstance(register, str) or not register.strip() or set(register) & set("/:"):
+        raise InputError(
+            f"register={printable(repr(register), 120)} cannot be the name of a registered model; use one without "
+            "'/' and ':', 'churn' for example."
+        )
+
+
+def rightsize_analysed(
+    source: ModelSource,
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    report: EnsembleReport,
+    register: str | None,
+    **options: Any,
+) -> Rightsizing:
+    """Do what :func:`rightsize` does, from a model that is loaded and analysed with `options`.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`rightsize`.
+    """
+    size = _size_to_cut_to(report)
+    if size is None:
+        return Rightsizing(source.uri, "no_size" if report.recommended_size is None else "not_needed", report)
+    cut, cut_report, checks = _kept(model, report, size, X, y, options)
+    if not all(check.passed for check in checks):
+        return Rightsizing(source.uri, "refused", report, cut_report, checks)
+    if cut_report.n_members == report.n_members:
+        return Rightsizing(source.uri, "not_needed", report)
+    savings = _measured(model, X, y, cut_report.n_members)
+    tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
+    logged = log_cut_model(source, cut, X, cut_report, _metrics(savings, checks), tags)
+    name = register or source.name
+    if name is not None:
+        parent = {} if source.version is None else {"ens.parent_version": source.version}
+        logged = register_cut_model(logged, name, {**tags, **parent})
+    return Rightsizing(source.uri, "logged", report, cut_report, checks, savings, logged)
+
+
+def _size_to_cut_to(report: EnsembleReport) -> int | None:
+    if not report.recommendation.is_known:
+        raise InputError(
+            f"The recommended size cannot be told: {report.recommendation.reason} Nothing was cut; pass other rows, "
+            "or choose a size yourself and cut with ens_plugin.truncate."
+        )
+    if not tells_size(report):
+        raise InputError(
+            f"No size was cut to: {verdict(report)} Pass {FEWEST_ROWS} rows or more, or "
+            "choose a size yourself and cut with ens_plugin.truncate."
+        )
+    size = report.recommended_size
+    return None if size is None or size >= report.n_members else size
+
+
+def _kept(
+    model: Any, report: EnsembleReport, size: int, X: Any, y: ArrayLike, options: dict[str, Any]
+) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
+    """Cut to the first size whose own report asks for no more members, or that fails a check; the whole at last.
+
+    A recommended size is an estimate. Without this, a gate that wants the same agreement would stop half of the cuts.
+    """
+    while size < report.n_members:
+        cut, cut_report = _cut(model, size, X, y, options)
+        checks = _checked(model, cut, X, report, cut_report, options)
+        wanted = cut_report.recommended_size
+        if not all(check.passed for check in checks) or (wanted is not None and wanted <= size):
+            return cut, cut_report, checks
+        # A report on few members can ask for far too many: in steps, each of which is judged by more members.
+        step = 2 * max(size // 10, 1)
+        size = size + step if wanted is None else min(max(wanted, size + 2), size + step)
+    return model, report, ()
+
+
+def _cut(model: Any, size: int, X: Any, y: ArrayLike, options: dict[str, Any]) -> tuple[Any, EnsembleReport]:
+    from ens_plugin.analysis.analyze import run_analysis
+    from ens_plugin.sizing.truncate import truncate
+
+    cut = truncate(model, size)
+    try:
+        return cut, run_analysis(cut, X, y, **options)
+    except TooFewMembersError as error:
+        found = str(error).split(": ")[0].rstrip(".")
+        raise TooFewMembersError(
+            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
+            "data='holdout', or ask for a size that can be: with a higher confidence, or a lower tolerance."
+        ) from error
+
+
+def _checked(
+    model: Any, cut: Any, X: Any, report: EnsembleReport, cut_report: EnsembleReport, options: dict[str, Any]
+) -> tuple[Check, ...]:
+    from ens_plugin.sizing.checks import cut_checks
+
+    return cut_checks(model, cut, X, report, cut_report, options.get("sample_weight"))
+
+
+def _measured(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
+    from mlflow.utils.autologging_utils import disable_autologging
+
+    from ens_plugin.sizing.savings import measure_savings
+
+    # Members are trained to time them: autologging would make a run of each training.
+    with disable_autologging():
+        return measure_savings(model, X, y, size)
+
+
+def _metrics(savings: Savings, checks: tuple[Check, ...]) -> dict[str, float]:
+    agreement = {f"ens.rightsize.{check.name}": check.value for check in checks if check.name == "agreement"}
+    return {
+        "ens.rightsize.n_members_before": float(savings.n_members),
+        "ens.rightsize.n_members_after": float(savings.size),
+        "ens.rightsize.bytes_before": float(savings.bytes_now),
+        "ens.rightsize.bytes_after": float(savings.bytes_cut),
+        "ens.rightsize.predicted_rows": float(savings.n_rows),
+        "ens.rightsize.predict_seconds_before": savings.predict_seconds_now,
+        "ens.rightsize.predict_seconds_after": savings.predict_seconds_cut,
+        **{name: value for name, value in agreement.items() if value is not None},
+    }

@@ -1,0 +1,1 @@
+"""The gate as a listener to a registry's webhooks."""

@@ -1,0 +1,144 @@
+"""MLflow's registry webhooks: is a delivery genuine, fresh and new, and which version is it about."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ens_plugin.tracking.store.model_version import VersionAddress, parse_address
+
+__all__ = [
+    "TIMESTAMP_HEADER",
+    "TOLERANCE_S",
+    "DeliveryLog",
+    "WebhookRefusal",
+    "check_delivery",
+    "signature",
+    "version_of",
+]
+
+TOLERANCE_S = 300  # either way, since clocks differ: the window that MLflow's documentation gives
+SIGNATURE_HEADER = "x-mlflow-signature"
+TIMESTAMP_HEADER = "x-mlflow-timestamp"
+DELIVERY_HEADER = "x-mlflow-delivery-id"
+ID_LIMIT = 200
+
+
+class WebhookRefusal(Exception):
+    """A delivery that is not taken, and the HTTP status that says so.
+
+    Parameters
+    ----------
+    status : int
+    reason : str
+    """
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class DeliveryLog:
+    """Ids of deliveries that were taken, for as long as their timestamps are fresh."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, float] = {}
+
+    def knows(self, delivery_id: str, now: float) -> bool:
+        """Tell whether a delivery was taken before."""
+        self._taken = {known: at for known, at in self._taken.items() if now - at <= TOLERANCE_S + 1}
+        return delivery_id in self._taken
+
+    def add(self, delivery_id: str, at: float) -> None:
+        """Take note of a delivery that was taken; `at` is the later one of now and its own timestamp."""
+        self._taken[delivery_id] = at
+
+
+def signature(secret: str, delivery_id: str, timestamp: str, body: bytes) -> str:
+    """Sign a delivery as MLflow does.
+
+    Examples
+    --------
+    >>> signature("secret", "id", "1700000000", b"{}")
+    'v1,GBemBzTgbKoVEGKycqyY3615LbdJbhFLE1oQk+zZ+lo='
+    """
+    signed = f"{delivery_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest()).decode()
+
+
+def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: float, log: DeliveryLog) -> str:
+    """Refuse a delivery that is unsigned, wrongly signed, more than five minutes off, or taken before.
+
+    Parameters
+    ----------
+    headers : mapping
+        With lower-case names.
+    body : bytes
+        As received.
+    secret : str
+        The webhook's secret.
+    now : float
+        Seconds since 1970.
+    log : DeliveryLog
+
+    Returns
+    -------
+    str
+        The delivery's id.
+
+    Raises
+    ------
+    WebhookRefusal
+        With status 401, or 409 for a replay.
+    """
+    delivery_id, timestamp = headers.get(DELIVERY_HEADER, ""), headers.get(TIMESTAMP_HEADER, "")
+    if not (0 < len(delivery_id) <= ID_LIMIT and timestamp.isascii() and timestamp.isdigit() and len(timestamp) < 20):
+        raise WebhookRefusal(401, "unsigned: the id or the time of the delivery is missing")
+    expected = signature(secret, delivery_id, timestamp, body)
+    if not hmac.compare_digest(expected.encode(), headers.get(SIGNATURE_HEADER, "").encode()):
+        raise WebhookRefusal(401, "the signature is missing or wrong")
+    if abs(int(now) - int(timestamp)) > TOLERANCE_S:
+        raise WebhookRefusal(401, f"stale, or from the future: a delivery counts for {TOLERANCE_S} seconds either way")
+    if log.knows(delivery_id, now):
+        raise WebhookRefusal(409, "this delivery was taken before")
+    return delivery_id
+
+
+def version_of(body: bytes, on_alias: str | None) -> VersionAddress | None:
+    """Tell which version a delivery asks to judge.
+
+    Parameters
+    ----------
+    body : bytes
+    on_alias : str or None
+        Alias whose setting asks for a judgement, as the creation of a version does.
+
+    Returns
+    -------
+    VersionAddress or None
+        None for events that ask for none.
+
+    Raises
+    ------
+    WebhookRefusal
+        With status 400, if the body is not an event.
+    """
+    try:
+        event = json.loads(body)
+        kind, data = f"{event['entity']}.{event['action']}", event["data"]
+        if not _asks(kind, data, on_alias):
+            return None
+        address = parse_address(f"models:/{data['name']}/{data['version']}")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise WebhookRefusal(400, "this is not an event of MLflow's registry") from error
+    return address
+
+
+def _asks(kind: str, data: Any, on_alias: str | None) -> bool:
+    if kind == "model_version.created":
+        return True
+    return kind == "model_version_alias.created" and on_alias is not None and data["alias"] == on_alias

@@ -1,0 +1,1 @@
+"""The result of an analysis and how it is shown: text, JSON, HTML and pictures; nothing is estimated here."""

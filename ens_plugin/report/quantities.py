@@ -1,0 +1,130 @@
+"""The numbers of a report as text, with their units."""
+
+from __future__ import annotations
+
+import math
+
+from ens_plugin.report.result import SizeRecommendation
+
+__all__ = [
+    "NOT_KNOWN",
+    "error_text",
+    "interval_text",
+    "level_text",
+    "members_text",
+    "recommended_interval_text",
+    "recommended_text",
+    "size_interval_text",
+    "size_text",
+    "spread_text",
+]
+
+NOT_KNOWN = "not estimated"
+
+_SHARES = ("0-1 error", "0-1 loss")
+
+
+def error_text(value: float, metric: str) -> str:
+    """Write an error with its unit: percent for the 0-1 error, else four significant digits.
+
+    Examples
+    --------
+    >>> error_text(0.0408, "0-1 error"), error_text(3160.8, "mean squared error")
+    ('4.08 %', '3161')
+    """
+    if math.isnan(value):
+        return NOT_KNOWN
+    return f"{_number(value, metric)} %" if metric in _SHARES else _number(value, metric)
+
+
+def interval_text(interval: tuple[float, float], metric: str) -> str:
+    """Write an interval of an error, with its unit once.
+
+    Examples
+    --------
+    >>> interval_text((0.0275, 0.0604), "0-1 error")
+    '2.75 to 6.04 %'
+    """
+    low, high = interval
+    return NOT_KNOWN if math.isnan(low) or math.isnan(high) else f"{_number(low, metric)} to {error_text(high, metric)}"
+
+
+def spread_text(value: float, metric: str) -> str:
+    """Write a difference of errors: percentage points for the 0-1 error.
+
+    Examples
+    --------
+    >>> spread_text(0.0021, "0-1 error")
+    '0.21 percentage points'
+    """
+    if math.isnan(value):
+        return NOT_KNOWN
+    return f"{_number(value, metric)} percentage points" if metric in _SHARES else _number(value, metric)
+
+
+def size_text(size: int | None, max_size: int) -> str:
+    """Write a number of members, or that it lies above the largest one looked at.
+
+    Examples
+    --------
+    >>> size_text(59, 20001), size_text(None, 20001)
+    ('59', 'more than 20001')
+    """
+    return f"more than {max_size}" if size is None else str(size)
+
+
+def members_text(count: int) -> str:
+    """Write a number of members with its noun.
+
+    Examples
+    --------
+    >>> members_text(1), members_text(59)
+    ('1 member', '59 members')
+    """
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
+    """Write an interval of the recommended size.
+
+    Examples
+    --------
+    >>> size_interval_text((29, 119), 20001), size_interval_text((8001, None), 20001)
+    ('29 to 119', '8001 to more than 20001')
+    """
+    low, high = interval
+    return f"{low} to {size_text(high, max_size)}"
+
+
+def recommended_text(recommendation: SizeRecommendation) -> str:
+    """Write the recommended size, or why there is none to write."""
+    if not recommendation.is_known:
+        return NOT_KNOWN
+    return size_text(recommendation.size, recommendation.max_size)
+
+
+def recommended_interval_text(recommendation: SizeRecommendation) -> str:
+    """Write the interval of the recommended size."""
+    if not recommendation.is_known:
+        return NOT_KNOWN
+    return size_interval_text(recommendation.interval, recommendation.max_size)
+
+
+def level_text(level: float) -> str:
+    """Write the level of an interval.
+
+    Examples
+    --------
+    >>> level_text(0.95)
+    '95 %'
+    """
+    return f"{100.0 * level:.4g} %"
+
+
+def _number(value: float, metric: str) -> str:
+    if metric not in _SHARES:
+        return f"{value:.4g}"
+    percent = 100.0 * value
+    if percent >= 1000.0:
+        return f"{percent:.4g}"
+    return "<0.01" if 0.0 < percent < 0.005 else f"{percent:.2f}"

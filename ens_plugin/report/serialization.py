@@ -1,0 +1,248 @@
+"""Reports as plain Python objects and back, driven by the dataclasses' own type hints."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.errors import InputError
+from ens_plugin.report.result import SCHEMA_VERSION, EnsembleReport
+from ens_plugin.report.validity import check_report
+
+__all__ = ["report_from_dict", "report_to_dict"]
+
+_VERSION_KEY = "schema_version"
+_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+# Reports written before there were these fields are read with their defaults.
+_ADDED_LATER = {"ties_to", "even_shift", "basis"}
+
+
+def report_to_dict(report: EnsembleReport) -> dict[str, Any]:
+    """Turn a report into nested dictionaries, lists, strings, numbers, booleans and None.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+
+    Returns
+    -------
+    dict of str to object
+        The fields of the report and ``"schema_version"``.  Arrays become lists, NaN becomes None
+        and infinities the strings ``"Infinity"`` and ``"-Infinity"``, so that every JSON reader
+        can take the result.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+    >>> report_to_dict(report)["n_members"]
+    50
+    """
+    return {_VERSION_KEY: SCHEMA_VERSION, **_plain(report)}
+
+
+def report_from_dict(content: Mapping[str, Any]) -> EnsembleReport:
+    """Rebuild the report that :func:`report_to_dict` took apart, equal to the last bit.
+
+    Parameters
+    ----------
+    content : mapping of str to object
+        A dictionary as written by :func:`report_to_dict`.
+
+    Returns
+    -------
+    EnsembleReport
+
+    Raises
+    ------
+    InputError
+        If the schema version is unknown, or a field is missing, unknown, of a wrong type, or holds what no
+        analysis finds; the message names the field.
+
+    Examples
+    --------
+    >>> report_from_dict({"schema_version": 99})
+    Traceback (most recent call last):
+    ens_plugin.errors.InputError: This report has schema_version 99, ...
+    """
+    if not isinstance(content, Mapping) or _VERSION_KEY not in content:
+        raise InputError(
+            f"This is not a report: it has no {_VERSION_KEY!r}; pass what EnsembleReport.to_dict() or to_json() wrote."
+        )
+    version = content[_VERSION_KEY]
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise InputError(
+            f"This report has {_VERSION_KEY} {_shown(version)}, and this version of ens_plugin reads {SCHEMA_VERSION}; "
+            "read it with the version of ens_plugin that wrote it, or analyse the model again."
+        )
+    body = {key: value for key, value in content.items() if key != _VERSION_KEY}
+    report: EnsembleReport = _read_dataclass(EnsembleReport, body, "report")
+    check_report(report)
+    return report
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value).replace("inf", "Infinity")
+    return value
+
+
+def _read(hint: Any, value: Any, name: str) -> Any:
+    origin = get_origin(hint)
+    reader = _READERS.get(hint if origin is None or hint in _SCALARS else origin, _read_dataclass)
+    return reader(hint, value, name)
+
+
+def _read_dataclass(hint: Any, value: Any, name: str) -> Any:
+    if not isinstance(value, Mapping):
+        _refuse(name, "an object with named fields", value)
+    hints = get_type_hints(hint)
+    wanted = [item.name for item in fields(hint) if item.name in value or item.name not in _ADDED_LATER]
+    for key in wanted:
+        if key not in value:
+            raise InputError(
+                f"The field {_below(name, key)!r} of this report is missing; write it again with to_json()."
+            )
+    unknown = [key for key in value if key not in wanted]
+    if unknown:
+        raise InputError(
+            f"The field {_below(name, str(unknown[0]))[:80]!r} is not part of a report of schema {SCHEMA_VERSION}; "
+            "remove it, or write the report again with to_json()."
+        )
+    found = {key: _read(hints[key], value[key], _below(name, key)) for key in wanted}
+    lengths = {key: item.size for key, item in found.items() if isinstance(item, np.ndarray)}
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{key!r} has {size}" for key, size in lengths.items())
+        raise InputError(f"The arrays of {name!r} differ in length ({counts}); write the report again with to_json().")
+    return hint(**found)
+
+
+def _read_float(hint: Any, value: Any, name: str) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, str) and value in _INFINITIES:
+        return _INFINITIES[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse(name, "a number", value)
+    try:
+        return float(value)
+    except OverflowError:
+        _refuse(name, "a number that fits a float", value)
+
+
+def _read_int(hint: Any, value: Any, name: str) -> int:
+    if type(value) is not int or abs(value) >= 2**63:
+        _refuse(name, "a whole number below 2**63", value)
+    return value
+
+
+def _read_as_is(hint: Any, value: Any, name: str) -> Any:
+    if not isinstance(value, hint):
+        _refuse(name, {str: "a text", bool: "true or false"}[hint], value)
+    if hint is str and not _is_writable(value):
+        _refuse(name, "a text without half characters", value)
+    return value
+
+
+def _is_writable(text: str) -> bool:
+    """Half of a surrogate pair can be in JSON, and in no file."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_literal(hint: Any, value: Any, name: str) -> Any:
+    if not isinstance(value, str) or value not in get_args(hint):
+        _refuse(name, f"one of {', '.join(map(repr, get_args(hint)))}", value)
+    return value
+
+
+def _read_optional(hint: Any, value: Any, name: str) -> Any:
+    present = next(option for option in get_args(hint) if option is not type(None))
+    return None if value is None else _read(present, value, name)
+
+
+def _read_array(hint: Any, value: Any, name: str) -> NDArray[Any]:
+    scalar = _SCALARS[hint]
+    items = _read_list(value, name)
+    read_item, usual = (_read_float, float) if scalar is np.float64 else (_read_int, int)
+    if all(type(item) is usual and abs(item) < 2**63 for item in items):
+        return np.array(items, dtype=scalar)
+    return np.array([read_item(None, item, f"{name}[{index}]") for index, item in enumerate(items)], dtype=scalar)
+
+
+def _read_tuple(hint: Any, value: Any, name: str) -> tuple[Any, ...]:
+    items, hints = _read_list(value, name), get_args(hint)
+    if hints[-1] is Ellipsis:
+        hints = (hints[0],) * len(items)
+    if len(items) != len(hints):
+        _refuse(name, f"a list of {len(hints)}", value)
+    return tuple(
+        _read(item, part, f"{name}[{index}]") for index, (item, part) in enumerate(zip(hints, items, strict=True))
+    )
+
+
+def _read_mapping(hint: Any, value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        _refuse(name, "an object", value)
+    _, item_hint = get_args(hint)
+    return {
+        _read_as_is(str, key, name): _read(item_hint, item, f"{name}[{_shown(key)}]") for key, item in value.items()
+    }
+
+
+def _read_list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        _refuse(name, "a list", value)
+    return list(value)
+
+
+def _refuse(name: str, wanted: str, value: Any) -> NoReturn:
+    raise InputError(
+        f"The field {name!r} of this report holds {_shown(value)} and should hold {wanted}; "
+        "pass what EnsembleReport.to_json() wrote."
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _below(name: str, key: str) -> str:
+    return key if name == "report" else f"{name}.{key}"
+
+
+# As whole hints: NumPy 2.5 made NDArray an alias of its own, which hides ndarray and dtype.
+_SCALARS: dict[Any, type[np.generic]] = {NDArray[np.float64]: np.float64, NDArray[np.int64]: np.int64}
+_READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
+    float: _read_float,
+    int: _read_int,
+    str: _read_as_is,
+    bool: _read_as_is,
+    Literal: _read_literal,
+    types.UnionType: _read_optional,
+    Union: _read_optional,
+    **dict.fromkeys(_SCALARS, _read_array),
+    tuple: _read_tuple,
+    dict: _read_mapping,
+}

@@ -1,0 +1,347 @@
+"""A report in words: sentences, and the two text summaries."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+import unicodedata
+
+from ens_plugin.report.quantities import (
+    NOT_KNOWN,
+    error_text,
+    interval_text,
+    level_text,
+    members_text,
+    size_interval_text,
+    spread_text,
+)
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, ErrorCurve, SizeRecommendation
+
+__all__ = [
+    "WIDTH",
+    "aggregation_words",
+    "all_cautions",
+    "bag_words",
+    "can_answer",
+    "criterion_words",
+    "escaped_markdown",
+    "estimator_words",
+    "gain_sentence",
+    "markdown_summary",
+    "printable",
+    "size_label",
+    "summarize",
+    "tells_size",
+    "verdict",
+]
+
+WIDTH = 80
+
+_AGGREGATIONS = {
+    "vote": "majority vote of the members",
+    "mean_proba": "mean of the members' probabilities",
+    "mean_score": "mean of the members' raw scores",
+    "mean": "mean of the members' predictions",
+}
+_BAGS = {
+    "recorded": "recorded by the library that trained the model",
+    "proved": "recomputed from the seed and checked against the trained members",
+    "given": "given by the user",
+    "holdout": "no member saw any of these rows (held-out data)",
+}
+_ESTIMATORS = {
+    "deconvolved": "distribution of the rows' chances of error, fitted to the members' outputs (deconvolved)",
+    "hypergeometric": "average over all subsets of the members (hypergeometric)",
+    "binomial": "shares of wrong votes taken as probabilities (binomial), errs high with few members",
+    "path": "one order of growth, own out-of-bag members only (path), reads like a smaller ensemble",
+    "closed_form": "closed form for the squared loss, unbiased at every size",
+    "margin": "model of the members' margins over the strongest rival label (margin)",
+    "subset_average": "average over random subsets of the members (subset_average)",
+}
+_MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
+_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    r"""Put a text of unknown origin on one line without control characters, shortened to `limit`.
+
+    Parameters
+    ----------
+    text : str
+    limit : int, optional
+        Longest text to return; a longer one ends in an ellipsis.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> printable("two\nlines", limit=6)
+    'two l…'
+    """
+    # Cf holds the direction overrides, which make a text read as another one, Cn what no document may hold.
+    visible = "".join(
+        "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())
+    )
+    return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
+
+
+def can_answer(curve: ErrorCurve, size: float) -> bool:
+    """Tell whether the curve reaches a size: some estimators end before the current one.
+
+    Parameters
+    ----------
+    curve : ErrorCurve
+    size : int or ``math.inf``
+
+    Returns
+    -------
+    bool
+    """
+    return size >= curve.sizes[0] and (size <= curve.sizes[-1] or not math.isnan(curve.asymptote))
+
+
+def all_cautions(report: EnsembleReport) -> tuple[str, ...]:
+    """Return the doubts that the headline does not state, and the warnings."""
+    return (*report.basis.doubts[1:], *report.warnings)
+
+
+def aggregation_words(report: EnsembleReport) -> str:
+    """Say how the members are combined; an unknown rule is passed on by its name."""
+    return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
+
+
+def bag_words(report: EnsembleReport) -> str:
+    """Say how it is known which rows a member never saw."""
+    return _BAGS.get(report.bags, printable(report.bags, 60))
+
+
+def estimator_words(report: EnsembleReport) -> str:
+    """Say how the error curve was estimated."""
+    if report.aggregation == "mean_score" and report.error_curve.estimator == "deconvolved":
+        return _MARGINS
+    return _ESTIMATORS.get(report.error_curve.estimator, printable(report.error_curve.estimator, 60))
+
+
+def criterion_words(recommendation: SizeRecommendation) -> str:
+    """Say what the recommended size meets."""
+    if recommendation.confidence is not None:
+        return f"{level_text(recommendation.confidence)} agreement with the infinite ensemble"
+    if recommendation.tolerance is not None:
+        return f"an error at most {level_text(recommendation.tolerance)} above that of the infinite ensemble"
+    return printable(recommendation.criterion, 60)
+
+
+def gain_sentence(report: EnsembleReport) -> str:
+    """Say what infinitely many members would do to the error; empty where that is not known."""
+    curve, now = report.error_curve, report.n_members
+    if math.isnan(curve.asymptote):
+        return ""
+    metric = printable(curve.metric, 40)
+    here, limit = error_text(curve.at(now), curve.metric), error_text(curve.asymptote, curve.metric)
+    if here == limit:
+        return f"Adding members would leave the {metric} at {here}."
+    change = "lower" if curve.asymptote < curve.at(now) else "raise"
+    return f"Adding members without end would {change} the {metric} from {here} to {limit}."
+
+
+def tells_size(report: EnsembleReport) -> bool:
+    """Tell whether the report answers how many members are needed, on rows enough to act on."""
+    return report.is_actionable
+
+
+def size_label(report: EnsembleReport) -> str:
+    """Return what to call the recommended size: a guess where it cannot be relied on."""
+    is_reliable = report.n_rows >= FEWEST_ROWS and not report.basis.doubts
+    return "Recommended size" if is_reliable else "A guess at the size, not to be acted on"
+
+
+def verdict(report: EnsembleReport) -> str:
+    """Say in one sentence whether the ensemble is large enough, as sure as the interval allows."""
+    recommendation = report.recommendation
+    now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
+    members = f"{members_text(now)} {'is' if now == 1 else 'are'}"
+    if report.basis.doubts:
+        return f"do not rely on these figures. {printable(report.basis.doubts[0])}"
+    if not recommendation.is_known:
+        return f"it cannot be told whether {members} enough."
+    if not tells_size(report):
+        return f"{report.n_rows} rows are too few to tell whether {members} enough."
+    if size is None:
+        return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
+    if now < low:
+        return f"{members} too few{_demand(recommendation)}: about {size} are needed."
+    if now < size:
+        return f"{members} perhaps too few{_demand(recommendation)}: about {size} are needed."
+    if now == size:
+        return f"{members} just enough."
+    if high is None or now < high:
+        return f"{members} probably enough: about {size} are needed."
+    return f"{members} enough: {size} would do."
+
+
+def _demand(recommendation: SizeRecommendation) -> str:
+    """What there are too few members for: the error itself may hardly change, or rise."""
+    if recommendation.confidence is not None:
+        return f" for {level_text(recommendation.confidence)} agreement"
+    if recommendation.tolerance is not None:
+        return f" for an error within {level_text(recommendation.tolerance)} of the limit"
+    return ""
+
+
+def summarize(report: EnsembleReport) -> str:
+    """Summarise a report for a terminal.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+
+    Returns
+    -------
+    str
+        Lines of at most 80 columns, without a newline at the end.
+    """
+    level = level_text(report.error_curve.interval_level)
+    return "\n".join(
+        [
+            *_wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
+            *_wrapped(gain_sentence(report)),
+            *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
+            "",
+            *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
+            *(_row(*line) for line in _error_lines(report)),
+            "",
+            *_wrapped(_size_sentence(report)),
+            *_wrapped(printable(report.recommendation.reason), indent="  "),
+            *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
+            "",
+            *(line for sentence in _origin(report) for line in _wrapped(sentence)),
+        ]
+    )
+
+
+def markdown_summary(report: EnsembleReport) -> str:
+    """Summarise a report in Markdown, for the description of an MLflow run or a pull request.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+
+    Returns
+    -------
+    str
+        Markdown with one small table; no text of the report can act as markup.
+    """
+    level = level_text(report.error_curve.interval_level)
+    rows = [" | ".join(["", *line, ""]).strip() for line in _error_lines(report)]
+    sentences = [
+        gain_sentence(report),
+        *(f"Warning: {text}" for text in all_cautions(report)),
+        _size_sentence(report),
+        report.recommendation.reason,
+        *_sentences(report),
+        *_origin(report),
+    ]
+    return "\n".join(
+        [
+            f"**{escaped_markdown(report.model, 60)}: {verdict(report)}**",
+            "",
+            f"| | {escaped_markdown(report.error_curve.metric, 40)} | {level} interval |",
+            "|---|---|---|",
+            *rows,
+            "",
+            *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
+        ]
+    )
+
+
+def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
+    """Return label, error and interval for one member, the current, the recommended and the infinite size."""
+    curve, now, recommended = report.error_curve, report.n_members, report.recommendation.size
+    sizes: list[tuple[str, float]] = []
+    if curve.sizes[0] == 1 and now > 1:
+        sizes.append(("one member", 1))
+    if can_answer(curve, now):
+        sizes.append((f"{now} members (this ensemble)", now))
+    else:
+        last = int(curve.sizes[-1])
+        sizes.append((f"{last} members (of {now}: the curve ends)", last))
+    if recommended not in (None, 1, now) and can_answer(curve, recommended):
+        kind = "recommended" if tells_size(report) else "a guess"
+        sizes.append((f"{recommended} members ({kind})", recommended))
+        sizes.sort(key=lambda line: line[1])
+    lines = [
+        (label, error_text(curve.at(size), curve.metric), interval_text(curve.interval_at(size), curve.metric))
+        for label, size in sizes
+    ]
+    limit = error_text(curve.asymptote, curve.metric)
+    known = "" if limit == NOT_KNOWN else interval_text(curve.asymptote_interval, curve.metric)
+    return [*lines, ("infinitely many members", limit, known)]
+
+
+def _size_sentence(report: EnsembleReport) -> str:
+    recommendation = report.recommendation
+    if not recommendation.is_known:
+        return "Recommended size: cannot be told."
+    size, most = recommendation.size, recommendation.max_size
+    members = f"more than {most} members" if size is None else members_text(size)
+    level = level_text(report.error_curve.interval_level)
+    return (
+        f"{size_label(report)}: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
+        f"for {criterion_words(recommendation)}."
+    )
+
+
+def _sentences(report: EnsembleReport) -> list[str]:
+    members, agreement = members_text(report.n_members), report.recommendation.agreement
+    sentences = []
+    if agreement is not None:
+        sentences.append(
+            f"Agreement of {members} with the infinite ensemble: "
+            f"the same label on {100 * agreement:.2f} % of rows on average."
+        )
+    if not math.isnan(report.algorithmic_sd):
+        on_fresh = report.data == "oob" and not report.algorithmic_sd_is_bound
+        bound = "at most " if report.algorithmic_sd_is_bound else "about " if on_fresh else ""
+        sentences.append(
+            f"Over random seeds, given this training set, the error of {members} has a standard deviation of "
+            f"{bound}{spread_text(report.algorithmic_sd, report.error_curve.metric)} "
+            f"on {'fresh' if on_fresh else 'these'} rows."
+        )
+    if not math.isnan(report.bias_variance.bias):
+        parts = report.bias_variance
+        sentences.append(
+            f"Bias {error_text(parts.bias, parts.loss)} and variance of one member "
+            f"{error_text(parts.member_variance, parts.loss)} ({printable(parts.loss, 24)}) are over seeds, given this "
+            "training set, not over training sets (for those: ens_plugin.training_variance)."
+        )
+    return sentences
+
+
+def _origin(report: EnsembleReport) -> list[str]:
+    kind = "out-of-bag rows" if report.data == "oob" else "held-out rows"
+    left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
+    return [
+        f"Data: {report.n_rows} {kind}{left_out}, {report.mean_oob_members:.1f} members per row on average.",
+        f"Which rows a member saw: {bag_words(report)}.",
+        f"Prediction: {aggregation_words(report)}.",
+        f"Curve: {estimator_words(report)}.",
+    ]
+
+
+def _row(label: str, error: str, interval: str) -> str:
+    return f"  {label:<36}{error:>14}  {interval:>24}".rstrip()
+
+
+def _wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
+    held = text.replace(" %", "\xa0%")
+    lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def escaped_markdown(text: str, limit: int) -> str:
+    """Put a text of unknown origin on one line of Markdown in which nothing of it acts as markup."""
+    # Entities never act as markup, in CommonMark and in the older dialect of MLflow's page alike.
+    return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))

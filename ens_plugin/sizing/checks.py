@@ -1,0 +1,117 @@
+"""Demands on an ensemble, and whether they are met."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.core.uncertainty.cut_comparison import agreement_interval, interval_over_seeds
+from ens_plugin.errors import InputError
+from ens_plugin.report.quantities import error_text, interval_text, level_text, members_text
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.sizing.predictions import labels
+
+__all__ = ["Check", "cut_checks"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One demand and whether it is met.
+
+    Attributes
+    ----------
+    name : str
+    passed : bool
+    value, limit : float or None
+        What was found and what was demanded; None where there is no number.
+    sentence : str
+    """
+
+    name: str
+    passed: bool
+    value: float | None
+    limit: float | None
+    sentence: str
+
+    @property
+    def text(self) -> str:
+        """The sentence, after whether the demand is met."""
+        return f"{'Passed' if self.passed else 'FAILED'}: {self.sentence}"
+
+
+def cut_checks(
+    model: Any, cut: Any, X: Any, report: EnsembleReport, cut_report: EnsembleReport, sample_weight: ArrayLike | None
+) -> tuple[Check, ...]:
+    """Compare an ensemble that was cut to its recommended size with what its report promised.
+
+    Parameters
+    ----------
+    model, cut : fitted models
+        The whole ensemble, and its first members.
+    X : array-like, shape (n_rows, n_features)
+        Rows to predict with both.
+    report, cut_report : EnsembleReport
+        Of the two, on the same rows.
+    sample_weight : array-like, shape (n_rows,), or None
+
+    Returns
+    -------
+    tuple of Check
+        ``"agreement"`` (classification): not surely less than the wanted agreement; ``"error"``: that of
+        `cut_report` in the interval of the curve of `report`, widened by what another seed would change.
+
+    Raises
+    ------
+    InputError
+        If the curve of `report` ends below the size of `cut`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    >>> small = ens_plugin.truncate(forest, 40)
+    >>> whole, cut = ens_plugin.analyze(forest, X, y), ens_plugin.analyze(small, X, y)
+    >>> [check.passed for check in cut_checks(forest, small, X, whole, cut, None)]
+    [True, True]
+    """
+    confidence = report.recommendation.confidence
+    error = _error_check(report, cut_report)
+    if confidence is None:
+        return (error,)
+    return _agreement_check(labels(model, X), labels(cut, X), report, cut_report, confidence, sample_weight), error
+
+
+def _agreement_check(
+    whole: ArrayLike, cut: ArrayLike, report: EnsembleReport, cut_report: EnsembleReport, wanted: float,
+    sample_weight: ArrayLike | None,
+) -> Check:  # fmt: skip
+    share, _, upper = agreement_interval(whole, cut, sample_weight, report.error_curve.interval_level)
+    sentence = (
+        f"{members_text(cut_report.n_members)} and all {report.n_members} give the same label on {100 * share:.2f} % "
+        f"of these rows, which allows for {100 * upper:.2f} % of all rows; {100 * wanted:g} % wanted."
+    )
+    return Check("agreement", upper >= wanted, share, wanted, sentence)
+
+
+def _error_check(report: EnsembleReport, cut_report: EnsembleReport) -> Check:
+    curve, size, found = report.error_curve, cut_report.n_members, cut_report.error
+    expected = curve.at(size) if curve.reaches(size) else math.nan
+    if math.isnan(expected) or math.isnan(found):
+        raise InputError(
+            f"The error of {members_text(size)} cannot be compared: a curve of estimator={curve.estimator!r} ends "
+            "below. Use another estimator; 'auto' reaches every size."
+        )
+    level = curve.interval_level
+    lower, upper = interval_over_seeds(expected, curve.interval_at(size), cut_report.algorithmic_sd, level)
+    sentence = (
+        f"{members_text(size)}: {curve.metric} {error_text(found, curve.metric)}; the curve of all promised "
+        f"{error_text(expected, curve.metric)}, {level_text(level)} interval "
+        f"{interval_text((max(lower, 0.0), upper), curve.metric)}."
+    )
+    return Check("error", lower <= found <= upper, found, lower if found < lower else upper, sentence)

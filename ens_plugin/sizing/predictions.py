@@ -1,0 +1,118 @@
+"""What a model predicts, in the form its library has for rows as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+
+__all__ = ["labels", "predict_alike", "predicted"]
+
+
+def predicted(model: Any, rows: Any) -> Any:
+    """Return what the model's own ``predict`` returns for `rows`.
+
+    XGBoost's ``Booster`` predicts a ``DMatrix`` only; of rows it does this in place.
+
+    Parameters
+    ----------
+    model : fitted model
+    rows : array-like or DataFrame, shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> predicted(DummyClassifier().fit([[0.0]], ["a"]), [[1.0], [2.0]])
+    array(['a', 'a'], dtype='<U1')
+    """
+    return model.inplace_predict(rows) if hasattr(model, "inplace_predict") else model.predict(rows)
+
+
+def labels(model: Any, rows: Any) -> NDArray[Any]:
+    """Return the label that a classifier gives to each row; of a booster, its position.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Boosters of XGBoost and LightGBM predict chances; their label is the one with the highest raw
+        score, which for two labels is the second one where the score is above 0.
+    rows : array-like or DataFrame, shape (n_rows, n_features)
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> labels(DummyClassifier().fit([[0.0]], ["a"]), [[1.0], [2.0]])
+    array(['a', 'a'], dtype='<U1')
+    """
+    scores = _raw_scores(model, rows)
+    if scores is None:
+        return np.asarray(model.predict(rows))
+    return np.asarray(scores.argmax(axis=1) if scores.ndim == 2 else scores > 0)
+
+
+def _raw_scores(model: Any, rows: Any) -> NDArray[Any] | None:
+    """Raw scores of a booster; None of a model that predicts labels."""
+    if hasattr(model, "inplace_predict"):
+        return np.asarray(model.inplace_predict(rows, predict_type="margin"))
+    if hasattr(model, "model_to_string"):
+        return np.asarray(model.predict(rows, raw_score=True))
+    return None
+
+
+def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
+    """Tell whether a copy of an ensemble predicts what the ensemble does, up to rounding.
+
+    Threads add the members' outputs in any order, so one model predicts otherwise by a few bits from call to
+    call.  Two sums of B numbers of at most M, in different orders, differ by less than B - 1 units of rounding of
+    B M; their means may therefore differ by B M times the machine epsilon of their type.  Labels are equal, except
+    where the two highest chances are nearer to each other than twice that.
+
+    Parameters
+    ----------
+    model, copy : fitted ensembles
+        Of the same kind.
+    rows : array-like or DataFrame, shape (n_rows, n_features)
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> small, large = (RandomForestClassifier(n, random_state=0).fit(X, y) for n in (10, 20))
+    >>> predict_alike(small, small, X), predict_alike(small, large, X)
+    (True, False)
+    """
+    mean, found = _mean_outputs(model, rows), _mean_outputs(copy, rows)
+    if mean.dtype.kind != "f" or found.shape != mean.shape:
+        return np.array_equal(mean, found)
+    rounding = _rounding(model, rows, mean)
+    if not (np.abs(found - mean) <= rounding).all():
+        return False
+    if not hasattr(model, "predict_proba"):
+        return True
+    differs = np.asarray(predicted(model, rows) != predicted(copy, rows))
+    highest = np.sort(mean, axis=1)[:, -2:]
+    return bool((highest[differs, -1] - highest[differs, 0] <= 2 * rounding).all())
+
+
+def _mean_outputs(model: Any, rows: Any) -> NDArray[Any]:
+    return np.asarray(model.predict_proba(rows) if hasattr(model, "predict_proba") else predicted(model, rows))
+
+
+def _rounding(model: Any, rows: Any, mean: NDArray[Any]) -> float:
+    ensemble, features = unwrap(model, rows, are_fresh=True)
+    adapter = find_adapter(ensemble)
+    outputs = np.abs(adapter.outputs(adapter.prepare(features), None)).max()
+    return float(adapter.n_members * np.finfo(mean.dtype).eps * max(outputs, np.abs(mean).max()))

@@ -1,0 +1,168 @@
+"""What an ensemble of another size costs: bytes, prediction time, training time, measured on this model."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.report.quantities import members_text
+from ens_plugin.sizing.predictions import predicted
+from ens_plugin.sizing.truncate import truncate
+
+__all__ = ["Savings", "measure_savings"]
+
+PREDICTED_ROWS = 10_000
+ROUNDS = 5
+# Members trained to time one: the difference leaves out what every fit costs once.
+FEW, MORE = 2, 10
+
+
+@dataclass(frozen=True)
+class Savings:
+    """Costs of an ensemble now, and cut to a smaller size.
+
+    Attributes
+    ----------
+    n_members, size : int
+        Now, and cut.
+    bytes_now, bytes_cut : int
+        Pickled.
+    n_rows : int
+        Rows predicted.
+    predict_seconds_now, predict_seconds_cut : float
+        Medians over alternating rounds of the model's own ``predict``.
+    fit_seconds_per_member : float or None
+        Training time of one more member; None where the model cannot be fitted again with fewer members
+        (a Booster has no parameters to fit with).
+    """
+
+    n_members: int
+    size: int
+    bytes_now: int
+    bytes_cut: int
+    n_rows: int
+    predict_seconds_now: float
+    predict_seconds_cut: float
+    fit_seconds_per_member: float | None
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Return a header and one row for each cost: what it is, now, cut, and the share saved.
+
+        Examples
+        --------
+        >>> for row in Savings(100, 40, 2_000_000, 800_000, 150, 0.02, 0.008, None).rows():
+        ...     print(row)
+        ('', '100 members', '40 members', 'saved')
+        ('Size, pickled', '2 MB', '800 kB', '60 %')
+        ('Predicting 150 rows', '20 ms', '8 ms', '60 %')
+        """
+        predicting = self.predict_seconds_now, self.predict_seconds_cut
+        rows = [
+            ("", members_text(self.n_members), members_text(self.size), "saved"),
+            _row("Size, pickled", self.bytes_now, self.bytes_cut, _bytes_text),
+            _row(f"Predicting {self.n_rows} rows", *predicting, _seconds_text),
+        ]
+        each = self.fit_seconds_per_member
+        if each is not None:
+            rows.append(_row("Training, estimated", each * self.n_members, each * self.size, _seconds_text))
+        return rows
+
+
+def _row(label: str, now: float, cut: float, text: Callable[[float], str]) -> tuple[str, str, str, str]:
+    saved = f"{100 * (1 - cut / now):.0f} %" if now > 0 else "-"
+    return label, text(now), text(cut), saved
+
+
+def _bytes_text(count: float) -> str:
+    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count / 1e3:.3g} kB"
+
+
+def _seconds_text(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
+    """Measure what cutting an ensemble to its first `size` members saves.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`ens_plugin.truncate`; it stays as it is.
+    X, y : array-like
+        Rows like those it was trained on: the first 10 000 are predicted, and on all of them a few members
+        are trained to time them.
+    size : int
+        From 1 to the number of members.
+
+    Returns
+    -------
+    Savings
+
+    Raises
+    ------
+    UnsupportedModelError, InputError, NotFittedError
+        As :func:`ens_plugin.truncate`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = measure_savings(RandomForestClassifier(50, random_state=0).fit(X, y), X, y, 20)
+    >>> found.bytes_cut < found.bytes_now
+    True
+    """
+    smaller = truncate(model, size)
+    rows = X[: min(PREDICTED_ROWS, X.shape[0])]
+    now, cut = _alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows))
+    ensemble, features = unwrap(model, X)
+    n_members = find_adapter(ensemble).n_members
+    return Savings(
+        n_members=n_members,
+        size=size,
+        bytes_now=len(pickle.dumps(model)),
+        bytes_cut=len(pickle.dumps(smaller)),
+        n_rows=rows.shape[0],
+        predict_seconds_now=now,
+        predict_seconds_cut=cut,
+        fit_seconds_per_member=_fit_seconds(ensemble, features, y, n_members),
+    )
+
+
+def _alternating(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
+    rounds = [(_seconds(first), _seconds(second)) for _ in range(ROUNDS)]
+    return median(took for took, _ in rounds), median(took for _, took in rounds)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> float | None:
+    parameter = _size_parameter(ensemble, n_members)
+    if parameter is None:
+        return None
+    from sklearn.base import clone
+
+    few, more = (clone(ensemble).set_params(**{parameter: count}) for count in (FEW, MORE))
+    took_few, took_more = _seconds(lambda: few.fit(rows, y)), _seconds(lambda: more.fit(rows, y))
+    return max(took_more - took_few, 0.0) / (MORE - FEW)
+
+
+def _size_parameter(ensemble: Any, n_members: int) -> str | None:
+    """Name of the parameter that is the number of members."""
+    if not hasattr(ensemble, "get_params"):
+        return None
+    parameters = ensemble.get_params(deep=False)
+    named = ("num_parallel_tree", "n_estimators")
+    return next((name for name in named if parameters.get(name) == n_members), None)

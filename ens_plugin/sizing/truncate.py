@@ -1,0 +1,81 @@
+"""A trained ensemble cut to its first members."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.shared.foreign_calls import model_errors
+from ens_plugin.adapters.unwrap.wrappers import replace_ensemble
+from ens_plugin.core.validation import shown
+from ens_plugin.errors import InputError
+
+__all__ = ["truncate"]
+
+
+def truncate(model: Any, size: int) -> Any:
+    """Cut a trained ensemble to its first `size` members; nothing is trained, and `model` stays as it is.
+
+    The result is a model of the same kind that predicts the average of those members, is saved and loaded
+    by its library's own functions, and says in its parameters how many members it has.  What the library
+    measured on all members (out-of-bag scores, the best score of early stopping) is left out.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`ens_plugin.analyze`; of XGBoost, trees of one round.
+    size : int
+        Members to keep, from 1 to those there are.
+
+    Returns
+    -------
+    fitted ensemble
+        Of a Pipeline, a Pipeline with copies of its other steps.  Of a search, its truncated
+        ``best_estimator_``: scores and parameters of a search are about ensembles of full size.  Of a
+        :class:`ens_plugin.RightSizedClassifier` or regressor, or a :class:`ens_plugin.DynamicPruningClassifier`,
+        its truncated ``estimator_``.  Of an MLflow pyfunc, the truncated model inside it.  Nothing in it
+        is shared with `model`, except the models of :meth:`ens_plugin.CustomEnsemble.from_estimators`.
+
+    Raises
+    ------
+    InputError
+        If `size` is not a whole number from 1 to the number of members.
+    NotFittedError
+        If the model has not been fitted.
+    UnsupportedModelError
+        If no adapter accepts the model, its adapter cannot truncate, or its members correct one another
+        (XGBoost's trees of several rounds).
+
+    Notes
+    -----
+    The members of every ensemble covered are drawn alike, so the first `size` are as good as any.
+    XGBoost's leaf values are float32: scaled, they differ from those of a smaller training in the last bit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    >>> small = ens_plugin.truncate(forest, 40)
+    >>> small, small.predict(X[:2]), len(forest.estimators_)
+    (RandomForestClassifier(n_estimators=40, random_state=0), array([0, 0]), 100)
+    """
+    with model_errors(model):
+        return replace_ensemble(model, lambda ensemble: _truncated(ensemble, size))
+
+
+def _truncated(ensemble: Any, size: int) -> Any:
+    adapter = find_adapter(ensemble)
+    if isinstance(size, bool) or not isinstance(size, Integral):
+        raise InputError(
+            f"size must be a whole number of members, got {shown(size, 40)}; this ensemble has {adapter.n_members}."
+        )
+    if not 1 <= size <= adapter.n_members:
+        raise InputError(
+            f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
+            f"{size}. An ensemble is only cut here: for a larger one train more members."
+        )
+    return adapter.truncated(int(size))

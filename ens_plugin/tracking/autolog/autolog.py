@@ -1,0 +1,152 @@
+"""autolog: a report in MLflow after every fit."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import ModuleType
+
+from ens_plugin.errors import InputError
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.autolog.delivery import forget_unreachable
+from ens_plugin.tracking.autolog.fit_patches import LAZY_LIBRARIES, LIBRARIES, patch_library, unpatch_libraries
+from ens_plugin.tracking.autolog.fit_watch import (
+    forget_start,
+    note_start,
+    report_pending,
+    start_watching,
+    stop_watching,
+)
+from ens_plugin.tracking.autolog.settings import Settings, warn_once
+from ens_plugin.tracking.logging.report_log import check_prefix
+from ens_plugin.tracking.store.mlflow_events import FitEvents
+
+__all__ = ["autolog"]
+
+_lock = threading.RLock()
+_settings: Settings | None = None
+_events: FitEvents | None = None
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # The thread that switches autologging while the process is forked is not in the child.
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def autolog(
+    disable: bool = False,
+    silent: bool = False,
+    exclusive: bool = False,
+    *,
+    max_overhead: float = 0.1,
+    prefix: str = "ens",
+    log_artifacts: bool = True,
+) -> None:
+    """Log a report to MLflow after every fit of a bagged ensemble.
+
+    From now on, whenever a ``fit`` that :func:`ens_plugin.analyze` can judge by its out-of-bag rows
+    ends well, its report goes to the MLflow run of that fit: the one that MLflow's own autologging
+    uses, whichever of the two was enabled first, else the active run, else a new one.  Covered are
+    scikit-learn's ``RandomForest*``, ``ExtraTrees*`` and ``Bagging*``, XGBoost's parallel trees and
+    LightGBM in ``rf`` mode (``train`` and the scikit-learn classes), alone or at the end of a
+    ``Pipeline``, a ``RightSized*`` or a search, which reports its best estimator.  Other models are
+    left alone, and so are fits that belong to something larger (a search's candidates,
+    cross-validation, the members of a bagging ensemble) or run in worker processes.  An ensemble that
+    grows by ``warm_start`` is reported when it begins and when it has grown.
+
+    It never raises into your code, changes what ``fit`` returns or waits long for a server; what goes
+    wrong is said once by the logger ``ens_plugin.autolog``.
+
+    Parameters
+    ----------
+    disable : bool, default=False
+        Put everything back as it was before.
+    silent : bool, default=False
+        Say nothing, neither warnings nor what was logged where.
+    exclusive : bool, default=False
+        Leave runs alone that you have opened yourself.
+    max_overhead : float, default=0.1
+        Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
+        enough for all rows, the ensemble is judged by fewer, drawn at random, and the report says so.
+        ``math.inf`` is no limit.  A fit shorter than 0.1 seconds is reported without page and figures, unless this
+        share gives the time for them.
+    prefix : str, default="ens"
+        Start of all names.  A run's second report is called ``<prefix>_2``, and so on.
+    log_artifacts : bool, default=True
+        Whether the report's files are logged too.
+
+    Raises
+    ------
+    InputError
+        If a switch is neither True nor False, `max_overhead` is not a share, or `prefix` cannot start names.
+
+    Notes
+    -----
+    A run also gets the tag ``ens.data_digest``, a digest of X and y as they were passed to ``fit``, by which the
+    training data can be recognised later.  If MLflow's autologging logs the model, the scalars and
+    the tag are linked to it.  ``docs/autolog.md`` has the details.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> ens_plugin.autolog()
+    >>> RandomForestClassifier(200).fit(X, y)  # doctest: +SKIP
+    >>> ens_plugin.autolog(disable=True)
+    """
+    _check_switches(disable=disable, silent=silent, exclusive=exclusive, log_artifacts=log_artifacts)
+    if not (isinstance(max_overhead, (int, float)) and max_overhead >= 0):
+        raise InputError(
+            f"max_overhead={max_overhead!r} is not a share of the fit's time; pass 0.1 for a tenth of it, or math.inf "
+            "for no limit."
+        )
+    check_prefix(prefix)
+    with _lock:
+        _disable()
+        if not disable:
+            _enable(Settings(silent, exclusive, float(max_overhead), prefix, log_artifacts))
+
+
+def _check_switches(**switches: object) -> None:
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False; pass one of them.")
+
+
+def _enable(settings: Settings) -> None:
+    global _settings, _events
+    from mlflow.utils.import_hooks import register_post_import_hook
+
+    forget_unreachable()
+    _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
+    start_watching(settings, _events)
+    for library in LIBRARIES:
+        patch_library(library)
+    for library in LAZY_LIBRARIES:
+        # At once if it is imported already; a hook of the same name is replaced.
+        register_post_import_hook(_watch_imported, library, overwrite=True)
+
+
+def _disable() -> None:
+    global _settings, _events
+    stop_watching()
+    unpatch_libraries()
+    if _events is not None:
+        _events.stop()
+    _settings = _events = None
+
+
+def _watch_imported(module: ModuleType) -> None:
+    with _lock:
+        if _settings is None:
+            return
+        try:
+            patch_library(module.__name__)
+        except Exception as error:
+            # The user's import must not fail because of this.
+            warn_once(_settings, "patch", f"Fits of {module.__name__} will have no reports: {error}")

@@ -1,0 +1,1 @@
+"""What a report leaves in a run: scalars, curves, files, a description."""

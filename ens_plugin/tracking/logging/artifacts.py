@@ -1,0 +1,79 @@
+"""The files that go with a report, rendered into one directory."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from pathlib import Path
+
+from ens_plugin.report.result import EnsembleReport
+
+__all__ = ["RENDERING_S", "artifact_path", "render_artifacts", "write_data"]
+
+RENDERING_S = 0.6  # of page and figures, on two cores of 2020
+
+_last_seconds = deque([RENDERING_S], maxlen=2)  # two, because the first drawing of a process takes longer
+
+
+def artifact_path(prefix: str) -> str:
+    """Directory of a report's artifacts inside a run.
+
+    Examples
+    --------
+    >>> artifact_path("ens"), artifact_path("challenger")
+    ('ensemble', 'ensemble/challenger')
+    """
+    return "ensemble" if prefix == "ens" else f"ensemble/{prefix}"
+
+
+def render_artifacts(report: EnsembleReport, directory: Path, deadline: float = math.inf) -> bool:
+    """Write report.json, curve.csv, report.html and the figures into an existing `directory`.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    directory : Path
+    deadline : float
+        By the clock ``time.perf_counter()``: page and figures are left out where they would not be done by then,
+        going by how long the last ones took.
+
+    Returns
+    -------
+    bool
+        Whether there was time for the page and the figures.
+    """
+    write_data(report, directory)
+    start = time.perf_counter()
+    expected = min(_last_seconds)
+    if start + expected > deadline:
+        # The machine may have less to do by now, which only a try can tell.
+        _last_seconds.append(0.9 * expected)
+        return False
+    _draw(report, directory)
+    _last_seconds.append(time.perf_counter() - start)
+    return True
+
+
+def _draw(report: EnsembleReport, directory: Path) -> None:
+    from ens_plugin.report.chart_style import default_style
+    from ens_plugin.report.html import write_page
+    from ens_plugin.report.plots import report_figures
+
+    write_page(report, directory / "report.html")
+    for name, figure in report_figures(report).items():
+        # The size is that of the figure: a box around all that is drawn has no limit.
+        with default_style():
+            figure.savefig(directory / name, dpi=120)
+
+
+def write_data(report: EnsembleReport, directory: Path) -> None:
+    """Write report.json and curve.csv only, which takes no time.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    directory : Path
+    """
+    (directory / "report.json").write_text(report.to_json(), encoding="utf-8")
+    report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)

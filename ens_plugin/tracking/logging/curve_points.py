@@ -1,0 +1,97 @@
+"""Which points of a report MLflow gets: scalars by name, curves by ensemble size."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.report.result import EnsembleReport
+
+__all__ = ["Point", "charted_sizes", "curve_points", "scalar_points"]
+
+SMALLEST_SIZE = 5
+N_POINTS = 100
+
+
+class Point(NamedTuple):
+    """One value of one MLflow metric; the step of a curve is the ensemble size."""
+
+    key: str
+    value: float
+    step: int
+
+
+def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
+    """Return the scalars of `report` as ``<prefix>.<name>`` at step 0; infinities are left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(20, random_state=0).fit(X, y), X, y)
+    >>> scalar_points(report, "ens")[0].key
+    'ens.error'
+    """
+    return [Point(f"{prefix}.{name}", value, 0) for name, value in report.metrics().items() if math.isfinite(value)]
+
+
+def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
+    """Return the error curve and its interval as ``<prefix>/error``, ``/error_lower``, ``/error_upper``.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    prefix : str
+
+    Returns
+    -------
+    list of Point
+        About 300, by ascending size; points that are not finite are left out.
+    """
+    curve = report.error_curve
+    rows = np.searchsorted(curve.sizes, charted_sizes(report))
+    columns = {"error": curve.error, "error_lower": curve.lower, "error_upper": curve.upper}
+    return [
+        Point(f"{prefix}/{name}", float(values[row]), int(curve.sizes[row]))
+        for name, values in columns.items()
+        for row in rows
+        if math.isfinite(values[row])
+    ]
+
+
+def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
+    """Return about 100 log-spaced odd sizes of the curve, in ascending order.
+
+    They reach from half the smallest of current, recommended and last tabulated size, but at least
+    5, to the larger of twice the current and 1.2 times the recommended size: MLflow's chart has a
+    linear axis, on which the steep beginning would flatten the rest.  Only tabulated sizes are
+    taken, so a curve that starts later, ends earlier or has even sizes only gives what it has.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_sizes,)
+    """
+    recommended = report.recommended_size or report.recommendation.max_size
+    sizes = report.error_curve.sizes
+    first = max(SMALLEST_SIZE, min(report.n_members, recommended, int(sizes[-1])) // 2)
+    last = max(2 * report.n_members, math.ceil(1.2 * recommended))
+    for wanted in ((sizes >= first) & (sizes <= last) & (sizes % 2 == 1), sizes <= last, sizes > 0):
+        if wanted.any():
+            return _log_spaced(sizes[wanted])
+    return sizes
+
+
+def _log_spaced(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    if sizes.size <= N_POINTS:
+        return sizes
+    targets = np.geomspace(sizes[0], sizes[-1], N_POINTS)
+    right = np.clip(np.searchsorted(sizes, targets), 0, sizes.size - 1)
+    left = np.maximum(right - 1, 0)
+    nearest = np.where(targets - sizes[left] < sizes[right] - targets, left, right)
+    spaced: NDArray[np.int64] = sizes[np.unique(nearest)]
+    return spaced

@@ -1,0 +1,213 @@
+"""log_report: one analysis, one MLflow run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from ens_plugin.errors import InputError, TrackingError
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import markdown_summary, printable
+from ens_plugin.tracking.logging.artifacts import artifact_path, render_artifacts
+from ens_plugin.tracking.logging.curve_points import Point, curve_points, scalar_points
+from ens_plugin.tracking.logging.description import merge_description
+from ens_plugin.tracking.store.connection import check_server, tracking_errors
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Run
+
+__all__ = ["Parcel", "check_prefix", "log_report", "pack", "send"]
+
+DESCRIPTION_TAG = "mlflow.note.content"
+
+
+def log_report(
+    report: EnsembleReport, *, run_id: str | None = None, model_id: str | None = None, prefix: str = "ens"
+) -> str:
+    """Log a report to an MLflow run: scalars, the error curve, artifacts and a short description.
+
+    Logging the same report again changes nothing: all points carry the time of the analysis, the
+    artifacts are overwritten and the description has one block per prefix.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+        From :func:`ens_plugin.analyze`.
+    run_id : str, optional
+        Run to log to; it may have ended, and stays so.  By default the active run, or else a new
+        one, which ends here: FINISHED, or FAILED if logging fails.
+    model_id : str, optional
+        LoggedModel that the scalars (not the curve) are linked to: ``"m-..."``, as
+        ``mlflow.sklearn.log_model(...).model_id`` returns it.
+    prefix : str, default="ens"
+        Start of all names.  Several reports in one run need one prefix each.
+
+    Returns
+    -------
+    str
+        The run's id.
+
+    Raises
+    ------
+    TrackingError
+        If the tracking server cannot be reached or refuses a call.  A dead server is noticed
+        within seconds, before anything is sent.  One that dies midway is retried by MLflow for
+        minutes; ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` shortens that, and where you set it, your
+        patience also replaces the first quick check.
+    InputError
+        If `report` is no report, `prefix` has characters other than letters, digits, ``_``, ``-`` and ``.``, or
+        ``report.created`` is not an ISO 8601 time.
+
+    Notes
+    -----
+    Scalars are called ``ens.error``, ``ens.recommended_size`` and so on
+    (:meth:`EnsembleReport.metrics`); curves ``ens/error``, ``ens/error_lower`` and
+    ``ens/error_upper``, whose step is the ensemble size; artifacts are in ``ensemble/``, or
+    ``ensemble/<prefix>/`` for another prefix.  The run's description is written only if it is empty
+    or ours, and only as far as MLflow's limit of 8000 characters allows.
+    Without configuration, MLflow decides where runs go: ``sqlite:///mlflow.db`` in its current
+    versions.
+
+    Examples
+    --------
+    >>> import ens_plugin, mlflow  # doctest: +SKIP
+    >>> with mlflow.start_run():  # doctest: +SKIP
+    ...     forest.fit(X, y)
+    ...     ens_plugin.log_report(ens_plugin.analyze(forest, X, y))
+    """
+    import mlflow
+
+    if not isinstance(report, EnsembleReport):
+        raise InputError(
+            f"{printable(repr(report), 120)} is no report; pass the report that ens_plugin.analyze returns: "
+            "log_report(analyze(model, X, y))."
+        )
+    check_prefix(prefix)
+    with TemporaryDirectory(prefix="ens_plugin-") as directory:
+        render_artifacts(report, Path(directory))
+        parcel = pack(report, Path(directory), model_id, prefix)
+        uri = mlflow.get_tracking_uri()
+        check_server(uri)
+        with tracking_errors(uri):
+            client = mlflow.MlflowClient()
+            if model_id is not None:
+                client.get_logged_model(model_id)
+            target = run_id or _active_run_id()
+            if target is not None:
+                send(client, target, parcel)
+                return target
+            with mlflow.start_run() as run:
+                send(client, run.info.run_id, parcel)
+                return str(run.info.run_id)
+
+
+class Parcel(NamedTuple):
+    """Everything that is sent, complete before the first call."""
+
+    directory: Path | None
+    curve: list[Point]
+    scalars: list[Point]
+    summary: str
+    created: int | None
+    model_id: str | None
+    prefix: str
+
+
+def pack(report: EnsembleReport, directory: Path | None, model_id: str | None, prefix: str) -> Parcel:
+    """Put together what is sent of a report; its artifacts, if any, are in `directory` already."""
+    return Parcel(
+        directory=directory,
+        curve=curve_points(report, prefix),
+        scalars=scalar_points(report, prefix),
+        summary=markdown_summary(report),
+        created=_created_ms(report),
+        model_id=model_id,
+        prefix=prefix,
+    )
+
+
+def send(client: MlflowClient, run_id: str, parcel: Parcel) -> None:
+    """Send a parcel to a run, which may have ended.
+
+    Raises
+    ------
+    TrackingError
+        If the run is deleted; MLflow's own exceptions for all else.
+    """
+    run = client.get_run(run_id)
+    if run.info.lifecycle_stage == "deleted":
+        raise TrackingError(
+            f"The run {run_id} is deleted; restore it with `mlflow runs restore`, or log to another one."
+        )
+    timestamp = int(run.info.start_time) if parcel.created is None else parcel.created
+    if parcel.directory is not None:
+        client.log_artifacts(run_id, str(parcel.directory), artifact_path(parcel.prefix))
+    curve = _not_yet_logged(client, run, parcel.curve, timestamp)
+    # Logging a scalar again is what links it to a model.
+    scalars = parcel.scalars if parcel.model_id else _not_yet_logged(client, run, parcel.scalars, timestamp)
+    client.log_batch(run_id, metrics=_metrics(curve, timestamp, None))
+    client.log_batch(run_id, metrics=_metrics(scalars, timestamp, parcel.model_id))
+    _describe(client, run, parcel)
+
+
+def _not_yet_logged(client: MlflowClient, run: Run, points: Sequence[Point], timestamp: int) -> list[Point]:
+    """Leave out points the run has: older database stores refuse them, the file store doubles them."""
+    known = {
+        (key, metric.step)
+        for key in {point.key for point in points} & set(run.data.metrics)
+        for metric in client.get_metric_history(run.info.run_id, key)
+        if metric.timestamp == timestamp
+    }
+    return [point for point in points if (point.key, point.step) not in known]
+
+
+def _metrics(points: Sequence[Point], timestamp: int, model_id: str | None) -> list[Metric]:
+    from mlflow.entities import Metric
+
+    return [Metric(point.key, point.value, timestamp, point.step, model_id=model_id) for point in points]
+
+
+def _describe(client: MlflowClient, run: Run, parcel: Parcel) -> None:
+    current = run.data.tags.get(DESCRIPTION_TAG, "")
+    merged = merge_description(current, parcel.summary, parcel.prefix)
+    if merged != current:
+        client.set_tag(run.info.run_id, DESCRIPTION_TAG, merged)
+
+
+def _active_run_id() -> str | None:
+    import mlflow
+
+    run = mlflow.active_run()
+    # start_run would resume the run that this names, and end it.
+    return (os.environ.get("MLFLOW_RUN_ID") or None) if run is None else str(run.info.run_id)
+
+
+def _created_ms(report: EnsembleReport) -> int | None:
+    """Milliseconds since 1970; None for a report without a time, where the run's start stands in."""
+    if not report.created:
+        return None
+    try:
+        created = datetime.fromisoformat(report.created.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise InputError(
+            f"report.created is {report.created[:60]!r}, which is not an ISO 8601 time; "
+            "it is set by analyze() and must not be edited."
+        ) from error
+    if created.tzinfo is None:
+        created = created.replace(tzinfo=timezone.utc)
+    return round(created.timestamp() * 1000)
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise InputError unless names of metrics and artifacts can start with `prefix`."""
+    if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", prefix):
+        raise InputError(
+            f"prefix={prefix!r} cannot start the names of metrics and artifacts; "
+            "use letters, digits, '_', '-' and inner dots, 'forest_a' for example."
+        )

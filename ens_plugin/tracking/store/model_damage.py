@@ -1,0 +1,236 @@
+"""Damaged models, noticed before a library follows them into memory that is not theirs.
+
+Model libraries read and follow what a file says without looking: a damaged one can end the process or never
+return.  Texts and documents are looked through before they are given to their library, and trees right after
+they were read.  A pickle is read by a process of its own first, which costs the time and the memory of reading it
+once more; on Linux that process is a fork, and a fresh interpreter where threads are running, where the pickle holds
+a booster, whose library may not work in a fork, and on other systems.
+"""
+
+from __future__ import annotations
+
+import bz2
+import faulthandler
+import gzip
+import lzma
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ens_plugin.adapters.lightgbm import damage as lightgbm_damage
+from ens_plugin.adapters.lightgbm.text import MODEL_START
+from ens_plugin.adapters.sklearn import damage as sklearn_damage
+from ens_plugin.adapters.xgboost.document import damage as xgboost_damage
+from ens_plugin.errors import ModelLoadError
+
+__all__ = ["damaged", "is_lightgbm", "is_xgboost", "probe", "refuse_damaged_file", "refuse_damaged_model"]
+
+# Of computing, so that a busy machine does not make a sound model look damaged; of waiting, where it only waits.
+CPU_S = 10
+PATIENCE_S = 300
+BYTES_PER_S = 10_000_000
+CHUNK = 2**20
+POLL_S = 0.005
+BOOSTER_LIBRARIES = (b"lightgbm", b"xgboost")
+ZLIB_START = b"\x78"
+LZ4_START = b"\x04\x22\x4d\x18"
+OPENERS: dict[bytes, Callable[[Path], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZ": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+    b"\x5d\x00": lzma.open,
+}
+PROBE = (
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from ens_plugin.tracking.store.model_damage import probe; probe(sys.argv[1])"
+)
+FINISHED = (0, 1)
+
+
+def is_lightgbm(start: bytes) -> bool:
+    """Tell whether a file that starts so is a text of LightGBM."""
+    return start.startswith(MODEL_START)
+
+
+def is_xgboost(start: bytes) -> bool:
+    """Tell whether a file that starts so is a document of XGBoost, JSON or UBJSON."""
+    return start.startswith(b"{") and b"learner" in start
+
+
+def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
+    """Refuse a file that would end the process, or never return, when its library reads it.
+
+    Parameters
+    ----------
+    path : Path
+    modules : sequence of str
+        Directories with modules that a pickle needs.
+
+    Raises
+    ------
+    ModelLoadError
+        If the file is damaged; a file that is no model at all passes, for its reader to refuse.
+    """
+    with path.open("rb") as file:
+        start = file.read(64)
+    if is_lightgbm(start):
+        _refuse(path, "LightGBM", lightgbm_damage.find_damage(path.read_bytes()))
+    elif is_xgboost(start):
+        _refuse(path, "XGBoost", xgboost_damage.find_damage(path.read_bytes()))
+    elif not zipfile.is_zipfile(path):
+        _refuse_deadly_pickle(path, start, modules)
+
+
+def refuse_damaged_model(model: object, source: str) -> None:
+    """Refuse a model that was read, but whose trees cannot be followed.
+
+    Raises
+    ------
+    ModelLoadError
+    """
+    reason = sklearn_damage.find_damage(model) or _damage_of_boosters(model)
+    if reason is not None:
+        raise ModelLoadError(
+            f"The model of {source} is damaged: {reason}. Predicting with it could end the process or never return. "
+            "Save or log the model again."
+        )
+
+
+def probe(path: str) -> None:
+    """Read a pickle and look through what it holds, for a process that may not survive it.
+
+    What can be said in words is left to the process that reads the file afterwards.
+    """
+    import joblib
+
+    _limit_computing(Path(path))
+    try:
+        _damage_of_boosters(joblib.load(path))
+    except Exception:
+        # Unpickling runs code stored in the file, which can raise anything.
+        sys.exit(1)
+
+
+def damaged(path: Path, library: str, reason: str) -> str:
+    """Say that a file begins like one of a library and is none."""
+    return (
+        f"{str(path)!r} begins like a model file of {library}, but cannot be read as one ({reason}). Check that it is "
+        f"complete and was not written by a newer {library} than the one installed."
+    )
+
+
+def _refuse(path: Path, library: str, reason: str | None) -> None:
+    if reason is not None:
+        raise ModelLoadError(damaged(path, library, reason))
+
+
+def _may_hold_a_booster(path: Path, start: bytes) -> bool:
+    if start.startswith(LZ4_START):
+        return True
+    ending = b""
+    try:
+        for chunk in _uncompressed(path, start):
+            if any(name in ending + chunk for name in BOOSTER_LIBRARIES):
+                return True
+            ending = chunk[-max(map(len, BOOSTER_LIBRARIES)) :]
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        return False  # its reader stumbles over the same byte
+    return False
+
+
+def _uncompressed(path: Path, start: bytes) -> Iterator[bytes]:
+    """The content in pieces, as it was before joblib compressed it."""
+    opener = next((opener for magic, opener in OPENERS.items() if start.startswith(magic)), None)
+    inflate = zlib.decompressobj().decompress if start.startswith(ZLIB_START) else bytes
+    with path.open("rb") if opener is None else opener(path) as file:
+        while chunk := file.read(CHUNK):
+            yield inflate(chunk)
+
+
+def _refuse_deadly_pickle(path: Path, start: bytes, modules: Sequence[str]) -> None:
+    can_fork = sys.platform == "linux" and threading.active_count() == 1 and not modules
+    status = _fork(path) if can_fork and not _may_hold_a_booster(path, start) else _interpreter(path, modules)
+    if status not in FINISHED:
+        end = f"did not end in {PATIENCE_S} s" if status is None else f"ended with status {status}"
+        raise ModelLoadError(
+            f"{str(path)!r} is damaged: the process that was started to try reading it {end}. Save the model again, "
+            "with the library versions installed here."
+        )
+
+
+def _interpreter(path: Path, modules: Sequence[str]) -> int | None:
+    # The path of modules is set first of all: a fresh interpreter would look in the working directory before it.
+    command = [sys.executable, "-c", PROBE, str(path.resolve()), *modules, *sys.path]
+    quiet = subprocess.DEVNULL
+    try:
+        return subprocess.run(
+            command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=PATIENCE_S, check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _fork(path: Path) -> int | None:
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks beside threads; those of BLAS, which it counts, are idle here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        _probe_and_end(path)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(POLL_S)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def _probe_and_end(path: Path) -> NoReturn:
+    """Read the pickle in a fork, which must not go on with its parent's work."""
+    try:
+        faulthandler.disable()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        probe(str(path))
+    finally:
+        os._exit(0)
+
+
+def _limit_computing(path: Path) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows, where waiting is limited only
+        return
+    limit = CPU_S + path.stat().st_size // BYTES_PER_S + int(sum(os.times()[:2]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
+
+def _damage_of_boosters(model: object) -> str | None:
+    for held in sklearn_damage.held_objects(model):
+        home, name = type(held).__module__.partition(".")[0], type(held).__name__
+        reason = _damage_of_booster(held, home) if name == "Booster" else None
+        if reason is not None:
+            return reason
+    return None
+
+
+def _damage_of_booster(booster: Any, library: str) -> str | None:
+    if library == "lightgbm":
+        return lightgbm_damage.find_damage(booster.model_to_string(num_iteration=-1).encode())
+    if library == "xgboost":
+        return xgboost_damage.find_damage(bytes(booster.save_raw("ubj")))
+    return None

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ens_plugin.adapters.unwrap.wrappers import replace_ensemble, unwrap
+from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
+from tests.adapters.cases import FRAME, X2, Y2
+
+
+def forest() -> RandomForestClassifier:
+    return RandomForestClassifier(5, random_state=0)
+
+
+def test_what_is_not_wrapped_is_returned_as_it_is() -> None:
+    model, X = object(), object()
+    assert unwrap(model, X) == (model, X)
+
+
+def test_pipeline_gives_its_last_step_the_transformed_rows() -> None:
+    pipeline = make_pipeline(StandardScaler(), "passthrough", forest()).fit(X2, Y2)
+    model, X = unwrap(pipeline, X2)
+    assert model is pipeline[-1]
+    np.testing.assert_array_equal(X, pipeline[0].transform(X2))
+
+
+def test_pipeline_of_one_step_leaves_the_rows_alone() -> None:
+    pipeline = make_pipeline(forest()).fit(X2, Y2)
+    assert unwrap(pipeline, X2) == (pipeline[-1], X2)
+
+
+def test_wrappers_inside_wrappers() -> None:
+    inner = GridSearchCV(make_pipeline(StandardScaler(), forest()), {"randomforestclassifier__max_depth": [2]}, cv=2)
+    outer = Pipeline([("twice", StandardScaler()), ("search", inner)]).fit(X2, Y2)
+    model, X = unwrap(outer, X2)
+    best = outer[-1].best_estimator_
+    assert model is best[-1]
+    np.testing.assert_array_equal(X, best[0].transform(outer[0].transform(X2)))
+
+
+def test_unfitted_wrappers() -> None:
+    for wrapper in (
+        GridSearchCV(forest(), {"max_depth": [2]}),
+        RandomizedSearchCV(forest(), {"max_depth": [2]}),
+        make_pipeline(StandardScaler(), forest()),
+    ):
+        with pytest.raises(NotFittedError, match=f"{type(wrapper).__name__} has not been fitted"):
+            unwrap(wrapper, X2)
+
+
+def test_search_that_kept_no_model() -> None:
+    search = GridSearchCV(forest(), {"max_depth": [2]}, cv=2, refit=False).fit(X2, Y2)
+    with pytest.raises(NotFittedError, match="refit=False"):
+        unwrap(search, X2)
+
+
+def test_resampling_step_is_not_covered() -> None:
+    class Sampler(BaseEstimator):  # type: ignore[misc]
+        def fit_resample(self, X: Any, y: Any) -> Any:
+            return X, y
+
+    pipeline = Pipeline([("half", Sampler()), ("forest", forest().fit(X2, Y2))])
+    with pytest.raises(UnsupportedModelError, match="Step 'half' of the pipeline, a Sampler, resamples the rows"):
+        unwrap(pipeline, X2)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("X", [FRAME.iloc[:, 1:], FRAME.to_numpy()[:, 1:], None], ids=["frame", "array", "none"])
+def test_rows_the_pipeline_refuses(X: Any) -> None:
+    pipeline = make_pipeline(StandardScaler(), forest()).fit(FRAME, Y2)
+    with pytest.raises(DataMismatchError, match="steps before the ensemble refuse X"):
+        unwrap(pipeline, X)
+
+
+@pytest.mark.filterwarnings("ignore")  # warnings of MLflow's own imports and of saving are not ours
+def test_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    pipeline = make_pipeline(StandardScaler(), forest()).fit(FRAME, Y2)
+    mlflow.sklearn.save_model(pipeline, tmp_path / "model", serialization_format="cloudpickle")
+    model, X = unwrap(mlflow.pyfunc.load_model(str(tmp_path / "model")), FRAME)
+    assert isinstance(model, RandomForestClassifier)
+    np.testing.assert_array_equal(X, pipeline[0].transform(FRAME))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_replacing_inside_a_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    pipeline = make_pipeline(StandardScaler(), forest()).fit(FRAME, Y2)
+    mlflow.sklearn.save_model(pipeline, tmp_path / "model", serialization_format="cloudpickle")
+    pyfunc = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    changed = replace_ensemble(pyfunc, lambda ensemble: type(ensemble).__name__)
+    assert isinstance(changed, Pipeline)
+    assert [step for _, step in changed.steps[1:]] == ["RandomForestClassifier"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_pyfunc_that_holds_its_model_back() -> None:
+    class Closed:
+        def get_raw_model(self) -> Any:
+            raise NotImplementedError
+
+    Closed.__module__ = "mlflow.pyfunc"
+    with pytest.raises(UnsupportedModelError, match=r"mlflow\.sklearn\.load_model"):
+        unwrap(Closed(), pd.DataFrame())
+    with pytest.raises(UnsupportedModelError, match=r"mlflow\.sklearn\.load_model"):
+        replace_ensemble(Closed(), str)
+
+
+def test_steps_of_a_changed_pipeline_are_copies() -> None:
+    pipeline = make_pipeline(StandardScaler(), "passthrough", forest()).fit(X2, Y2)
+    changed = replace_ensemble(pipeline, lambda ensemble: ensemble)
+    assert changed is not pipeline
+    assert changed[-1] is pipeline[-1]
+    assert changed[0] is not pipeline[0]
+    np.testing.assert_array_equal(changed[0].mean_, pipeline[0].mean_)
+    assert [name for name, _ in changed.steps] == [name for name, _ in pipeline.steps]
+
+
+def test_unwrapping_loads_no_library() -> None:
+    code = "import sys; from ens_plugin.adapters.unwrap.wrappers import unwrap; unwrap(object(), None); "
+    code += "sys.exit(any(name in sys.modules for name in ('sklearn', 'mlflow', 'pandas')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

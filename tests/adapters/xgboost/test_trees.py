@@ -1,0 +1,352 @@
+"""XGBoost's parallel trees: what the shared harness does not ask."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+import ens_plugin
+from ens_plugin.errors import (
+    BagError,
+    DataMismatchError,
+    InputError,
+)
+
+xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
+
+from ens_plugin.adapters.xgboost import bags as xgboost_bags  # noqa: E402
+from ens_plugin.adapters.xgboost.document.model import read_forest  # noqa: E402
+from ens_plugin.adapters.xgboost.document.ubjson import decode, encode  # noqa: E402
+from ens_plugin.adapters.xgboost.draws import RowSampler, first_outputs, generator_outputs  # noqa: E402
+from ens_plugin.adapters.xgboost.hessians import Hessians  # noqa: E402
+from ens_plugin.adapters.xgboost.leaves import LeafReader, read_leaves  # noqa: E402
+from ens_plugin.adapters.xgboost.proof import prove  # noqa: E402
+from ens_plugin.adapters.xgboost.rows import Rows  # noqa: E402
+from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
+from ens_plugin.core.tallies.bags import Bags  # noqa: E402
+from tests.adapters.xgboost.xgboost_cases import FOREST, X2, X3, XR, Y2, Y3, YR, redrawn  # noqa: E402
+
+N = len(Y2)
+BINARY = {"objective": "binary:logistic"}
+MULTI = {"objective": "multi:softprob", "num_class": 3}
+
+
+def train(options: dict[str, Any], X: Any = X2, y: Any = Y2, rounds: int = 1, **more: Any) -> Any:
+    return xgboost.train({**FOREST, **options}, xgboost.DMatrix(X, y, **more), num_boost_round=rounds)
+
+
+def as_mask(samples: list[Any], n_rows: int = N) -> Any:
+    mask = np.zeros((len(samples), n_rows), dtype=bool)
+    for tree, rows in enumerate(samples):
+        mask[tree, rows] = True
+    return mask
+
+
+def reloaded(booster: Any, tmp_path: Any) -> Any:
+    booster.save_model(tmp_path / "model.ubj")
+    return xgboost.Booster(model_file=tmp_path / "model.ubj")
+
+
+# ---- generator
+
+
+def test_outputs_of_many_seeds_are_those_of_each() -> None:
+    seeds = np.array([0, 5, 12345, 2**32 - 1])
+    for position in (0, 1, 7):
+        expected = [np.random.RandomState(s).randint(0, 2**32, 10, dtype=np.uint32)[position] for s in seeds]
+        assert first_outputs(seeds, position).tolist() == expected
+        assert [generator_outputs(int(s), position, 1)[0] for s in seeds] == expected
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.632, 0.99])
+def test_masks_are_those_of_the_definition(share: float) -> None:
+    words = np.array([1, 77, 2**32 - 1], dtype=np.uint64)
+    mask = RowSampler(300, share).from_words(words)
+    for word, own in zip(words.tolist(), mask, strict=True):
+        x, expected = word, []
+        for _ in range(300):
+            x = 16807 * x % 2**63
+            expected.append((x - 1) / 2**63 < float(np.float32(share)))
+        assert own.tolist() == expected
+
+
+# ---- model document
+
+
+def test_document_survives_decoding_and_encoding() -> None:
+    booster = train(MULTI, X3, Y3)
+    document = decode(booster.save_raw("ubj"))
+    again = xgboost.Booster()
+    again.load_model(encode(document))
+    np.testing.assert_array_equal(again.predict(xgboost.DMatrix(X3)), booster.predict(xgboost.DMatrix(X3)))
+
+
+def test_document_of_another_form_is_an_error() -> None:
+    with pytest.raises(ValueError, match="unknown marker"):
+        decode(b"{L\x00\x00\x00\x00\x00\x00\x00\x01a?}")
+
+
+@pytest.mark.parametrize(("depth", "bits"), [(1, 24), (3, 24), (9, 24), (9, 6)])
+def test_leaves_are_the_library_s_own(depth: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether 24 trees share an output, a few, or none."""
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.leaves.EXACT_BITS", bits)
+    booster = train({**MULTI, "max_depth": depth, "min_child_weight": 0}, X3, Y3, rounds=2)
+    expected = booster.predict(xgboost.DMatrix(X3), pred_leaf=True).reshape(N, -1).T
+    forest, rows = read_forest(booster), Rows(X3, booster)
+    nodes = [np.flatnonzero(tree.is_leaf) for tree in forest.trees]
+    leaves = LeafReader(forest).read(rows)
+    np.testing.assert_array_equal([own[leaf] for own, leaf in zip(nodes, leaves, strict=True)], expected)
+    chosen = [7, 3]
+    np.testing.assert_array_equal(LeafReader(forest, chosen).read(rows), leaves[chosen])
+    rows.leaves = leaves
+    np.testing.assert_array_equal(read_leaves(forest, rows, chosen), leaves[chosen])
+    np.testing.assert_array_equal(rows[5:9].leaves, leaves[:, 5:9])
+
+
+# ---- bags of any number of rounds
+
+
+@pytest.mark.parametrize("options", [{}, BINARY, MULTI, {"objective": "count:poisson"}], ids=str)
+def test_bags_of_several_rounds(options: dict[str, Any]) -> None:
+    y = Y3 > 0 if options is BINARY else Y3
+    booster = train({**options, "learning_rate": 0.3}, X3, y, rounds=3)
+    n_trees = 3 * 20 * (3 if options is MULTI else 1)
+    np.testing.assert_array_equal(ens_plugin.in_bag(booster, X3), as_mask(redrawn(3, n_trees, N, 0.6)))
+
+
+def test_training_weights_come_with_the_matrix() -> None:
+    weight = np.random.default_rng(0).integers(0, 3, N).astype(float)
+    booster = train(BINARY, weight=weight)
+    expected = as_mask(redrawn(3, 20, N, 0.6))
+    np.testing.assert_array_equal(ens_plugin.in_bag(booster, xgboost.DMatrix(X2, weight=weight), Y2), expected)
+    with pytest.raises((BagError, DataMismatchError), match="Training weights"):
+        ens_plugin.in_bag(booster, X2)
+
+
+def test_base_margin_comes_with_the_matrix() -> None:
+    start = np.random.default_rng(0).normal(size=N)
+    booster = train(BINARY, base_margin=start)
+    matrix = xgboost.DMatrix(X2, Y2, base_margin=start)
+    np.testing.assert_array_equal(ens_plugin.in_bag(booster, matrix, Y2), as_mask(redrawn(3, 20, N, 0.6)))
+    assert ens_plugin.analyze(booster, matrix, Y2).bags == "proved"
+
+
+def test_scale_pos_weight_needs_the_labels() -> None:
+    booster = train({**BINARY, "scale_pos_weight": 3.0})
+    expected = as_mask(redrawn(3, 20, N, 0.6))
+    np.testing.assert_array_equal(ens_plugin.in_bag(booster, X2, Y2), expected)
+    with pytest.raises(InputError, match="pass y"):
+        ens_plugin.in_bag(booster, X2)
+
+
+# ---- search and recovery
+
+
+@pytest.mark.parametrize(("seed", "share"), [(0, 0.632), (7, 0.5), (4321, 0.85)])
+def test_seed_and_share_lost_by_saving_are_recovered(tmp_path: Any, seed: int, share: float) -> None:
+    booster = train({**BINARY, "seed": seed, "subsample": share})
+    loaded = reloaded(booster, tmp_path)
+    assert read_forest(loaded).settings.subsample == 1
+    np.testing.assert_array_equal(ens_plugin.in_bag(loaded, X2), as_mask(redrawn(seed, 20, N, share)))
+
+
+def test_large_seed_lost_by_saving_can_be_given_back(tmp_path: Any) -> None:
+    loaded = reloaded(train({**BINARY, "seed": 2_000_000_011}), tmp_path)
+    with pytest.raises(BagError, match="set_param"):
+        ens_plugin.in_bag(loaded, X2)
+    loaded.set_param({"seed": 2_000_000_011, "subsample": 0.6})
+    np.testing.assert_array_equal(ens_plugin.in_bag(loaded, X2), as_mask(redrawn(2_000_000_011, 20, N, 0.6)))
+
+
+def test_exact_method_lost_by_saving_is_recovered(tmp_path: Any) -> None:
+    booster = train({**BINARY, "tree_method": "exact", "seed": 12})
+    mask = ens_plugin.in_bag(booster, X2)
+    outputs = np.random.RandomState(12).randint(0, 2**32, 2 * N, dtype=np.uint32).astype(float)
+    np.testing.assert_array_equal(mask[0], (outputs[::2] + outputs[1::2] * 2.0**32) / 2.0**64 < np.float32(0.6))
+    np.testing.assert_array_equal(ens_plugin.in_bag(reloaded(booster, tmp_path), X2), mask)
+
+
+def test_training_continued_with_another_seed() -> None:
+    first = train({"seed": 3}, XR, YR)
+    second = xgboost.train(
+        {**FOREST, "seed": 9}, xgboost.DMatrix(XR, YR), num_boost_round=1, xgb_model=pickle.loads(pickle.dumps(first))
+    )
+    expected = as_mask(redrawn(3, 20, N, 0.6) + redrawn(9, 20, N, 0.6))
+    np.testing.assert_array_equal(ens_plugin.in_bag(second, XR), expected)
+
+
+def test_boosters_trained_in_turns_are_untangled() -> None:
+    matrix = xgboost.DMatrix(X2, Y2)
+    first, second = xgboost.Booster(FOREST, [matrix]), xgboost.Booster(FOREST, [matrix])
+    for iteration in range(2):
+        first.update(matrix, iteration)
+        second.update(matrix, iteration)
+    for booster in (first, second):
+        mask, leaves = ens_plugin.in_bag(booster, X2), booster.predict(matrix, pred_leaf=True)
+        for tree, own in enumerate(read_forest(booster).trees):
+            counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=own.is_leaf.size)
+            np.testing.assert_array_equal(counts[own.is_leaf], own.covers[own.is_leaf])
+
+
+def test_trained_in_another_thread() -> None:
+    matrix = xgboost.DMatrix(X2, Y2)
+    booster = xgboost.Booster(FOREST, [matrix])
+    thread = threading.Thread(target=lambda: booster.update(matrix, 0))
+    thread.start()
+    thread.join()
+    mask, leaves = ens_plugin.in_bag(booster, X2), booster.predict(matrix, pred_leaf=True)
+    for tree, own in enumerate(read_forest(booster).trees):
+        counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=own.is_leaf.size)
+        np.testing.assert_array_equal(counts[own.is_leaf], own.covers[own.is_leaf])
+
+
+# ---- proof
+
+
+def wrong_masks() -> dict[str, Any]:
+    right = as_mask(redrawn(3, 20, N, 0.6))
+    one_row = right.copy()
+    one_row[13, 100] ^= True
+    return {
+        "seed off by one": as_mask(redrawn(4, 20, N, 0.6)),
+        "trees shifted": np.roll(right, 1, axis=0),
+        "rows shifted": np.roll(right, 1, axis=1),
+        "another share": as_mask(redrawn(3, 20, N, 0.61)),
+        "one row changed": one_row,
+    }
+
+
+@pytest.mark.parametrize("name", list(wrong_masks()))
+def test_wrong_masks_do_not_pass(name: str) -> None:
+    booster = train(BINARY)
+    forest, rows = read_forest(booster), Rows(X2, booster)
+    hessians = Hessians.of(forest, rows, None)
+    assert prove(forest, rows, hessians, Bags.from_mask(as_mask(redrawn(3, 20, N, 0.6))), 0.6).passed.all()
+    passed = prove(forest, rows, hessians, Bags.from_mask(wrong_masks()[name]), 0.6).passed
+    assert not passed.all()
+    if name == "one row changed":
+        assert np.flatnonzero(~passed).tolist() == [13]
+
+
+def test_bound_on_a_false_match_holds_for_random_masks() -> None:
+    """Of 4000 coin-toss masks, no more pass one stump than the bound says, with 4 standard errors to spare."""
+    booster = train({"num_parallel_tree": 4000, "max_depth": 1, "max_bin": 4}, XR, YR)
+    forest, rows = read_forest(booster), Rows(XR, booster)
+    tosses = np.random.default_rng(0).random((4000, N)) < 0.6
+    proof = prove(forest, rows, Hessians.of(forest, rows, None), Bags.from_mask(tosses), 0.6)
+    bound = float(np.exp(proof.log_chance).mean())
+    passed = float(proof.passed.mean())
+    assert 0 < passed <= bound + 4 * np.sqrt(bound / 4000)
+
+
+def test_trees_too_small_to_prove_anything_are_refused() -> None:
+    booster = train({"num_parallel_tree": 2, "max_depth": 1}, XR, YR)
+    with pytest.raises(BagError, match="agree with wrong ones"):
+        ens_plugin.in_bag(booster, XR)
+
+
+def test_chance_counts_the_guesses_and_shared_draws_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    chances = []
+    original = xgboost_bags.chance_of_false_match
+    monkeypatch.setattr(xgboost_bags, "chance_of_false_match", lambda *a: chances.append(original(*a)) or chances[-1])
+    for method in ("approx", "hist"):
+        ens_plugin.in_bag(train({"tree_method": method}, XR, YR), XR)
+    assert chances[1] < chances[0] ** 2
+
+
+# ---- members of several classes
+
+
+def test_each_row_meets_trees_that_never_saw_it_once() -> None:
+    booster = train(MULTI, X3, Y3)
+    adapter = XGBoostTreesAdapter(booster)
+    features = adapter.prepare(X3)
+    bags = adapter.bags(X3, features, Y3)
+    outputs, seen = adapter.block(features, bags, slice(0, N))
+    out_of_bag = ~as_mask(redrawn(3, 60, N, 0.6)).reshape(3, 20, N)
+    said = adapter.outputs(features, None)
+    np.testing.assert_array_equal(seen.sum(axis=0), out_of_bag.sum(axis=1).min(axis=0))
+    for row in range(N):
+        for label in range(3):
+            own = outputs[seen[:, row], row, label]
+            allowed = said[out_of_bag[label, :, row], row, label]
+            np.testing.assert_array_equal(own, allowed[: own.size])
+
+
+def test_held_out_rows_get_the_library_s_own_probabilities() -> None:
+    booster = train(MULTI, X3[:100], Y3[:100])
+    adapter = XGBoostTreesAdapter(booster)
+    outputs, seen = adapter.block(adapter.prepare(X3[100:]), None, slice(0, N - 100))
+    assert seen.all()
+    expected = booster.predict(xgboost.DMatrix(X3[100:]))
+    np.testing.assert_allclose(softmax(outputs.mean(axis=0), axis=1), expected, atol=1e-6)
+    np.testing.assert_allclose(adapter.link(outputs.mean(axis=0)), expected, atol=1e-6)
+
+
+# ---- whole analyses
+
+
+def test_metric_sees_probabilities() -> None:
+    booster = train(BINARY)
+    seen = []
+
+    def log_loss(y: Any, probabilities: Any) -> float:
+        seen.append(probabilities)
+        return float(-np.log(probabilities[np.arange(y.size), y]).mean())
+
+    report = ens_plugin.analyze(booster, X2, Y2, metric=log_loss)
+    assert all(np.allclose(p.sum(axis=1), 1) and p.shape[1] == 2 for p in seen)
+    assert report.aggregation == "mean_score"
+
+
+@pytest.mark.parametrize(("options", "X", "y"), [(BINARY, X2, Y2), (MULTI, X3, Y3), ({}, XR, YR)], ids=str)
+def test_threads_and_kept_leaves_change_nothing(
+    options: dict[str, Any], X: Any, y: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booster = train(options, X, y)
+    expected = ens_plugin.analyze(booster, X, y).to_dict()
+    threads = ens_plugin.analyze(booster, X, y, n_jobs=2).to_dict()
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.trees.KEPT_BYTES", 0)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.leaves.OUTPUT_BYTES", 1)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.proof.BLOCK_CELLS", 1)
+    walked_twice = ens_plugin.analyze(booster, X, y).to_dict()
+    for report in (expected, threads, walked_twice):
+        del report["created"]
+    assert expected == threads == walked_twice
+
+
+@pytest.mark.filterwarnings("ignore:.*XGBRF:FutureWarning")
+@pytest.mark.parametrize("cls", ["XGBRFClassifier", "XGBRFRegressor"])
+def test_random_forest_interface(cls: str) -> None:
+    X, y = (X2, Y2) if cls == "XGBRFClassifier" else (XR, YR)
+    model = getattr(xgboost, cls)(n_estimators=30, random_state=5, n_jobs=1).fit(X, y)
+    report = ens_plugin.analyze(model, X, y)
+    assert (report.n_members, report.model, report.bags) == (30, cls, "proved")
+    assert any(name.startswith("xgboost") for name in report.versions)
+
+
+def test_error_at_the_present_size_is_that_of_the_out_of_bag_means() -> None:
+    """Squared loss is exact: mean over rows of (mean of out-of-bag values - y)^2, less its excess of variance."""
+    booster = train({"num_parallel_tree": 60}, XR, YR)
+    matrix = xgboost.DMatrix(XR)
+    base = json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"].strip("[]")
+    leaves = booster.predict(matrix, pred_leaf=True).astype(int)
+    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
+    values = np.stack([np.array(t["split_conditions"])[leaves[:, k]] for k, t in enumerate(trees)]) * 60 + float(base)
+    out = ~as_mask(redrawn(3, 60, N, 0.6))
+    usable = out.sum(axis=0) >= 2
+    count = out.sum(axis=0)[usable]
+    mean = np.where(out, values, 0).sum(axis=0)[usable] / count
+    variance = (
+        np.where(out, (values - np.where(out, values, 0).sum(axis=0) / np.maximum(out.sum(axis=0), 1)) ** 2, 0)
+    ).sum(axis=0)[usable] / (count - 1)
+    asymptote = float(((mean - YR[usable]) ** 2 - variance / count).mean())
+    report = ens_plugin.analyze(booster, XR, YR)
+    assert report.error_curve.asymptote == pytest.approx(asymptote, rel=1e-4)
+    assert report.error_curve.at(60) == pytest.approx(asymptote + variance.mean() / 60, rel=1e-4)

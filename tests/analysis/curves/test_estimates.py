@@ -1,0 +1,230 @@
+"""The parts of a report, from tallies of simulated votes whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from ens_plugin.analysis.curves.classification import estimate_classification
+from ens_plugin.analysis.curves.estimates import Estimates, Settings
+from ens_plugin.analysis.curves.regression import estimate_regression
+from ens_plugin.core.estimates.ensemble_size import recommended_size
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import (
+    MarginTally,
+    RowBlock,
+    SupportTally,
+    ValueTally,
+    tally_margins,
+    tally_support,
+    tally_values,
+)
+
+FloatArray = NDArray[np.float64]
+
+SETTINGS = Settings(
+    estimator="deconvolved",
+    data="holdout",
+    confidence=0.95,
+    tolerance=0.01,
+    interval_level=0.95,
+    max_size=20001,
+    sizes=np.array([1, 3, 11, 40, 101, 1001]),
+    random_state=0,
+)
+
+
+def classify(outputs: NDArray[Any], target: NDArray[np.int64], n_labels: int, **options: Any) -> Estimates:
+    block = RowBlock(outputs, np.ones(outputs.shape[:2], dtype=bool), target, n_labels)
+    tally: SupportTally | MarginTally = tally_support(block) if n_labels == 2 else tally_margins(block)
+    weight = np.ones(target.size)
+    sample = Sample(block, np.arange(target.size), weight)
+    settings = replace(SETTINGS, **options)
+    return estimate_classification(tally, sample, None, weight, len(outputs), settings, has_scores=False)
+
+
+def votes(n_members: int, n_rows: int, seed: int) -> tuple[NDArray[np.int64], FloatArray]:
+    """Hard votes against a true label 0, and each row's probability of a wrong one."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.6, 2.4, n_rows)
+    return (rng.random((n_members, n_rows)) < p).astype(np.int64), p
+
+
+@pytest.fixture(scope="module")
+def hard() -> tuple[Estimates, FloatArray]:
+    outputs, p = votes(40, 3000, 0)
+    return classify(outputs, np.zeros(3000, dtype=np.int64), 2), p
+
+
+def test_curve_is_the_true_error(hard: tuple[Estimates, FloatArray]) -> None:
+    estimates, p = hard
+    curve = estimates.error_curve
+    truth = [float(np.mean(binom.sf(size / 2, size, p) + binom.pmf(size / 2, size, p) / 2)) for size in curve.sizes]
+    np.testing.assert_allclose(curve.error, truth, rtol=0, atol=4 * np.sqrt(0.2 * 0.8 / 3000) / np.sqrt(4))
+    assert curve.asymptote == pytest.approx(np.mean(p > 0.5), abs=0.015)
+    assert curve.check is not None
+    assert curve.check < 0.005
+
+
+def test_recommended_size_is_that_of_the_true_probabilities(hard: tuple[Estimates, FloatArray]) -> None:
+    estimates, p = hard
+    advice = estimates.recommendation
+    truth = recommended_size(p, confidence=0.95)
+    assert advice.size is not None
+    assert truth is not None
+    assert abs(np.log2(advice.size / truth)) < 0.5
+    assert advice.interval[1] is not None
+    assert advice.interval[0] <= truth <= advice.interval[1]
+    side = np.maximum(p, 1 - p)
+    assert advice.agreement == pytest.approx(np.mean(binom.sf(19, 39, side)), abs=0.01)
+    np.testing.assert_allclose(
+        advice.values,
+        [np.mean(binom.sf((size - 1) // 2, size - (size % 2 == 0), side)) for size in advice.sizes],
+        atol=0.015,
+    )
+
+
+def test_bias_and_variance_are_those_of_the_true_probabilities(hard: tuple[Estimates, FloatArray]) -> None:
+    estimates, p = hard
+    parts = estimates.bias_variance
+    assert parts.member_error == pytest.approx(p.mean(), abs=0.01)
+    assert parts.member_variance == pytest.approx(np.minimum(p, 1 - p).mean(), abs=0.01)
+    assert parts.bias == pytest.approx(np.mean(p > 0.5), abs=0.015)
+
+
+@pytest.mark.parametrize("estimator", ["binomial", "hypergeometric"])
+def test_estimators_offered_for_comparison_are_theirs(estimator: str) -> None:
+    outputs, _ = votes(11, 200, 1)
+    k = outputs.sum(axis=0)
+    sizes = np.array([1, 5, 11])
+    curve = classify(outputs, np.zeros(200, dtype=np.int64), 2, estimator=estimator, sizes=sizes).error_curve
+    rng = np.random.default_rng(0)
+    if estimator == "binomial":
+        expected = [np.mean(binom.sf((size - 1) / 2, size, k / 11)) for size in sizes]
+        assert curve.asymptote == pytest.approx(np.mean(k / 11 > 0.5))
+        np.testing.assert_allclose(curve.error, expected, atol=1e-13)
+    else:
+        drawn = [[outputs[rng.permutation(11)[:size]].mean(axis=0) > 0.5 for _ in range(600)] for size in sizes]
+        np.testing.assert_allclose(curve.error, [np.mean(draw) for draw in drawn], atol=0.005)
+        assert np.isnan(curve.asymptote)
+    assert (curve.estimator, curve.check) == (estimator, None)
+    assert ((curve.lower <= curve.error) & (curve.error <= curve.upper)).all()
+
+
+@pytest.mark.parametrize("estimator", ["binomial", "hypergeometric"])
+def test_votes_on_two_labels_are_as_good_at_an_even_size_as_at_the_odd_one_below(estimator: str) -> None:
+    outputs, _ = votes(12, 400, 5)
+    sizes = np.array([1, 3, 5, 10])
+    curve = classify(outputs, np.zeros(400, dtype=np.int64), 2, estimator=estimator, sizes=sizes).error_curve
+    for size in (2, 4, 6, 10):
+        assert curve.at(size) == curve.at(size - 1)
+        assert curve.interval_at(size) == curve.interval_at(size - 1)
+    assert curve.at(2) == curve.error[0] > curve.error[1] == curve.at(4)
+    assert curve.error[3] == curve.at(9)
+
+
+def test_two_votes_for_more_labels_are_as_good_as_one_and_four_are_better_than_three() -> None:
+    rng = np.random.default_rng(6)
+    shares = rng.dirichlet([3.0, 1.0, 1.0, 0.6], 2500)
+    outputs = (rng.random((25, 2500, 1)) > shares.cumsum(axis=1)[None]).sum(axis=2).clip(max=3)
+    target = np.zeros(2500, dtype=np.int64)
+    of_two = classify(outputs[:2], target, 4).bias_variance
+    assert of_two.ensemble_error == pytest.approx(of_two.member_error, abs=1e-12)
+    odd = classify(outputs, target, 4, sizes=np.array([1, 3, 5])).error_curve
+    every = classify(outputs, target, 4, sizes=np.arange(1, 6)).error_curve
+    for curve in (odd, every):
+        assert curve.at(2) == curve.at(1)
+        assert curve.at(3) > curve.at(4) > curve.at(5)
+    drawn = [outputs[rng.permutation(25)[:2]] for _ in range(200)]
+    ties_split = np.mean([np.mean(pair != 0) for pair in drawn])
+    assert every.error[1] == pytest.approx(ties_split, abs=0.003)
+
+
+def test_every_size_is_its_own_where_probabilities_are_averaged() -> None:
+    rng = np.random.default_rng(7)
+    wrong = np.clip(rng.beta(1.2, 2.0, 800) + rng.uniform(-0.2, 0.2, (20, 800)), 0.0, 1.0)
+    outputs = np.stack([1 - wrong, wrong], axis=2)
+    curve = classify(outputs, np.zeros(800, dtype=np.int64), 2, sizes=np.array([1, 2, 3])).error_curve
+    assert curve.ties_to == 0
+    assert curve.at(1) > curve.at(2) == curve.error[1] > curve.at(3)
+
+
+def test_recommendation_does_not_depend_on_the_estimator_shown() -> None:
+    outputs, _ = votes(25, 300, 2)
+    target = np.zeros(300, dtype=np.int64)
+    shown = [classify(outputs, target, 2, estimator=name).recommendation.size for name in ("deconvolved", "binomial")]
+    assert shown[0] == shown[1]
+
+
+def test_soft_votes_are_worth_more_than_hard_ones() -> None:
+    """Members that say p + noise: the limit is the share of p > 1/2, and size 1 the share of noisy ones."""
+    rng = np.random.default_rng(3)
+    n_rows, n_members = 2500, 20
+    p = 0.15 + 0.7 * rng.beta(1.2, 2.0, n_rows)
+    wrong = np.clip(p + rng.uniform(-0.15, 0.15, (n_members, n_rows)), 0.0, 1.0)
+    outputs = np.stack([1 - wrong, wrong], axis=2)
+    curve = classify(outputs, np.zeros(n_rows, dtype=np.int64), 2).error_curve
+    fresh = p + rng.uniform(-0.15, 0.15, (11, 200, n_rows)).mean(axis=0)
+    assert curve.error[0] == pytest.approx(np.mean(wrong > 0.5), abs=1e-9)
+    assert curve.at(11) == pytest.approx(np.mean(fresh > 0.5), abs=0.006)
+    assert curve.asymptote == pytest.approx(np.mean(p > 0.5), abs=0.01)
+
+
+def test_four_labels_reach_the_limit_from_few_members() -> None:
+    """Each row has its own label distribution; the limit is its most likely label."""
+    rng = np.random.default_rng(4)
+    n_rows, n_members = 2500, 25
+    shares = rng.dirichlet([3.0, 1.0, 1.0, 0.6], n_rows)
+    edges = shares.cumsum(axis=1)
+    outputs = (rng.random((n_members, n_rows, 1)) > edges[None]).sum(axis=2).clip(max=3)
+    estimates = classify(outputs, np.zeros(n_rows, dtype=np.int64), 4)
+    counts = np.array([rng.multinomial(11, share) for share in np.repeat(shares, 20, axis=0)])
+    at_11 = np.mean(np.argmax(counts, axis=1) != 0)
+    assert estimates.error_curve.at(11) == pytest.approx(at_11, abs=0.012)
+    assert estimates.error_curve.asymptote == pytest.approx(np.mean(shares.argmax(axis=1) != 0), abs=0.02)
+    assert estimates.bias_variance.member_error == pytest.approx(1 - shares[:, 0].mean(), abs=0.01)
+    assert estimates.bias_variance.member_variance == pytest.approx(1 - shares.max(axis=1).mean(), abs=0.02)
+
+
+def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
+    rng = np.random.default_rng(5)
+    n_rows, n_members, noise = 4000, 12, 1.3
+    bias = rng.normal(size=n_rows)
+    outputs = bias + noise * rng.standard_normal((n_members, n_rows))
+    block = RowBlock(outputs, np.ones(outputs.shape, dtype=bool), np.zeros(n_rows), 0)
+    tally = tally_values(block)
+    assert isinstance(tally, ValueTally)
+    weight = np.ones(n_rows)
+    settings = replace(SETTINGS, estimator="closed_form", tolerance=0.05)
+    estimates = estimate_regression(tally, Sample(block, np.arange(n_rows), weight), None, weight, n_members, settings)
+    limit, variance = np.mean(bias**2), noise**2
+    curve = estimates.error_curve
+    np.testing.assert_allclose(curve.error, limit + variance / curve.sizes, rtol=0.03)
+    truth = variance / (0.05 * limit)
+    advice = estimates.recommendation
+    assert advice.size == pytest.approx(truth, rel=0.06)
+    assert advice.interval[1] is not None
+    assert advice.interval[0] <= truth <= advice.interval[1]
+    np.testing.assert_allclose(advice.values, variance / limit / advice.sizes, rtol=0.06)
+
+
+def test_larger_settings_of_confidence_and_tolerance_do_what_they_say() -> None:
+    outputs, _ = votes(30, 400, 6)
+    target = np.zeros(400, dtype=np.int64)
+    sizes = [classify(outputs, target, 2, confidence=wanted).recommendation.size for wanted in (0.8, 0.9, 0.95)]
+    assert None not in sizes
+    assert sizes == sorted(sizes)  # type: ignore[type-var]
+    assert len(set(sizes)) == 3
+
+
+def test_higher_interval_level_is_wider() -> None:
+    outputs, _ = votes(30, 400, 7)
+    target = np.zeros(400, dtype=np.int64)
+    curves = [classify(outputs, target, 2, interval_level=level).error_curve for level in (0.8, 0.95)]
+    assert (curves[1].lower < curves[0].lower).all()
+    assert (curves[1].upper > curves[0].upper).all()

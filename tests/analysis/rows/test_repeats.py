@@ -1,0 +1,279 @@
+"""Copies among the training rows are refused or doubted; rows that are equal by chance are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+import ens_plugin
+from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.rows.repeats import RepeatedRows, copies_findings, find_repeats, refuse_copies
+from ens_plugin.errors import DataMismatchError, EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError
+from ens_plugin.report.result import EnsembleReport
+
+Table = tuple[NDArray[Any], NDArray[Any]]
+
+
+def noisy(n_rows: int, seed: int = 0, positives: float = 0.5) -> Table:
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n_rows) < positives).astype(int)
+    return rng.normal(size=(n_rows, 6)) + 0.6 * y[:, None], y
+
+
+def binary(n_columns: int, n_rows: int = 600, seed: int = 0) -> Table:
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (n_rows, n_columns)).astype(float)
+    return X, (rng.random(n_rows) < 0.2 + 0.6 * X[:, 0]).astype(int)
+
+
+def oversampled(X: NDArray[Any], y: NDArray[Any], seed: int = 0) -> Table:
+    """As RandomOverSampler leaves the rows: copies of the rarer label at the end."""
+    rare = np.flatnonzero(y == 1)
+    extra = np.random.default_rng(seed).choice(rare, y.size - 2 * rare.size)
+    rows = np.append(np.arange(y.size), extra)
+    return X[rows], y[rows]
+
+
+def interpolated(X: NDArray[Any], y: NDArray[Any]) -> Table:
+    """As SMOTE leaves the rows: points between two of the rarer label at the end."""
+    rare, rng = X[y == 1], np.random.default_rng(0)
+    first, second = rng.integers(0, len(rare), (2, y.size - 2 * len(rare)))
+    new = rare[first] + rng.random((first.size, 1)) * (rare[second] - rare[first])
+    return np.concatenate([X, new]), np.append(y, np.ones(first.size, dtype=int))
+
+
+def analysed(X: Any, y: Any, **options: Any) -> EnsembleReport:
+    model = RandomForestClassifier(40, random_state=0)
+    return ens_plugin.analyze(model.fit(X, y), X, y, **options)
+
+
+def test_each_row_five_times_is_refused() -> None:
+    X, y = noisy(100)
+    with pytest.raises(InputError, match="500 of 500 rows have the same features and target"):
+        analysed(np.repeat(X, 5, axis=0), np.repeat(y, 5))
+
+
+def test_each_value_five_times_is_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    X, y = np.repeat(X, 5, axis=0), np.repeat(X[:, 0] ** 2, 5)
+    with pytest.raises(InputError, match="copies"):
+        ens_plugin.analyze(RandomForestRegressor(20, random_state=0).fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("order", ["as left", "shuffled"])
+def test_an_oversampled_label_is_refused(order: str) -> None:
+    X, y = oversampled(*noisy(400, positives=0.05))
+    rows = np.random.default_rng(1).permutation(y.size) if order == "shuffled" else np.arange(y.size)
+    with pytest.raises(InputError, match="copies"):
+        analysed(X[rows], y[rows])
+
+
+def test_a_few_rows_more_of_a_rare_label_are_doubted() -> None:
+    X, y = noisy(1000, positives=0.04)
+    rare = np.flatnonzero(y == 1)
+    rows = np.random.default_rng(0).permutation(np.append(np.arange(1000), np.repeat(rare, 2)))
+    report = analysed(X[rows], y[rows])
+    assert any("look like copies" in doubt for doubt in report.basis.doubts)
+    assert report.basis.n_repeated == 3 * rare.size
+    assert not report.is_actionable
+
+
+def test_two_copies_in_a_large_table_are_a_warning() -> None:
+    X, y = noisy(500)
+    report = analysed(np.concatenate([X, X[:2]]), np.append(y, y[:2]))
+    assert report.basis.doubts == ()
+    assert report.basis.n_repeated == 4
+    assert any("4 of 502 rows look like copies" in warning for warning in report.warnings)
+
+
+def test_interpolated_rows_at_the_end_are_doubted() -> None:
+    X, y = interpolated(*noisy(400, positives=0.1))
+    report = analysed(X, y)
+    assert any("as oversamplers such as SMOTE leave them" in doubt for doubt in report.basis.doubts)
+    assert not report.is_actionable
+
+
+@pytest.mark.parametrize("n_columns", [2, 3, 6, 10])
+def test_rows_that_are_equal_by_chance_are_let_pass(n_columns: int) -> None:
+    report = analysed(*binary(n_columns))
+    assert report.basis.doubts == ()
+    assert report.basis.n_repeated > 0
+    assert not any("copies" in warning for warning in report.warnings)
+
+
+def test_binary_rows_without_noise_are_let_pass() -> None:
+    X, _ = binary(3)
+    assert analysed(X, X[:, 0].astype(int) ^ X[:, 1].astype(int)).basis.doubts == ()
+
+
+def test_one_category_with_noise_is_let_pass() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, (500, 1)).astype(float)
+    y = (rng.random(500) < 0.1 + 0.15 * X[:, 0]).astype(int)
+    assert analysed(X, y).basis.doubts == ()
+    assert analysed(np.eye(6)[X[:, 0].astype(int)], y).basis.doubts == ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("n_columns", [3, 5, 8, 12])
+def test_chance_is_hardly_ever_taken_for_copying(n_columns: int, seed: int) -> None:
+    X, y = binary(n_columns, 300 + 50 * seed, seed)
+    assert np.mean(find_repeats(hash_rows(None, X), y).copied) < 0.02
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: np.column_stack([X, np.where(X[:, 0] > 0, np.nan, 1.0)]),
+        lambda X: np.where(np.abs(X) < 0.5, -0.0, X),
+        sparse.csr_matrix,
+        sparse.csc_matrix,
+        pd.DataFrame,
+        lambda X: pd.DataFrame(X).astype({0: "float32"}).assign(k=pd.Categorical(np.where(X[:, 1] > 0, "u", "v"))),
+        lambda X: pd.DataFrame({"name": [f"{value:.6f}" for value in X[:, 0]], "b": X[:, 1]}),
+    ],
+    ids=["missing", "zeros", "csr", "csc", "frame", "categories", "texts"],
+)
+def test_copies_are_found_in_rows_of_any_kind(change: Any) -> None:
+    X, y = noisy(80)
+    rows = np.append(np.arange(80), np.arange(10))
+    found = find_repeats(hash_rows(None, change(X[rows])), y[rows])
+    expected = (np.arange(90) < 10) | (np.arange(90) >= 80)
+    assert np.array_equal(found.repeated, expected)
+    assert np.array_equal(found.copied, expected)
+
+
+def test_equal_features_with_another_target_are_no_repeats() -> None:
+    X, _ = noisy(50)
+    assert not find_repeats(hash_rows(None, np.repeat(X, 2, axis=0)), np.tile([0, 1], 50)).repeated.any()
+    assert not find_repeats(hash_rows(None, np.repeat(X, 2, axis=0)), np.arange(100.0)).repeated.any()
+
+
+def test_arrays_of_outputs_have_features_to_compare_only_where_they_are_given() -> None:
+    X, y = noisy(40)
+    X, y = np.repeat(X, 2, axis=0), np.repeat(y, 2)
+    in_bag = np.random.default_rng(0).random((9, 80)) < 0.5
+    ensemble = ens_plugin.CustomEnsemble(np.zeros((9, 80), dtype=int), in_bag, aggregation="vote", classes=[0, 1])
+    assert ens_plugin.analyze(ensemble, None, y).basis.n_repeated == 0
+    with pytest.raises(InputError, match="groups='identical' compares rows"):
+        ens_plugin.analyze(ensemble, None, y, groups="identical")
+    with pytest.raises(InputError, match="copies"):
+        ens_plugin.analyze(ensemble, X, y)
+
+
+def test_rows_that_are_not_the_training_rows_are_named_first() -> None:
+    X, y = noisy(100)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    with pytest.raises(DataMismatchError):
+        ens_plugin.analyze(forest, np.repeat(X, 2, axis=0), np.repeat(y, 2))
+
+
+def test_held_out_copies_are_let_pass() -> None:
+    X, y = noisy(400)
+    forest = RandomForestClassifier(20, random_state=0).fit(X[:200], y[:200])
+    report = ens_plugin.analyze(forest, np.repeat(X[200:], 2, axis=0), np.repeat(y[200:], 2), data="holdout")
+    assert report.basis.doubts == ()
+
+
+def test_the_user_may_say_that_equal_rows_are_separate_cases() -> None:
+    X, y = noisy(60)
+    report = analysed(np.repeat(X, 5, axis=0), np.repeat(y, 5), groups=np.arange(300))
+    assert report.basis.doubts == ()
+    assert report.basis.n_effective == pytest.approx(300)
+
+
+def test_identical_rows_as_groups_give_the_error_of_fresh_rows() -> None:
+    X, y = noisy(2300)
+    copies, labels = np.repeat(X[:300], 5, axis=0), np.repeat(y[:300], 5)
+    forest = RandomForestClassifier(100, max_samples=0.2, random_state=0, oob_score=True).fit(copies, labels)
+    report = ens_plugin.analyze(forest, copies, labels, groups="identical")
+    by_number = ens_plugin.analyze(forest, copies, labels, groups=np.repeat(np.arange(300), 5))
+    lower, upper = report.error_interval
+    assert lower <= 1 - forest.score(X[300:], y[300:]) <= upper
+    assert report.error == by_number.error
+    assert report.basis.n_groups == 300
+    assert report.basis.n_effective < 301
+
+
+def test_copies_in_every_bag_are_refused_with_what_to_do() -> None:
+    X, y = noisy(60)
+    with pytest.raises(TooFewMembersError, match=r"a bag holds a row of nearly every group.*smaller bags"):
+        analysed(np.repeat(X, 20, axis=0), np.repeat(y, 20), groups="identical")
+
+
+def test_chosen_rows_know_of_copies_among_the_others() -> None:
+    X, y = noisy(200)
+    X, y = np.concatenate([X, X[:20]]), np.append(y, y[:20])
+    forest = RandomForestClassifier(30, random_state=0).fit(X, y)
+    report = run_analysis(forest, X, y, choose_rows=lambda adapter, features, bags: np.arange(200))
+    assert report.basis.n_repeated == 20
+
+
+def test_copies_without_weight_are_let_pass() -> None:
+    copied = np.arange(40) < 20
+    refuse_copies(RepeatedRows(copied, copied), np.where(copied, 0.05, 1.0))
+    with pytest.raises(InputError, match="20 of 40 rows"):
+        refuse_copies(RepeatedRows(copied, copied), np.ones(40))
+    # Of fewer than 30 rows all figures are rough anyway; copies among them are doubted.
+    refuse_copies(RepeatedRows(copied[10:30], copied[10:30]), np.ones(20))
+
+
+def test_a_doubt_needs_more_than_a_standard_error() -> None:
+    rng = np.random.default_rng(0)
+    copied, target = np.arange(2000) < 100, np.zeros(2000, dtype=int)
+    losses = (rng.random(2000) < 0.3).astype(float)
+    losses[copied] = 0.0
+    doubts, warnings = copies_findings(RepeatedRows(copied, copied), losses, target, np.ones(2000))
+    assert len(doubts) == 1
+    assert not warnings
+    few = np.arange(2000) < 10
+    doubts, warnings = copies_findings(RepeatedRows(few, few), losses, target, np.ones(2000))
+    assert not doubts
+    assert len(warnings) == 1
+
+
+class Oversampler(BaseEstimator):  # type: ignore[misc]
+    """A step with fit_resample and no transform, as those of imbalanced-learn."""
+
+    def fit_resample(self, X: Any, y: Any) -> Table:
+        return oversampled(X, y)
+
+
+def resampling_pipeline(X: Any, y: Any) -> Pipeline:
+    """A pipeline as imbalanced-learn's own would have fitted it."""
+    scaler, sampler = StandardScaler().fit(X), Oversampler()
+    forest = RandomForestClassifier(30, random_state=0).fit(*sampler.fit_resample(scaler.transform(X), y))
+    return Pipeline([("scale", scaler), ("resample", sampler), ("forest", forest)])
+
+
+def test_a_resampling_step_is_named() -> None:
+    X, y = noisy(400, positives=0.1)
+    pipeline = resampling_pipeline(X, y)
+    for look in (ens_plugin.analyze, ens_plugin.in_bag):
+        with pytest.raises(UnsupportedModelError, match="Step 'resample' of the pipeline, a Oversampler, resamples"):
+            look(pipeline, X, y)
+
+
+def test_held_out_rows_pass_a_resampling_step() -> None:
+    X, y = noisy(2000, positives=0.2)
+    pipeline = resampling_pipeline(X[:300], y[:300])
+    report = ens_plugin.analyze(pipeline, X[300:], y[300:], data="holdout")
+    scaled = pipeline[0].transform(X[300:])
+    assert report.error == ens_plugin.analyze(pipeline[-1], scaled, y[300:], data="holdout").error
+    assert abs(report.error - (1 - pipeline[-1].score(scaled, y[300:]))) < 0.02
+
+
+def test_refusals_are_errors_of_ours() -> None:
+    X, y = noisy(60)
+    with pytest.raises(EnsPluginError):
+        analysed(np.repeat(X, 3, axis=0), np.repeat(y, 3))

@@ -1,0 +1,403 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import mean_squared_error
+
+import ens_plugin
+from ens_plugin import CustomEnsemble, analyze
+from ens_plugin.analysis import row_blocks
+from ens_plugin.analysis.analyze import analyze_rows, run_analysis
+from ens_plugin.errors import InputError
+from ens_plugin.report.result import EnsembleReport
+from tests.forests import (
+    CANCER,
+    DIABETES,
+    PROBLEMS,
+    cancer,
+    content,
+    diabetes,
+    digits,
+    every_problem,
+    outputs_of,
+    seen_by,
+    shallow,
+)
+
+
+class TestAgainstScikitLearn:
+    @pytest.mark.parametrize("problem", [cancer, shallow, digits], ids=["two labels", "soft votes", "ten labels"])
+    def test_path_ends_at_the_out_of_bag_error(self, problem: Any) -> None:
+        forest, X, y = problem()
+        curve = analyze(forest, X, y, estimator="path").error_curve
+        assert curve.error[-1] == np.mean(np.argmax(forest.oob_decision_function_, axis=1) != y)
+        assert curve.error[-1] == pytest.approx(1 - forest.oob_score_, abs=1e-15)
+
+    def test_path_ends_at_the_out_of_bag_mean_squared_error(self) -> None:
+        forest, X, y = diabetes()
+        curve = analyze(forest, X, y, estimator="path").error_curve
+        assert curve.error[-1] == pytest.approx(mean_squared_error(y, forest.oob_prediction_), rel=1e-12)
+        assert 1 - curve.error[-1] / np.var(y) == pytest.approx(forest.oob_score_, rel=1e-12)
+
+    @pytest.mark.parametrize("problem", [cancer, digits], ids=["two labels", "ten labels"])
+    def test_path_is_that_of_a_warm_started_forest(self, problem: Any) -> None:
+        """The loop in scikit-learn's documentation, where all rows have out-of-bag trees."""
+        forest, X, y = problem()
+        curve = analyze(forest, X, y, estimator="path").error_curve
+        for size in (40, 45):
+            smaller = RandomForestClassifier(size, random_state=0, oob_score=True).fit(X, y)
+            assert curve.at(size) == pytest.approx(1 - smaller.oob_score_, abs=1e-15)
+
+    def test_binomial_limit_is_breimans_error_with_half_ties(self) -> None:
+        forest, X, y = cancer()
+        votes = np.where(seen_by(forest, y.size)[:, :, None], outputs_of(forest, X), 0.0).sum(axis=0)
+        rows = np.arange(y.size)
+        right, wrong = votes[rows, y], votes[rows, 1 - y]
+        expected = np.mean((wrong > right) + 0.5 * (wrong == right))
+        assert analyze(forest, X, y, estimator="binomial").error_curve.asymptote == pytest.approx(expected, abs=1e-14)
+
+    @every_problem
+    def test_member_error_is_the_trees_own(self, problem: Any) -> None:
+        forest, X, y = problem()
+        outputs, seen = outputs_of(forest, X), seen_by(forest, y.size)
+        loss = (outputs - y) ** 2 if problem is diabetes else np.argmax(outputs, axis=2) != y
+        by_row = (loss * seen).sum(axis=0) / seen.sum(axis=0)
+        expected = by_row[seen.sum(axis=0) >= 2].mean()
+        assert analyze(forest, X, y).bias_variance.member_error == pytest.approx(expected, rel=1e-10)
+
+    def test_regression_curve_is_the_closed_form(self) -> None:
+        forest, X, y = diabetes()
+        outputs, seen = outputs_of(forest, X), seen_by(forest, y.size)
+        n = seen.sum(axis=0)
+        mean = (outputs * seen).sum(axis=0) / n
+        variance = (((outputs - mean) ** 2) * seen).sum(axis=0) / (n - 1)
+        limit = np.mean((mean - y) ** 2 - variance / n)
+        curve = analyze(forest, X, y, sizes=[1, 10, 60]).error_curve
+        np.testing.assert_allclose(curve.error, limit + variance.mean() / np.array([1, 10, 60]), rtol=1e-10)
+        assert curve.asymptote == pytest.approx(limit, rel=1e-10)
+
+    def test_holdout_uses_every_member_on_every_row(self) -> None:
+        X, y = CANCER
+        forest = RandomForestClassifier(50, random_state=0).fit(X[:350], y[:350])
+        report = analyze(forest, X[350:], y[350:], data="holdout", estimator="binomial")
+        share = outputs_of(forest, X[350:])[:, np.arange(219), 1 - y[350:]].mean(axis=0)
+        assert report.error_curve.asymptote == pytest.approx(np.mean((share > 0.5) + 0.5 * (share == 0.5)), abs=1e-14)
+        assert (report.data, report.bags, report.mean_oob_members, report.n_rows) == ("holdout", "holdout", 50.0, 219)
+        assert not report.algorithmic_sd_is_bound
+
+    def test_holdout_path_ends_at_the_test_error(self) -> None:
+        X, y = CANCER
+        forest = RandomForestClassifier(50, random_state=0).fit(X[:350], y[:350])
+        path = analyze(forest, X[350:], y[350:], data="holdout", estimator="path").error_curve
+        assert path.error[-1] == pytest.approx(1 - forest.score(X[350:], y[350:]), abs=1e-15)
+
+
+class TestReproducible:
+    @every_problem
+    @pytest.mark.parametrize("estimator", ["auto", "path"])
+    def test_threads_and_blocks_change_no_bit(
+        self, problem: Any, estimator: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, X, y = problem()
+        weight = np.random.default_rng(0).random(y.size)
+        reference = content(analyze(model, X, y, sample_weight=weight, estimator=estimator))
+        assert content(analyze(model, X, y, sample_weight=weight, estimator=estimator, n_jobs=2)) == reference
+        monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1)
+        assert content(analyze(model, X, y, sample_weight=weight, estimator=estimator, n_jobs=2)) == reference
+
+    def test_more_rows_than_are_sampled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The sample is chosen by row position, never by block."""
+        model, X, y = shallow()
+        monkeypatch.setattr(row_blocks, "SAMPLE_ROWS", 300)
+        reference = analyze(model, X, y)
+        monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1)
+        assert content(analyze(model, X, y, n_jobs=2)) == content(reference)
+        monkeypatch.undo()
+        full = analyze(model, X, y)
+        assert full.algorithmic_sd != reference.algorithmic_sd
+        # The mean over pairs of a quarter as many pairs is known half as well.
+        assert 0.5 < reference.algorithmic_sd / full.algorithmic_sd < 2.0
+
+    @every_problem
+    def test_same_seed_same_report(self, problem: Any) -> None:
+        model, X, y = problem()
+        assert content(analyze(model, X, y, random_state=3)) == content(analyze(model, X, y, random_state=3))
+
+    def test_another_seed_moves_the_draws_not_the_estimate(self) -> None:
+        model, X, y = cancer()
+        one, other = (analyze(model, X, y, random_state=seed) for seed in (1, 2))
+        np.testing.assert_array_equal(one.error_curve.error, other.error_curve.error)
+        assert one.recommended_size == other.recommended_size
+        assert one.recommendation.interval != other.recommendation.interval
+
+    @every_problem
+    def test_model_and_data_are_not_modified(self, problem: Any) -> None:
+        model, X, y = problem()
+        weight = np.ones(y.size)
+        before = pickle.dumps((model, X, y, weight))
+        analyze(model, X, y, sample_weight=weight)
+        assert pickle.dumps((model, X, y, weight)) == before
+
+    def test_global_random_state_is_not_touched(self) -> None:
+        model, X, y = shallow()
+        before = pickle.dumps(np.random.get_state(legacy=False))  # noqa: NPY002
+        analyze(model, X, y, random_state=None)
+        assert pickle.dumps(np.random.get_state(legacy=False)) == before  # noqa: NPY002
+
+
+class TestReport:
+    @every_problem
+    def test_numbers_are_in_their_places(self, problem: Any) -> None:
+        model, X, y = problem()
+        report = analyze(model, X, y)
+        curve, bias = report.error_curve, report.bias_variance
+        assert isinstance(report, EnsembleReport)
+        assert report.n_members == len(model.estimators_)
+        assert report.model == type(model).__name__
+        assert report.bags == "recorded"
+        assert report.data == "oob"
+        assert report.n_rows + report.rows_without_oob == y.size
+        seen = seen_by(model, y.size).sum(axis=0)
+        assert report.mean_oob_members == pytest.approx(seen[seen >= 1].mean(), rel=0.01)
+        assert ((curve.lower <= curve.error) & (curve.error <= curve.upper)).all()
+        assert curve.asymptote_interval[0] <= curve.asymptote <= curve.asymptote_interval[1]
+        assert report.error_interval[0] < report.error < report.error_interval[1]
+        assert bias.ensemble_error == pytest.approx(report.error, rel=1e-12)
+        assert bias.bias == bias.asymptotic_error == pytest.approx(curve.asymptote, rel=1e-12)
+        assert curve.error[0] == pytest.approx(bias.member_error, rel=0.08)
+        assert report.algorithmic_sd > 0
+        assert not report.algorithmic_sd_is_bound
+
+    @every_problem
+    def test_recommendation_meets_its_own_criterion(self, problem: Any) -> None:
+        model, X, y = problem()
+        advice = analyze(model, X, y, max_size=200_001).recommendation
+        assert advice.size is not None
+        low, high = advice.interval
+        assert 1 <= low <= advice.size
+        assert high is None or advice.size <= high
+        around = analyze(model, X, y, max_size=200_001, sizes=[max(advice.size - 2, 1), advice.size]).recommendation
+        smaller, enough = around.values[np.searchsorted(around.sizes, [max(advice.size - 2, 1), advice.size])]
+        if advice.criterion == "agreement":
+            assert smaller < advice.confidence <= enough
+            assert advice.size % 2 == 1
+        else:
+            assert enough <= advice.tolerance < smaller * (1 + 1e-9)
+        assert str(advice.size) in advice.reason
+
+    def test_squared_loss_decomposes(self) -> None:
+        bias = analyze(*diabetes()).bias_variance
+        assert bias.member_error == pytest.approx(bias.bias + bias.member_variance, rel=1e-12)
+        assert bias.loss == "squared loss"
+
+    def test_aggregation_is_the_models_own(self) -> None:
+        names = {name: analyze(*problem(), sizes=[1]).aggregation for name, problem in PROBLEMS.items()}
+        assert names == {
+            "two labels": "mean_proba",
+            "soft votes": "mean_proba",
+            "ten labels": "mean_proba",
+            "regression": "mean",
+        }
+
+    def test_scalars_of_a_classifier(self) -> None:
+        report = analyze(*cancer())
+        metrics = report.metrics()
+        assert set(metrics) == {
+            "error",
+            "error_lower",
+            "error_upper",
+            "asymptotic_error",
+            "excess_error",
+            "algorithmic_sd",
+            "n_members",
+            "recommended_size",
+            "size_capped",
+            "agreement",
+            "member_error",
+            "member_variance",
+            "bias",
+        }
+        assert all(type(value) is float and np.isfinite(value) for value in metrics.values())
+        assert metrics["excess_error"] == metrics["error"] - metrics["asymptotic_error"]
+
+    def test_scalars_of_a_regressor_and_of_the_path(self) -> None:
+        assert set(analyze(*cancer()).metrics()) - set(analyze(*diabetes()).metrics()) == {"agreement"}
+        path = analyze(*cancer(), estimator="path").metrics()
+        assert {"asymptotic_error", "excess_error"}.isdisjoint(path)
+
+    def test_capped_size_is_told_apart(self) -> None:
+        report = analyze(*cancer(), max_size=5)
+        assert report.recommended_size is None
+        assert (report.metrics()["recommended_size"], report.metrics()["size_capped"]) == (5.0, 1.0)
+        assert "more than 5" in report.recommendation.reason
+
+    @pytest.mark.parametrize("sizes", [[1, 5, 11], [1001, 2001], [55]])
+    def test_scalars_are_of_the_current_size_whatever_is_tabulated(self, sizes: list[int]) -> None:
+        expected = analyze(*cancer()).metrics()
+        assert analyze(*cancer(), sizes=sizes).metrics() == pytest.approx(expected, abs=0.002)
+
+    @pytest.mark.parametrize("sizes", [None, [1, 5, 11]])
+    def test_hypergeometric_report_has_scalars_and_a_summary(self, sizes: list[int] | None) -> None:
+        report = analyze(*cancer(), estimator="hypergeometric", sizes=sizes)
+        assert report.metrics()["n_members"] == 100.0
+        assert report.summary()
+
+    def test_report_survives_json(self) -> None:
+        report = analyze(*digits())
+        assert content(EnsembleReport.from_json(report.to_json())) == content(report)
+
+
+class TestEvenSize:
+    def test_the_last_member_adds_nothing_but_what_the_rule_for_ties_does(self) -> None:
+        X, y = CANCER
+        report = analyze(RandomForestClassifier(30, random_state=0).fit(X, y), X, y, sizes=[29, 30, 31])
+        curve, advice = report.error_curve, report.recommendation
+        assert curve.even_shift is not None
+        assert curve.error[1] - curve.even_shift[1] == pytest.approx(curve.error[0], abs=1e-15)
+        assert curve.error[0] > curve.error[2]
+        assert 0 < abs(curve.even_shift[1]) < 0.002
+        assert advice.values[0] == pytest.approx(advice.values[1], abs=1e-14)
+        assert advice.agreement == pytest.approx(advice.values[0], abs=1e-14)
+
+    def test_two_members_are_enough_to_run(self) -> None:
+        X, y = CANCER
+        votes = RandomForestClassifier(2, random_state=0).fit(X, y)
+        report = analyze(votes, X[::-1], y[::-1], data="holdout")
+        assert report.n_members == 2
+
+
+class TestWeights:
+    @every_problem
+    def test_constant_weights_change_nothing(self, problem: Any) -> None:
+        model, X, y = problem()
+        one, other = analyze(model, X, y).metrics(), analyze(model, X, y, sample_weight=np.full(y.size, 5.0)).metrics()
+        assert one == pytest.approx(other, rel=1e-6)
+
+    @every_problem
+    def test_rows_of_weight_zero_are_not_there(self, problem: Any) -> None:
+        """Against the same outputs without these rows."""
+        model, X, y = problem()
+        kept = np.arange(y.size) % 4 > 0
+        aggregation: Any = "mean" if problem is diabetes else "mean_proba"
+        outputs, in_bag = outputs_of(model, X), ~seen_by(model, y.size)
+        whole = CustomEnsemble(outputs, in_bag, aggregation=aggregation)
+        part = CustomEnsemble(outputs[:, kept], in_bag[:, kept], aggregation=aggregation)
+        with_zeros = analyze(whole, None, y, sample_weight=kept.astype(float)).metrics()
+        without = analyze(part, None, y[kept]).metrics()
+        for name in ("error", "asymptotic_error", "member_error", "recommended_size", "error_lower", "error_upper"):
+            assert with_zeros[name] == pytest.approx(without[name], rel=0.02), name
+
+    def test_weights_move_the_error_towards_the_heavy_rows(self) -> None:
+        forest, X, y = cancer()
+        wrong = np.argmax(forest.oob_decision_function_, axis=1) != y
+        heavy = analyze(forest, X, y, sample_weight=np.where(wrong, 3.0, 1.0))
+        assert heavy.error > 2 * analyze(forest, X, y).error
+
+    def test_few_heavy_rows_widen_the_interval(self) -> None:
+        forest, X, y = cancer()
+        weight = np.ones(y.size)
+        weight[:20] = 100.0
+        widths = [np.diff(analyze(forest, X, y, sample_weight=w).error_interval)[0] for w in (None, weight)]
+        assert widths[1] > 2 * widths[0]
+
+    def test_all_weight_on_rows_without_members_is_refused(self) -> None:
+        votes = np.zeros((3, 4), dtype=int)
+        in_bag = np.zeros((3, 4), dtype=bool)
+        in_bag[:, 0] = True
+        ensemble = CustomEnsemble(votes, in_bag, aggregation="vote", classes=[0, 1])
+        with pytest.raises(InputError, match="sample_weight is 0"):
+            analyze(ensemble, None, [0, 1, 0, 1], sample_weight=[1.0, 0.0, 0.0, 0.0])
+
+
+class TestCustomLabelsAndContainers:
+    def test_names_of_labels_do_not_matter(self) -> None:
+        X, y = CANCER
+        names = np.array(["malignant", "benign"])
+        codes = analyze(RandomForestClassifier(30, random_state=0).fit(X, y), X, y)
+        # benign sorts before malignant: the labels change places, the trees may break ties otherwise.
+        named = analyze(RandomForestClassifier(30, random_state=0).fit(X, names[y]), X, names[y])
+        assert named.metrics() == pytest.approx(codes.metrics(), rel=0.5, abs=0.02)
+        ordered = np.array(["a", "b"])
+        same = analyze(RandomForestClassifier(30, random_state=0).fit(X, ordered[y]), X, ordered[y])
+        assert same.metrics() == codes.metrics()
+
+    def test_pandas_and_arrays_are_the_same(self) -> None:
+        X, y = CANCER
+        frame, series = pd.DataFrame(X).rename(columns=str), pd.Series(y, index=np.arange(y.size)[::-1])
+        forest = RandomForestClassifier(20, random_state=0)
+        one = content(analyze(forest.fit(frame, series), frame, series))
+        assert one == content(analyze(forest.fit(X, y), X, y))
+
+    def test_label_that_is_never_predicted_is_simply_wrong(self) -> None:
+        votes = np.random.default_rng(0).integers(0, 2, (30, 60))
+        ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1, 2])
+        target = np.repeat([0, 1, 2], 20)
+        report = analyze(ensemble, None, target, data="holdout", estimator="auto")
+        assert report.bias_variance.member_error == pytest.approx((votes != target).mean())
+        assert report.error_curve.asymptote > 1 / 3 - 0.05
+
+    def test_vote_and_probability_of_one_are_the_same_rule(self) -> None:
+        forest, X, y = cancer()
+        outputs, in_bag = outputs_of(forest, X), ~seen_by(forest, y.size)
+        vote = CustomEnsemble(np.argmax(outputs, axis=2), in_bag, aggregation="vote")
+        mean = CustomEnsemble(outputs, in_bag, aggregation="mean_proba")
+        results = [analyze(model, None, y).metrics() for model in (vote, mean)]
+        assert results[0] == pytest.approx(results[1], rel=1e-9)
+        assert results[0] == pytest.approx(analyze(forest, X, y).metrics(), rel=1e-9)
+
+    def test_raw_scores_of_two_labels(self) -> None:
+        rng = np.random.default_rng(0)
+        target = rng.integers(0, 2, 200)
+        scores = np.where(target, 1.0, -1.0) * rng.normal(0.5, 1.0, 200) + rng.normal(0.0, 2.0, (40, 200))
+        one = analyze(CustomEnsemble(scores, None, aggregation="mean_score"), None, target, data="holdout")
+        stacked = np.stack([-scores / 2, scores / 2], axis=2)
+        two = analyze(CustomEnsemble(stacked, None, aggregation="mean_score"), None, target, data="holdout")
+        assert one.metrics() == pytest.approx(two.metrics(), rel=1e-9)
+        wrong = (scores > 0) != target
+        assert one.bias_variance.member_error == pytest.approx(wrong.mean())
+
+
+class TestProgress:
+    def test_every_block_is_reported_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1)
+        told: list[int] = []
+
+        def progress(blocks: Any, total: int) -> Any:
+            for block in blocks:
+                told.append(total)
+                yield block
+
+        model, X, y = cancer()
+        run_analysis(model, X, y, progress=progress)
+        assert told == [3, 3, 3]
+
+
+def test_the_losses_of_rows_come_with_the_default_report() -> None:
+    X, y = DIABETES
+    forest = RandomForestRegressor(40, random_state=0, oob_score=True).fit(X[:300], y[:300])
+    for data, rows, output in (
+        ("oob", slice(None, 300), forest.oob_prediction_),
+        ("holdout", slice(300, None), forest.predict(X[300:])),
+    ):
+        report, judged = analyze_rows(forest, X[rows], y[rows], data=data)
+        if data == "holdout":
+            np.testing.assert_allclose(judged.losses, (output - y[rows]) ** 2, rtol=1e-9)
+        else:
+            assert np.mean(judged.losses) == pytest.approx(report.error, rel=1e-12)
+            assert np.corrcoef(judged.losses, (output - y[rows]) ** 2)[0, 1] > 0.95
+        assert 0 <= judged.seed_variance < report.error**2 / 100
+        expected = analyze(forest, X[rows], y[rows], data=data)  # type: ignore[arg-type]
+        assert {**report.to_dict(), "created": ""} == {**expected.to_dict(), "created": ""}
+
+
+def test_in_bag_is_the_rows_each_tree_drew() -> None:
+    forest, X, y = cancer()
+    mask = ens_plugin.in_bag(forest, X, y)
+    assert mask.dtype == bool
+    np.testing.assert_array_equal(mask, ~seen_by(forest, y.size))
+    np.testing.assert_array_equal(ens_plugin.in_bag(forest, X), mask)

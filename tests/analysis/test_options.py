@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.curves.estimates import Settings
+from ens_plugin.analysis.options import encode_target, resolve_settings, row_weights, within_reach
+from ens_plugin.errors import InputError, TooFewMembersError
+
+
+class Stub:
+    """As much of an adapter as the arguments are checked against."""
+
+    def __init__(self, classes: list[Any] | None, n_members: int = 50) -> None:
+        self.classes = None if classes is None else np.array(classes)
+        self.task = "regression" if classes is None else "classification"
+        self.n_members = n_members
+
+
+def adapter(classes: list[Any] | None = None, n_members: int = 50) -> EnsembleAdapter:
+    return cast(EnsembleAdapter, Stub(classes, n_members))
+
+
+def resolve(model: EnsembleAdapter | None = None, **options: Any) -> Settings:
+    chosen: dict[str, Any] = {"data": "oob", "metric": None, "random_state": 0, **options}
+    return resolve_settings(adapter([0, 1]) if model is None else model, **chosen)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("data", "validation"),
+        ("confidence", 0.5),
+        ("confidence", 1.0),
+        ("confidence", 0.0),
+        ("confidence", np.nan),
+        ("interval_level", 0.0),
+        ("interval_level", 1.0),
+        ("interval_level", np.nan),
+        ("tolerance", 0.0),
+        ("tolerance", -0.1),
+        ("tolerance", np.inf),
+        ("tolerance", np.nan),
+        ("max_size", 0),
+        ("max_size", 10.5),
+        ("max_size", np.inf),
+        ("max_size", np.nan),
+        ("estimator", "closed_form"),
+        ("estimator", "bootstrap"),
+        ("metric", "accuracy"),
+        ("sizes", []),
+        ("sizes", [0, 5]),
+        ("sizes", [1.5]),
+        ("sizes", [1, np.inf]),
+        ("sizes", "many"),
+        ("random_state", -1),
+        ("random_state", 0.5),
+        ("random_state", True),
+        ("random_state", "seed"),
+    ],
+)
+def test_option_out_of_range_is_named(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=name):
+        resolve(**{name: value})
+
+
+def test_metric_and_estimator_exclude_each_other() -> None:
+    with pytest.raises(InputError, match="estimator='auto'"):
+        resolve(metric=lambda y, mean: 0.0, estimator="binomial")
+
+
+def test_regression_has_its_own_estimators() -> None:
+    with pytest.raises(InputError, match="closed_form, path for regression"):
+        resolve(adapter(), estimator="binomial")
+
+
+def test_one_member_says_nothing_about_size() -> None:
+    with pytest.raises(TooFewMembersError, match="one member"):
+        resolve(adapter([0, 1], n_members=1))
+
+
+def test_auto_is_the_best_estimator_of_the_task() -> None:
+    assert resolve().estimator == "deconvolved"
+    assert resolve(adapter()).estimator == "closed_form"
+
+
+def test_default_sizes_are_odd_from_one_to_the_largest_and_hold_the_current() -> None:
+    sizes = resolve(adapter([0, 1], n_members=100)).sizes
+    assert sizes.dtype == np.int64
+    assert (np.diff(sizes) > 0).all()
+    assert (sizes[0], sizes[-1]) == (1, 20001)
+    assert set(sizes[sizes % 2 == 0].tolist()) == {100}
+    assert 100 <= sizes.size <= 250
+
+
+def test_default_sizes_reach_twice_a_large_ensemble() -> None:
+    assert resolve(adapter([0, 1], n_members=30_000)).sizes[-1] >= 60_000
+
+
+def test_path_is_tabulated_at_every_member() -> None:
+    np.testing.assert_array_equal(resolve(estimator="path").sizes, np.arange(1, 51))
+
+
+def test_given_sizes_and_the_current_one_are_sorted_once_each() -> None:
+    np.testing.assert_array_equal(resolve(sizes=[51, 5, 51, 3.0]).sizes, [3, 5, 50, 51])
+    np.testing.assert_array_equal(resolve(sizes=7).sizes, [7, 50])
+
+
+@pytest.mark.parametrize("estimator", ["hypergeometric", "path"])
+def test_estimators_that_stop_short_keep_to_the_given_sizes(estimator: str) -> None:
+    np.testing.assert_array_equal(resolve(sizes=[5, 3], estimator=estimator).sizes, [3, 5])
+
+
+def test_hypergeometric_sizes_stop_where_one_row_in_ten_does() -> None:
+    trials = np.array([4.0] + [12.0] * 9)
+    np.testing.assert_array_equal(within_reach(resolve(estimator="hypergeometric"), trials).sizes, np.arange(1, 12, 2))
+    np.testing.assert_array_equal(within_reach(resolve(), trials).sizes, resolve().sizes)
+
+
+def test_no_seed_is_another_seed_each_time() -> None:
+    assert resolve(random_state=None).random_state != resolve(random_state=None).random_state
+    assert resolve(random_state=np.int64(7)).random_state == 7
+
+
+@pytest.mark.parametrize(
+    ("classes", "y", "codes"),
+    [
+        ([0, 1, 2], [2, 0, 1, 2], [2, 0, 1, 2]),
+        (["no", "yes"], ["yes", "no", "yes"], [1, 0, 1]),
+        ([False, True], [True, False], [1, 0]),
+        ([-1.0, 1.0], [1, -1], [1, 0]),
+        ([10, 20], [[20], [10]], [1, 0]),
+        (["no", "yes"], np.array(["yes", "no"], dtype=object), [1, 0]),
+        ([3, 5, 7], [7, 3], [2, 0]),
+    ],
+)
+def test_labels_become_positions_among_the_classes(classes: list[Any], y: Any, codes: list[int]) -> None:
+    encoded = encode_target(adapter(classes), y)
+    assert encoded.dtype == np.int64
+    np.testing.assert_array_equal(encoded, codes)
+
+
+@pytest.mark.parametrize(
+    "y", [pd.Series(["yes", "no"]), pd.Series(["yes", "no"]).astype("category"), pd.array(["yes", "no"]), ("yes", "no")]
+)
+def test_labels_come_in_any_container(y: Any) -> None:
+    np.testing.assert_array_equal(encode_target(adapter(["no", "yes"]), y), [1, 0])
+
+
+def test_values_become_floats() -> None:
+    encoded = encode_target(adapter(), [1, 2, 3])
+    assert encoded.dtype == np.float64
+    np.testing.assert_array_equal(encoded, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("classes", "y", "says"),
+    [
+        ([0, 1], [], "empty"),
+        ([0, 1], None, "dimension"),
+        ([0, 1], [[0, 1], [1, 0]], "dimension"),
+        ([0, 1], [0, 1, 2], r"does not know: \[2\]"),
+        ([0, 1], ["0", "1"], "does not know"),
+        (["a", "b"], np.array(["a", None, "b"], dtype=object), "1 missing"),
+        (["a", "b"], np.array(["a", np.nan, "b"], dtype=object), "1 missing"),
+        (["a", "b"], pd.array(["a", pd.NA, "b"], dtype="string"), "1 missing"),
+        ([0, 1], pd.array([0, 1, pd.NA], dtype="Int64"), "1 missing"),
+        ([0.0, 1.0], [0.0, np.nan, np.nan], "2 missing"),
+        ([0, 1], [1, 1, 1], "single label"),
+        ([0, 1], np.array([0, "a", 1], dtype=object), "mixes labels"),
+        (None, [1.0, np.nan], "1 missing"),
+        (None, [1.0, np.inf], "missing|infinite"),
+        (None, ["a", "b"], "numbers"),
+        (None, [[1.0, 2.0], [3.0, 4.0]], "dimension"),
+        (None, [], "empty"),
+    ],
+)
+def test_target_that_cannot_be_judged_by(classes: list[Any] | None, y: Any, says: str) -> None:
+    with pytest.raises(InputError, match=f"y .*({says})"):
+        encode_target(adapter(classes), y)
+
+
+@pytest.mark.parametrize("weight", [[1.0], [1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, np.nan, 1.0], ["a", "b", "c"]])
+def test_bad_weights_are_named(weight: Any) -> None:
+    with pytest.raises(InputError, match="sample_weight"):
+        row_weights(weight, 3, None)
+
+
+def test_weights_default_to_one_and_exclude_a_metric() -> None:
+    np.testing.assert_array_equal(row_weights(None, 3, None), np.ones(3))
+    np.testing.assert_array_equal(row_weights([1, 2, 3], 3, None), [1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="metric"):
+        row_weights([1, 2, 3], 3, lambda y, mean: 0.0)
+
+
+def test_target_is_not_modified() -> None:
+    y = np.array([1.0, 2.0])
+    encode_target(adapter(), y)[0] = 99.0
+    np.testing.assert_array_equal(y, [1.0, 2.0])

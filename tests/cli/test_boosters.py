@@ -1,0 +1,129 @@
+"""The command line with models of LightGBM and XGBoost, from their own files and from MLflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+
+import ens_plugin
+from ens_plugin.cli.main import main
+from ens_plugin.report.result import EnsembleReport
+from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics, tracking_to
+
+lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
+xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
+
+pytestmark = MLFLOW_WARNINGS
+
+X, Y = load_breast_cancer(return_X_y=True, as_frame=True)
+XR, YR = load_diabetes(return_X_y=True, as_frame=True)
+RF: dict[str, Any] = {
+    "boosting_type": "rf",
+    "n_estimators": 40,
+    "subsample": 0.6,
+    "subsample_freq": 1,
+    "colsample_bytree": 0.5,
+    "random_state": 0,
+    "n_jobs": 1,
+    "verbose": -1,
+}
+PARALLEL: dict[str, Any] = {
+    "n_estimators": 1,
+    "num_parallel_tree": 40,
+    "subsample": 0.6,
+    "colsample_bynode": 0.5,
+    "learning_rate": 1,
+    "random_state": 0,
+    "n_jobs": 1,
+}
+FOREST = lightgbm.LGBMClassifier(**RF).fit(X, Y)
+TREES = xgboost.XGBClassifier(**PARALLEL).fit(X, Y)
+CANCER = ("--data", "cancer.csv", "--target", "diagnosis")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command beside a table whose columns stand in another order than at training."""
+    monkeypatch.chdir(tmp_path)
+    X.assign(diagnosis=Y)[[*X.columns[::-1], "diagnosis"]].to_csv("cancer.csv", index=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        return (int(end.value.code or 0), *capsys.readouterr())
+
+    with tracking_to(None):
+        yield run
+
+
+def widest(text: str) -> int:
+    return max(map(len, text.splitlines()))
+
+
+@pytest.mark.parametrize(("model", "name"), [(FOREST, "forest.txt"), (TREES, "trees.json"), (TREES, "trees.ubj")])
+def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Any) -> None:
+    getattr(model, "booster_", model).save_model(name)
+    code, out, err = run("analyze", name, *CANCER)
+    assert (code, err) == (0, "")
+    expected = ens_plugin.analyze(model, X, Y).summary().rstrip() + "\n"
+    assert out == expected.replace(type(model).__name__, "Booster")
+    assert widest(out) <= 80
+    assert "distribution of the rows' mean margins, fitted to the members' raw scores" in " ".join(out.split())
+
+
+def test_recommend_answers_for_a_regression_of_each_library(run: Any) -> None:
+    XR.assign(progression=YR).to_csv("diabetes.csv", index=False)
+    question = ("--data", "diabetes.csv", "--target", "progression", "--format", "json")
+    lightgbm.LGBMRegressor(**RF).fit(XR, YR).booster_.save_model("forest.txt")
+    xgboost.XGBRegressor(**PARALLEL).fit(XR, YR).save_model("trees.json")
+    for name in ("forest.txt", "trees.json"):
+        code, out, err = run("recommend", name, *question)
+        assert (code, err) == (0, "")
+        assert '"criterion": "excess_error"' in out
+
+
+def test_a_booster_knows_labels_as_codes_only(run: Any) -> None:
+    names = np.where(Y == 1, "benign", "malignant")
+    X.assign(diagnosis=names).to_csv("cancer.csv", index=False)
+    lightgbm.LGBMClassifier(**RF).fit(X, names).booster_.save_model("forest.txt")
+    code, out, err = run("recommend", "forest.txt", *CANCER)
+    assert (code, out) == (2, "")
+    message = " ".join(err.split())
+    assert "does not know: ['benign', 'malignant']; it knows [0, 1]" in message
+    assert "a booster knows codes only" in message
+
+
+def test_other_columns_are_named(run: Any) -> None:
+    X.drop(columns="mean area").assign(diagnosis=Y, extra=1.0).to_csv("cancer.csv", index=False)
+    FOREST.booster_.save_model("forest.txt")
+    TREES.get_booster().save_model("trees.json")
+    for name, spelled in (("forest.txt", "mean_area"), ("trees.json", "mean area")):
+        code, _, err = run("recommend", name, *CANCER)
+        assert code == 2
+        assert f"missing: {spelled}; not known to the model: extra" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(("model", "flavour"), [(FOREST, "lightgbm"), (TREES, "xgboost")], ids=["lightgbm", "xgboost"])
+def test_a_logged_model_is_analysed_and_gets_its_scalars(
+    model: Any, flavour: str, run: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    with tracking_to(uri):
+        mlflow.set_experiment("Default")  # MLflow remembers the experiment of another store
+    with tracking_to(uri), mlflow.start_run() as training:
+        info = getattr(mlflow, flavour).log_model(model, name="trees", pip_requirements=[])
+    runs_uri = f"runs:/{training.info.run_id}/trees"
+    code, out, err = run("analyze", runs_uri, *CANCER, "--log", "--tracking-uri", uri, "--format", "json")
+    assert code == 0
+    report = EnsembleReport.from_json(out)
+    assert (report.bags, report.aggregation, report.n_members) == ("proved", "mean_score", 40)
+    assert "Logged to run " in err
+    linked = linked_metrics(mlflow.MlflowClient(uri), info.model_id)
+    assert linked["ens.error"] == [report.error_curve.at(40)]
+    assert run("recommend", info.model_uri, *CANCER, "--tracking-uri", uri)[0] == 0

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import io
+import logging
+import os
+import warnings
+from pathlib import Path
+
+import pytest
+
+from ens_plugin.cli.console import only_results_on_stdout, paragraph, progress_bar, quiet_libraries, write_text
+from ens_plugin.errors import InputError, WeakEstimateWarning
+from tests.tracking.stores import MLFLOW_WARNINGS
+
+pytestmark = MLFLOW_WARNINGS
+
+
+def test_what_others_print_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    with only_results_on_stdout():
+        print("chatter")
+        warnings.warn("few rows", WeakEstimateWarning, stacklevel=1)
+    print("result")
+    out, err = capsys.readouterr()
+    assert out == "result\n"
+    assert err == "chatter\nWarning: few rows\n"
+
+
+def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(progress_bar([1, 2, 3], 3)) == [1, 2, 3]
+    assert capsys.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_shows_on_a_terminal_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert list(progress_bar([1, 2], 2)) == [1, 2]
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr("ens_plugin.cli.console.PROGRESS_DELAY_S", 0)
+    assert list(progress_bar([1, 2], 2)) == [1, 2]
+    assert "0/2" in terminal.getvalue()
+
+
+def test_only_errors_are_logged_inside_and_everything_again_afterwards(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("mlflow.store.db.utils")
+    with quiet_libraries():
+        logging.getLogger("alembic").warning("chatter")
+        logger.error("trouble")
+    logger.warning("afterwards")
+    assert caplog.messages == ["trouble", "afterwards"]
+
+
+def test_paragraphs_are_80_columns_wide_and_leave_addresses_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    address = "https://registry.example/api/2.0/mlflow-artifacts/" + "deep/" * 12 + "model-of-may.bin"
+    paragraph(f"Error: nothing answers at {address}; 99.5 % of what was asked for is there. " + 8 * "And more. ")
+    paragraph("one\n" + "two " * 30)
+    err = capsys.readouterr().err
+    lines = err.splitlines()
+    assert address + ";" in lines
+    assert all(len(line) <= 80 for line in lines if address not in line)
+    assert "99.5 %" in err
+    assert lines.count("one") == 1
+    assert "\xa0" not in err
+
+
+def test_mlflow_shows_no_bars_unless_the_user_spoke_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+    monkeypatch.delenv(name, raising=False)
+    with quiet_libraries():
+        assert os.environ[name] == "false"
+    assert name not in os.environ
+    monkeypatch.setenv(name, "true")
+    with quiet_libraries():
+        assert os.environ[name] == "true"
+    assert os.environ[name] == "true"
+
+
+def test_files_are_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    write_text(path, "old")
+    write_text(path, "néw")
+    assert path.read_text(encoding="utf-8") == "néw"
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        write_text(tmp_path / "taken", "text")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_text(tmp_path / "nowhere" / "file", "text")
+    assert [file.name for file in tmp_path.iterdir()] == ["taken"]

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mlflow
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+
+import ens_plugin
+from ens_plugin.cli.main import main
+from tests.registry.registry import Version, lines, register, report_with_error, stub_artifacts, tags_of
+from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to
+
+pytestmark = MLFLOW_WARNINGS
+
+REPORT = report_with_error(1.0)
+LOOSE = "[report]\nerror_upper.max = 0.9\n"
+STRICT = "[report]\nerror_upper.max = 0.001\n"
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    directory = tmp_path_factory.mktemp("store")
+    uri = f"sqlite:///{directory}/mlflow.db"
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    client.create_experiment("tests", artifact_location=(directory / "artifacts").as_uri())
+    return uri
+
+
+@pytest.fixture
+def client(store_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[mlflow.MlflowClient]:
+    stub_artifacts(monkeypatch)
+    with tracking_to(store_uri):
+        yield mlflow.MlflowClient()
+
+
+@pytest.fixture
+def churn(client: mlflow.MlflowClient, request: pytest.FixtureRequest) -> Version:
+    return register(client, f"churn-{request.node.name}"[:60].replace("/", ""), REPORT)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loose.toml").write_text(LOOSE)
+    (tmp_path / "strict.toml").write_text(STRICT)
+
+    def run(*arguments: str) -> Outcome:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main(("gate", *arguments))
+        return Outcome(int(end.value.code or 0), *capfd.readouterr())
+
+    return run
+
+
+def test_a_pass_is_exit_code_0_with_the_decision_on_stdout_and_the_audit_on_stderr(
+    run: Run, churn: Version, client: mlflow.MlflowClient
+) -> None:
+    outcome = run(churn.uri, "--policy", "loose.toml", "--promote", "champion")
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"PASS: version 1 of {churn.name} meets the policy sha256:")
+    assert outcome.out.endswith("Alias 'champion' points at version 1.\n")
+    assert [line["event"] for line in lines(outcome.err)] == ["decision", "promotion"]
+    assert tags_of(client, churn)["ens.gate"] == "pass"
+    assert str(client.get_model_version_by_alias(churn.name, "champion").version) == "1"
+
+
+def test_the_five_lines_of_the_documentation(run: Run, churn: Version) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
+    *policy, command = page.read_text(encoding="utf-8").split("```")[1].strip().splitlines()[1:]
+    assert len(policy) == 4
+    Path("policy.toml").write_text("\n".join(policy).removeprefix("echo '").removesuffix("' > policy.toml"))
+    program, verb, *arguments = command.replace("models:/churn/7", churn.uri).split()
+    assert (program, verb) == ("ens-plugin", "gate")
+    assert run(*arguments).code == 1  # too large: 200 members
+    Path("policy.toml").write_text(Path("policy.toml").read_text().replace("size_ratio.max = 2", "size_ratio.max = 9"))
+    assert run(*arguments).code == 0
+
+
+def test_a_fail_is_exit_code_1(run: Run, churn: Version, client: mlflow.MlflowClient) -> None:
+    outcome = run(churn.uri, "--policy", "strict.toml", "--promote", "champion", "--audit-log", "gate.jsonl")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("FAIL: version 1 ")
+    assert lines(Path("gate.jsonl").read_text())[0]["verdict"] == "fail"
+    assert client.get_registered_model(churn.name).aliases == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("models:/nobody/1", "--policy", "loose.toml"), "not found"),
+        (("models:/nobody/1", "--policy", "gone.toml"), "no policy file 'gone.toml'"),
+        (("models:/nobody/1",), "Missing option '--policy'"),
+        (("nobody", "--policy", "loose.toml"), "is not a version in a registry"),
+        (("models:/nobody/1", "--policy", "loose.toml", "--holdout"), "add --data"),
+        (("models:/nobody/1", "--policy", "loose.toml", "--target", "y"), "add --data"),
+        (("models:/nobody/1", "--policy", "loose.toml", "--data", "x.csv"), "needs --target"),
+        (("models:/nobody/1", "--policy", "loose.toml", "--data", "x.csv", "--target", "y"), "no data file 'x.csv'"),
+        (("models:/nobody/1", "--policy", "loose.toml", "--audit-log", "no/such.jsonl"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_told_is_exit_code_2(
+    arguments: tuple[str, ...], message: str, run: Run, client: mlflow.MlflowClient
+) -> None:
+    outcome = run(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_dead_server_is_exit_code_2_within_seconds_with_an_audit_line(run: Run) -> None:
+    with tracking_to(None):
+        outcome = run("models:/churn/7", "--policy", "loose.toml", "--tracking-uri", DOWN)
+    assert (outcome.code, outcome.out) == (2, "")
+    audit, *message = outcome.err.splitlines()
+    assert json.loads(audit)["event"] == "error"
+    assert " ".join(message).startswith("Error: The MLflow tracking server at http://127.0.0.1:9 cannot be reached")
+
+
+@pytest.mark.parametrize("style", ["json", "markdown"])
+def test_formats(style: str, run: Run, churn: Version) -> None:
+    outcome = run(churn.uri, "--policy", "strict.toml", "--format", style)
+    assert outcome.code == 1
+    if style == "json":
+        assert json.loads(outcome.out)["verdict"] == "fail"
+    else:
+        assert outcome.out.startswith("**FAIL: version 1 of churn")
+
+
+def test_options_reach_the_gate(run: Run, client: mlflow.MlflowClient, churn: Version) -> None:
+    log = {"run_id": churn.run_id, "model_id": churn.model_id}
+    ens_plugin.log_report(report_with_error(2.0), **log, prefix="shifted")
+    Path("policy.toml").write_text("[report]\nerror.max = 0.9\n[baseline]\nno_worse = true\n")
+    champion = register(client, churn.name, report_with_error(0.5))
+    client.set_registered_model_alias(churn.name, "champion", champion.version)
+    ens_plugin.log_report(report_with_error(0.5), run_id=champion.run_id, model_id=champion.model_id, prefix="shifted")
+    outcome = run(churn.uri, "--policy", "policy.toml", "--baseline", "champion", "--prefix",
+                  "shifted", "--format", "json")  # fmt: skip
+    checks = json.loads(outcome.out)["checks"]
+    assert checks[0]["value"] == report_with_error(2.0).error
+    assert checks[1]["name"] == "error_increase_lower"
+
+
+def test_data_from_a_file_are_split_as_each_model_wants_them(run: Run, client: mlflow.MlflowClient) -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    registered: list[Any] = []
+    for forest in (RandomForestClassifier(30, random_state=0), RandomForestClassifier(30, random_state=1)):
+        features = X if not registered else X[X.columns[::-1]]
+        with mlflow.start_run(experiment_id=client.get_experiment_by_name("tests").experiment_id):  # type: ignore[union-attr]
+            registered.append(
+                mlflow.sklearn.log_model(
+                    forest.fit(features[:400], y[:400]), name="forest", serialization_format="cloudpickle",
+                    pip_requirements=[], registered_model_name="cancer",
+                )
+            )  # fmt: skip
+    X[400:].assign(diagnosis=y[400:]).to_csv("test.csv", index=False)
+    Path("policy.toml").write_text("[report]\nerror.max = 0.2\n[baseline]\nno_worse = true\n")
+    arguments = ("models:/cancer/2", "--policy", "policy.toml", "--baseline", "models:/cancer/1", "--data", "test.csv",
+                 "--target", "diagnosis", "--format", "json")  # fmt: skip
+    outcome = run(*arguments, "--holdout")
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["comparison"] == "version 1 of cancer, by paired differences on 169 held-out rows"
+    assert run(*arguments).code == 2  # these are not the training rows
+
+
+def test_the_patience_with_servers_ends_with_the_command(
+    run: Run, churn: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "7")
+    before, seen = dict(os.environ), {}
+
+    def look(*arguments: Any) -> Any:
+        seen.update(os.environ)
+        raise ens_plugin.errors.GateError("enough seen")
+
+    monkeypatch.setattr("ens_plugin.cli.gate.run_gate", look)
+    assert run(churn.uri, "--policy", "loose.toml").code == 2
+    assert (seen["MLFLOW_HTTP_REQUEST_MAX_RETRIES"], seen["MLFLOW_HTTP_REQUEST_TIMEOUT"]) == ("2", "7")
+    assert dict(os.environ) == before

@@ -1,0 +1,378 @@
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import joblib
+import mlflow
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+import ens_plugin
+from ens_plugin.cli.main import cli, main
+from ens_plugin.cli.request import AnalysisRequest
+from ens_plugin.report.result import EnsembleReport
+from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, tracking_to
+
+pytestmark = MLFLOW_WARNINGS
+
+COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "gate-server")
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with two forests and the tables they were trained on, as a user would have it."""
+    directory = tmp_path_factory.mktemp("workshop")
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    joblib.dump(RandomForestClassifier(60, random_state=0).fit(X, y), directory / "cancer.joblib")
+    X.assign(diagnosis=y).to_csv(directory / "cancer.csv", index=False)
+    X.iloc[::-1].assign(diagnosis=y).to_parquet(directory / "cancer.parquet")
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    joblib.dump(
+        RandomForestRegressor(40, random_state=0).fit(X.to_numpy(), y.to_numpy()), directory / "diabetes.joblib"
+    )
+    X.assign(progression=y).to_csv(directory / "diabetes.csv", index=False)
+    joblib.dump({"not": "a model"}, directory / "dict.joblib")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for all tests here.
+
+    MLflow keeps a store per URI, so the relative default works in one directory per process only.
+    """
+    return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+
+
+@pytest.fixture
+def run(
+    workshop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    """Run a command in an empty directory with the workshop's files beside it, and nothing configured."""
+    for file in workshop.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Outcome:
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        return Outcome(int(end.value.code or 0), *capsys.readouterr())
+
+    with tracking_to(None):
+        yield run
+
+
+CANCER = ("cancer.joblib", "--data", "cancer.csv", "--target", "diagnosis")
+DIABETES = ("diabetes.joblib", "--data", "diabetes.csv", "--target", "progression")
+
+
+def cancer_report() -> EnsembleReport:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    return ens_plugin.analyze(joblib.load("cancer.joblib"), X, y)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command: str, run: Run) -> None:
+    outcome = run(command, "--help")
+    assert outcome.code == 0
+    assert f"Example:\n    ens-plugin {command}" in outcome.out
+
+
+@pytest.mark.parametrize("command", ["analyze", "recommend", "gate", "rightsize"])
+def test_help_says_that_loading_runs_code(command: str, run: Run) -> None:
+    assert "runs code stored in it" in " ".join(run(command, "--help").out.split())
+
+
+def test_defaults_are_those_of_analyze() -> None:
+    api = {name: parameter.default for name, parameter in inspect.signature(ens_plugin.analyze).parameters.items()}
+    options = {parameter.name: parameter.default for parameter in cli.commands["analyze"].params}
+    shared = ("confidence", "tolerance", "max_size", "estimator", "random_state")
+    assert {name: options[name] for name in shared} == {name: api[name] for name in shared}
+    assert set(shared) <= set(AnalysisRequest.__dataclass_fields__)
+
+
+def test_analyze_prints_the_summary_and_nothing_else(run: Run) -> None:
+    outcome = run("analyze", *CANCER)
+    assert outcome == Outcome(0, cancer_report().summary().rstrip() + "\n", "")
+
+
+def test_json_is_the_same_report_as_in_python(run: Run) -> None:
+    outcome = run("analyze", *CANCER, "--format", "json")
+    expected = cancer_report().to_dict()
+    printed = EnsembleReport.from_json(outcome.out).to_dict()
+    assert {**printed, "created": ""} == {**expected, "created": ""}
+
+
+def test_markdown_is_a_table(run: Run) -> None:
+    assert "|---" in run("analyze", *CANCER, "--format", "markdown").out.replace(" ", "")
+
+
+def test_options_reach_the_analysis(run: Run, tmp_path: Path) -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    unlike = X * np.random.default_rng(0).normal(1.0, 0.2, X.shape)
+    unlike.assign(diagnosis=y).to_parquet(tmp_path / "unlike.parquet")
+    outcome = run(
+        "analyze", "cancer.joblib", "--data", "unlike.parquet", "--target", "diagnosis", "--format", "json",
+        "--confidence", "0.98", "--max-size", "5001", "--estimator", "binomial", "--n-jobs", "2", "--holdout",
+    )  # fmt: skip
+    report = EnsembleReport.from_json(outcome.out)
+    assert report.recommendation.confidence == 0.98
+    assert report.recommendation.max_size == 5001
+    assert report.error_curve.estimator == "binomial"
+    assert report.data == "holdout"
+
+
+def test_a_regression_without_feature_names(run: Run) -> None:
+    report = EnsembleReport.from_json(run("analyze", *DIABETES, "--format", "json", "--tolerance", "0.02").out)
+    assert report.task == "regression"
+    assert report.recommendation.tolerance == 0.02
+
+
+def test_a_weight_column_is_no_feature(run: Run, tmp_path: Path) -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X.assign(diagnosis=y, weight=np.linspace(1, 2, len(y))).to_parquet(tmp_path / "weighted.parquet")
+    arguments = ("cancer.joblib", "--data", "weighted.parquet", "--target", "diagnosis")
+    assert run("analyze", *arguments, "--sample-weight", "weight").code == 0
+    refused = run("analyze", *arguments)
+    assert refused.code == 2
+    assert "not known to the model: weight" in " ".join(refused.err.split())
+
+
+def test_a_group_column_is_no_feature(run: Run, tmp_path: Path) -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    groups = np.arange(len(y)) // 2
+    X.assign(diagnosis=y, patient=groups).to_parquet(tmp_path / "grouped.parquet")
+    arguments = ("cancer.joblib", "--data", "grouped.parquet", "--target", "diagnosis", "--groups")
+    report = EnsembleReport.from_json(run("analyze", *arguments, "patient", "--format", "json").out)
+    assert report.basis.n_groups == 285
+    assert report.error == ens_plugin.analyze(joblib.load("cancer.joblib"), X, y, groups=groups).error
+    refused = run("analyze", *arguments, "patients")
+    assert refused.code == 2
+    assert "There is no group column 'patients' in the data. Did you mean 'patient'?" in " ".join(refused.err.split())
+
+
+def test_files_are_written_beside_the_result(run: Run, tmp_path: Path) -> None:
+    outcome = run("analyze", *CANCER, "--json", "r.json", "--html", "r.html", "--format", "json")
+    assert (tmp_path / "r.json").read_text(encoding="utf-8") == outcome.out.rstrip("\n")
+    assert "<svg" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
+    yes = run("recommend", *CANCER)
+    assert yes.code == 0
+    assert yes.out.startswith(f"Recommended size: {cancer_report().recommended_size} members (95 % interval ")
+    assert "now 60." in yes.out
+    no = run("recommend", *CANCER, "--confidence", "0.9999", "--max-size", "101")
+    assert no.code == 1
+    assert no.out.startswith("Recommended size: more than 101 members")
+
+
+def test_few_rows_cannot_tell_a_size(run: Run, tmp_path: Path) -> None:
+    lines = (tmp_path / "cancer.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "few.csv").write_text("".join([lines[0], *lines[15:25]]), encoding="utf-8")
+    few = ("cancer.joblib", "--data", "few.csv", *CANCER[3:], "--holdout")
+    outcome = run("recommend", *few, "--max-size-ratio", "100")
+    assert outcome.code == 2
+    assert outcome.out.startswith("Warning: 10 rows are too few to tell whether 60 members are enough.")
+
+
+def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
+    content = json.loads(run("recommend", *CANCER, "--format", "json").out)
+    assert content["size"] == cancer_report().recommended_size
+    assert content["n_members"] == 60
+    assert "values" not in content
+    assert "**" in run("recommend", *CANCER, "--format", "markdown").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gone.joblib", *CANCER[1:]), "There is no file 'gone.joblib'"),
+        (("dict.joblib", *CANCER[1:]), "not a model"),
+        (("cancer.csv", *CANCER[1:]), "could not be read as a model"),
+        (("cancer.joblib", "--data", "gone.csv", "--target", "y"), "There is no data file 'gone.csv'"),
+        (("cancer.joblib", "--data", "cancer.joblib", "--target", "y"), "neither .csv nor .parquet"),
+        (("cancer.joblib", "--data", "cancer.csv", "--target", "diagnos"), "Did you mean 'diagnosis'?"),
+        (("cancer.joblib", "--data", "diabetes.csv", "--target", "age"), "missing: mean radius"),
+        ((*CANCER, "--confidence", "0.3"), "confidence"),
+        ((*CANCER, "--confidence", "much"), "Invalid value for '--confidence'"),
+        ((*CANCER, "--html", "no/such/place.html"), "there is no directory 'no/such'"),
+        ((*CANCER, "--run-id", "abc"), "add --log"),
+        ((*CANCER, "--log", "--run-id", "abc", "--experiment", "e"), "leave out --experiment"),
+        (("cancer.joblib",), "Missing option '--data'"),
+    ],
+)
+def test_what_keeps_the_answer_away_is_one_message_and_exit_code_2(
+    arguments: tuple[str, ...], message: str, run: Run, tmp_path: Path
+) -> None:
+    before = {path.name for path in tmp_path.iterdir()}
+    outcome = run("analyze", *arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert message in " ".join(outcome.err.split())
+    assert all(len(line) <= 80 or " " not in line for line in outcome.err.splitlines())
+    assert "Traceback" not in outcome.err
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_forbidden_pickles_are_not_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
+    outcome = run("recommend", *CANCER)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "MLFLOW_ALLOW_PICKLE_DESERIALIZATION" in outcome.err
+
+
+def test_rows_in_another_order_are_refused(run: Run) -> None:
+    outcome = run("analyze", "cancer.joblib", "--data", "cancer.parquet", "--target", "diagnosis", "--holdout")
+    assert outcome.code == 2
+    assert "Leave out --holdout, with all training rows in training order" in " ".join(outcome.err.split())
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    forest = RandomForestClassifier(60, random_state=0, oob_score=True).fit(X, y)
+    joblib.dump(forest, "scored.joblib")
+    outcome = run("analyze", "scored.joblib", "--data", "cancer.parquet", "--target", "diagnosis")
+    assert outcome.code == 2
+    assert "training" in outcome.err
+
+
+def test_log_makes_a_run_or_continues_one(run: Run, store_uri: str) -> None:
+    log = ("analyze", *CANCER, "--log", "--tracking-uri", store_uri)
+    outcome = run(*log, "--experiment", "mine")
+    assert outcome.code == 0
+    assert outcome.out == cancer_report().summary().rstrip() + "\n"
+    (line,) = outcome.err.splitlines()
+    run_id = line.split()[3]
+    client = mlflow.MlflowClient(store_uri)
+    logged = client.get_run(run_id)
+    assert client.get_experiment(logged.info.experiment_id).name == "mine"
+    assert logged.data.metrics["ens.recommended_size"] == cancer_report().recommended_size
+    assert run(*log, "--run-id", run_id).err == outcome.err
+    assert len(client.search_runs([logged.info.experiment_id])) == 1
+
+
+def test_a_logged_model_is_analysed_and_gets_its_scalars(run: Run, store_uri: str) -> None:
+    with tracking_to(store_uri):
+        mlflow.set_experiment("models")
+        info = mlflow.sklearn.log_model(
+            joblib.load("cancer.joblib"), name="f", serialization_format="cloudpickle", pip_requirements=[]
+        )
+    arguments = (*CANCER[1:], "--log", "--tracking-uri", store_uri)
+    assert run("analyze", info.model_uri, *arguments).code == 0
+    linked = linked_metrics(mlflow.MlflowClient(store_uri), info.model_id)
+    assert {"ens.error", "ens.recommended_size"} <= set(linked)
+    assert "ens/error" not in linked
+    refused = run("analyze", "models:/nobody/1", *arguments)
+    assert (refused.code, refused.out) == (2, "")
+    assert "could not load a model from models:/nobody/1" in refused.err
+
+
+def test_report_on_a_model_that_is_known_by_its_run_goes_there(run: Run, store_uri: str) -> None:
+    client = mlflow.MlflowClient(store_uri)
+    run_id = client.create_run("0").info.run_id
+    mlflow.sklearn.save_model(
+        joblib.load("cancer.joblib"), "saved", serialization_format="cloudpickle", pip_requirements=[]
+    )
+    client.log_artifacts(run_id, "saved", "model")
+    client.create_registered_model("old")
+    client.create_model_version("old", f"{client.get_run(run_id).info.artifact_uri}/model", run_id)
+    Path("policy.toml").write_text("[report]\nerror.max = 0.5\n")
+    store = ("--tracking-uri", store_uri)
+    for source in (f"runs:/{run_id}/model", "models:/old/1"):
+        logged = run("analyze", source, *CANCER[1:], "--log", *store)
+        assert logged.code == 0
+        assert f"Logged to run {run_id} at" in logged.err
+    assert run("gate", "models:/old/1", "--policy", "policy.toml", *store).out.startswith("PASS")
+    assert run_id not in run("analyze", source, *CANCER[1:], "--log", "--experiment", "other", *store).err
+
+
+def test_a_dead_server_costs_the_logging_but_not_the_report(run: Run, tmp_path: Path) -> None:
+    outcome = run("analyze", *CANCER, "--json", "saved.json", "--log", "--tracking-uri", DOWN)
+    assert outcome.code == 2
+    assert outcome.out == cancer_report().summary().rstrip() + "\n"
+    assert "cannot be reached" in outcome.err
+    assert "Traceback" not in outcome.err
+    EnsembleReport.from_json((tmp_path / "saved.json").read_text(encoding="utf-8"))
+
+
+def test_a_defect_of_ours_is_no_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("defect")
+
+    monkeypatch.setattr("ens_plugin.analysis.analyze.run_analysis", broken)
+    outcome = run("recommend", *CANCER)
+    assert outcome.code == 2
+    assert "please report it" in outcome.err
+
+
+def test_an_interruption_is_no_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ens_plugin.analysis.analyze.run_analysis", interrupted)
+    assert run("recommend", *CANCER).code == 130
+
+
+def program(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from ens_plugin.cli.main import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+
+
+def test_the_program_itself(workshop: Path, tmp_path: Path) -> None:
+    question = ("recommend", str(workshop / CANCER[0]), "--data", str(workshop / CANCER[2]), *CANCER[3:])
+    yes = program(tmp_path, *question)
+    assert (yes.returncode, yes.stderr) == (0, "")
+    assert yes.stdout.startswith("Recommended size: ")
+    assert program(tmp_path, *question, "--max-size", "7").returncode == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_prints_one_table_and_logs_three_runs_to_the_embedded_database(tmp_path: Path) -> None:
+    outcome = program(tmp_path, "demo")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert "mlflow ui --backend-store-uri sqlite:///mlflow.db" in outcome.stdout
+    table = outcome.stdout.split("\n\n")[0]
+    assert max(len(line) for line in table.splitlines()) <= 80
+    assert [line.split("  ")[0] for line in table.splitlines()[2:]] == ["breast cancer", "digits", "diabetes"]
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        runs = database.execute("select name, status from runs order by start_time").fetchall()
+        linked = database.execute("select distinct metric_name from logged_model_metrics").fetchall()
+    assert runs == [("breast cancer", "FINISHED"), ("digits", "FINISHED"), ("diabetes", "FINISHED")]
+    assert ("ens.recommended_size",) in linked
+    assert ("ens/error",) not in linked
+
+
+def test_demo_prints_its_table_even_if_the_server_is_down(run: Run) -> None:
+    outcome = run("demo", "--tracking-uri", DOWN)
+    assert outcome.code == 2
+    assert "digits" in outcome.out
+    assert "cannot be reached" in outcome.err
+
+
+def test_a_closed_pipe_is_no_answer(workshop: Path) -> None:
+    command = [sys.executable, "-c", "from ens_plugin.cli.main import main; main()", "recommend", *CANCER]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        done = subprocess.run(command, cwd=workshop, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 2, done.stderr

@@ -1,0 +1,122 @@
+"""What `ens-plugin recommend` prints, whatever the report says."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ens_plugin.cli.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of
+from ens_plugin.errors import InputError
+from ens_plugin.report.basis import EstimateBasis
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.sizing.savings import Savings
+from tests.reports import classification_report, regression_report
+
+ROOT = Path(__file__).parents[2]
+SAVINGS = Savings(
+    n_members=300,
+    size=75,
+    bytes_now=8_000_000,
+    bytes_cut=2_000_500,
+    n_rows=1797,
+    predict_seconds_now=0.040,
+    predict_seconds_cut=0.010,
+    fit_seconds_per_member=0.02,
+)
+
+
+def report(**changes: Any) -> EnsembleReport:
+    found = classification_report()
+    recommendation = {name: changes.pop(name) for name in ("size", "agreement") if name in changes}
+    return replace(found, recommendation=replace(found.recommendation, **recommendation), **changes)
+
+
+def answer_to(found: EnsembleReport, limits: Limits, savings: Savings | None = None) -> Recommendation:
+    return Recommendation(found, checks_of(found, limits), savings)
+
+
+@pytest.mark.parametrize(("n_members", "passed"), [(200, True), (201, False)])
+def test_ratio_is_of_the_members_to_the_recommended_ones(n_members: int, passed: bool) -> None:
+    answer = answer_to(report(size=100, n_members=n_members), Limits(max_size_ratio=2.0))
+    assert answer.passed is passed
+    assert answer.checks[1].value == n_members / 100
+    assert f"{n_members / 100:.2f} times the recommended 100" in as_text(answer)
+
+
+@pytest.mark.parametrize(("agreement", "passed"), [(0.98, True), (0.9799, False)])
+def test_agreement_is_that_of_the_current_size(agreement: float, passed: bool) -> None:
+    answer = answer_to(report(agreement=agreement), Limits(min_agreement=0.98))
+    assert answer.passed is passed
+    assert ("FAILED" in as_text(answer)) is not passed
+
+
+def test_no_size_large_enough_is_a_no_even_without_demands() -> None:
+    assert not answer_to(report(size=None), Limits()).passed
+    assert not answer_to(report(size=None), Limits(max_size_ratio=1.0)).passed
+
+
+@pytest.mark.parametrize(("n_rows", "passed"), [(30, True), (29, False)])
+def test_few_rows_meet_no_demand_on_the_size(n_rows: int, passed: bool) -> None:
+    answer = answer_to(report(size=200, n_rows=n_rows), Limits(max_size_ratio=1.0))
+    assert [check.passed for check in answer.checks] == [passed, passed]
+    assert as_text(answer).startswith("Warning: 29 rows are too few to tell whether") is not passed
+    for text in (as_text(answer), as_markdown(answer)):
+        assert ("Recommended size:" in text) is passed
+
+
+def test_a_doubted_report_meets_no_demand_on_the_size() -> None:
+    doubt = "Copies hide the error."
+    answer = answer_to(report(basis=EstimateBasis(doubts=(doubt,))), Limits(max_size_ratio=100.0))
+    assert not answer.passed
+    assert [check.text for check in answer.checks] == [f"FAILED: {doubt}"] * 2
+    assert doubt in as_text(answer)
+
+
+def test_agreement_of_values_is_refused() -> None:
+    with pytest.raises(InputError, match="--tolerance"):
+        checks_of(regression_report(), Limits(min_agreement=0.9))
+
+
+def test_savings_in_text_and_markdown_are_the_shares_of_what_there_is() -> None:
+    answer = answer_to(report(size=75, n_members=300), Limits(), SAVINGS)
+    text, markdown = as_text(answer), as_markdown(answer)
+    for line in ("8 MB +2 MB +75 %", "40 ms +10 ms +75 %", "6 s +1.5 s +75 %"):
+        assert re.search(line, text)
+        assert re.search(line.replace(" +", r" \| "), markdown)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_training_that_cannot_be_measured_is_left_out() -> None:
+    answer = answer_to(report(size=75, n_members=300), Limits(), replace(SAVINGS, fit_seconds_per_member=None))
+    assert "Training" not in as_text(answer)
+    assert json.loads(as_json(answer))["savings"]["fit_seconds_per_member"] is None
+
+
+def test_json_has_the_documented_fields_and_no_others() -> None:
+    content = json.loads(as_json(answer_to(report(size=75, n_members=300), Limits(2.0, 0.9), SAVINGS)))
+    documented = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", _json_section(), re.MULTILINE)))
+    savings = content.pop("savings")
+    checks = content["checks"]
+    assert set(documented) == {*content, "savings", *savings}
+    assert set(checks[0]) == {"name", "passed", "value", "limit", "sentence"}
+    assert [check["name"] for check in checks] == ["recommended_size", "max_size_ratio", "min_agreement"]
+
+
+def _json_section() -> str:
+    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    start = text.index("## `--format json`")
+    return text[start : text.index("\n## ", start + 1)]
+
+
+def test_names_and_paths_cannot_act_as_markup() -> None:
+    found = report(model="<img src=x>|**Forest**\n# hi")
+    answer = replace(answer_to(found, Limits()), picture="a<b>\n).png")
+    markdown = as_markdown(answer)
+    assert "<img" not in markdown
+    assert "\n# hi" not in markdown
+    assert markdown.splitlines()[-1] == "[The error curve as a picture](<a%3Cb%3E ).png>)"

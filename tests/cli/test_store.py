@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlflow
+import pytest
+
+from ens_plugin.cli.store import browse_hint, use_store
+from tests.tracking.stores import tracking_to
+
+
+@pytest.fixture(autouse=True)
+def nothing_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with tracking_to(None):
+        yield
+
+
+def test_the_embedded_database_is_the_default() -> None:
+    assert use_store(None) == "sqlite:///mlflow.db"
+    assert mlflow.get_tracking_uri() == "sqlite:///mlflow.db"
+
+
+def test_artifacts_of_earlier_runs_are_no_file_store(tmp_path: Path) -> None:
+    (tmp_path / "mlruns" / "1" / "models").mkdir(parents=True)
+    assert use_store(None) == "sqlite:///mlflow.db"
+
+
+def test_an_existing_file_store_is_left_to_mlflow(tmp_path: Path) -> None:
+    (tmp_path / "mlruns" / "0").mkdir(parents=True)
+    (tmp_path / "mlruns" / "0" / "meta.yaml").touch()
+    assert not use_store(None).startswith("sqlite")
+
+
+def test_what_is_configured_is_used_unless_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://configured:5000")
+    assert use_store(None) == "http://configured:5000"
+    assert use_store("sqlite:///asked.db") == "sqlite:///asked.db"
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("http://host:5000/", "Open http://host:5000/#/experiments/7/runs"),
+        ("databricks", "Open experiment 7 in your Databricks workspace."),
+    ],
+)
+def test_servers_are_opened_directly(uri: str, expected: str) -> None:
+    assert browse_hint(uri, "7") == expected
+
+
+def test_a_database_needs_the_ui_of_this_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "mlflow").write_text("#!/bin/sh\n")
+    (programs / "mlflow").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    hint = browse_hint("sqlite:///mlflow.db", "1").splitlines()
+    assert hint[0].split(maxsplit=1)[1] == ".venv/bin/mlflow ui --backend-store-uri sqlite:///mlflow.db"
+    assert hint[1].endswith("http://127.0.0.1:5000/#/experiments/1/runs")
+    monkeypatch.setenv("PATH", str(programs))
+    assert "   mlflow ui" in browse_hint("sqlite:///mlflow.db", "1")
+
+
+@pytest.mark.parametrize("uri", ["https://me:p@ss/word@host:5000", "postgresql://me:p@ss/word@host/db?token=word"])
+def test_the_hint_holds_no_credentials(uri: str) -> None:
+    hint = browse_hint(uri, "1")
+    assert not [secret for secret in ("me:", "p@ss", "word") if secret in hint]

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ens_plugin.cli.table import read_table, rows_for_model
+from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
+
+FRAME = pd.DataFrame({"b": [1.5, 2.5], "a": [3, 4], "w": [1.0, 2.0], "y": ["no", "yes"]})
+
+
+def model(**attributes: Any) -> SimpleNamespace:
+    return SimpleNamespace(**attributes)
+
+
+def named(*names: str) -> SimpleNamespace:
+    return model(feature_names_in_=np.array(names, dtype=object), n_features_in_=len(names))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "T.CSV", "t.parquet", "t.pq"])
+def test_both_formats_are_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if "csv" in name.lower():
+        FRAME.to_csv(path, index=False)
+    else:
+        FRAME.to_parquet(path)
+    pd.testing.assert_frame_equal(read_table(path), FRAME)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_csv_numbers_keep_every_bit(tmp_path_factory: pytest.TempPathFactory, value: float) -> None:
+    path = tmp_path_factory.getbasetemp() / "bits.csv"
+    pd.DataFrame({"a": [value]}).to_csv(path, index=False)
+    assert float(read_table(path)["a"].iloc[0]) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", "cannot be read: No columns"),
+        ("t.csv", b"a,b\n", "has no rows"),
+        ("t.csv", b'a,b\n1,2\n1,2,3,4\n"', "cannot be read"),
+        ("t.csv", b"\xff\xfe\x00\x01", "cannot be read.*UTF-8"),
+        ("t.parquet", b"not parquet at all", "cannot be read.*really parquet"),
+        ("t.xlsx", b"PK", r"neither \.csv nor \.parquet"),
+        ("t.csv.gz", b"not gzip", "cannot be read"),
+    ],
+)
+def test_unreadable_files_say_why(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_table(tmp_path / name)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no data file .*gone\.csv"):
+        read_table(tmp_path / "gone.csv")
+
+
+def test_features_follow_the_models_order_and_the_frame_stays_as_it_was() -> None:
+    before = FRAME.copy()
+    rows = rows_for_model(FRAME, named("a", "b"), target="y", sample_weight="w")
+    assert list(rows.X.columns) == ["a", "b"]
+    assert rows.y.tolist() == ["no", "yes"]
+    assert rows.sample_weight is not None
+    assert rows.sample_weight.tolist() == [1.0, 2.0]
+    pd.testing.assert_frame_equal(FRAME, before)
+
+
+def test_groups_are_no_feature() -> None:
+    rows = rows_for_model(FRAME, named("a", "b"), target="y", groups="w")
+    assert list(rows.X.columns) == ["a", "b"]
+    assert rows.groups is not None
+    assert rows.groups.tolist() == [1.0, 2.0]
+
+
+def test_a_model_without_names_gets_a_plain_array() -> None:
+    rows = rows_for_model(FRAME, model(n_features_in_=3), target="y")
+    assert type(rows.X) is np.ndarray
+    np.testing.assert_array_equal(rows.X, [[1.5, 3, 1], [2.5, 4, 2]])
+    assert rows.sample_weight is None
+
+
+def test_missing_values_in_nullable_columns_become_nan() -> None:
+    frame = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "y": [0, 1]})
+    rows = rows_for_model(frame, model(n_features_in_=1), target="y")
+    np.testing.assert_array_equal(rows.X, [[1.0], [np.nan]])
+
+
+def test_a_missing_target_lists_the_columns_and_the_closest() -> None:
+    frame = FRAME.rename(columns={"y": "label"})
+    with pytest.raises(InputError, match=r"no target column 'lable'.*Did you mean 'label'\? Available: b, a, w, label"):
+        rows_for_model(frame, named("a", "b"), target="lable")
+
+
+def test_long_lists_of_columns_are_cut() -> None:
+    frame = pd.DataFrame(np.zeros((1, 100)), columns=[f"c{i}" for i in range(100)])
+    with pytest.raises(InputError, match=r"c19 and 80 more\.$"):
+        rows_for_model(frame, model(), target="y")
+
+
+def test_columns_are_compared_by_name() -> None:
+    with pytest.raises(DataMismatchError, match="missing: c; not known to the model: a, w"):
+        rows_for_model(FRAME, named("b", "c"), target="y")
+
+
+def test_columns_are_counted_where_the_model_has_no_names() -> None:
+    with pytest.raises(DataMismatchError, match=r"2 features without names, and the data has 3 .*b, a, w"):
+        rows_for_model(FRAME, model(n_features_in_=2), target="y")
+
+
+def test_text_for_a_model_of_plain_arrays_is_refused() -> None:
+    with pytest.raises(InputError, match="not numbers: y"):
+        rows_for_model(FRAME, model(n_features_in_=3), target="a")
+
+
+def test_weights_must_be_there_and_numbers() -> None:
+    with pytest.raises(InputError, match="no sample weight column 'v'"):
+        rows_for_model(FRAME, named("a", "b"), target="a", sample_weight="v")
+    with pytest.raises(InputError, match="sample weight column 'y' is not numeric"):
+        rows_for_model(FRAME, named("b"), target="a", sample_weight="y")
+
+
+def test_doubled_target_columns_are_refused() -> None:
+    frame = pd.DataFrame([[1, 2, 3]], columns=["a", "y", "y"])
+    with pytest.raises(InputError, match="2 columns called 'y'"):
+        rows_for_model(frame, named("a"), target="y")
+
+
+class XGBoostLike:
+    feature_names: list[str] | None = None
+
+    def num_features(self) -> int:
+        return 3
+
+
+class LightGBMLike:
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def feature_name(self) -> list[str]:
+        return list(self.names)
+
+    def num_feature(self) -> int:
+        return len(self.names)
+
+
+def test_boosters_keep_the_names_of_features_in_places_of_their_own() -> None:
+    xgboost = XGBoostLike()
+    xgboost.feature_names = ["w", "a", "b"]
+    for booster in (xgboost, LightGBMLike("w", "a", "b"), model(booster_=LightGBMLike("w", "a", "b"))):
+        assert list(rows_for_model(FRAME, booster, target="y").X.columns) == ["w", "a", "b"]
+        with pytest.raises(DataMismatchError, match="missing: a"):
+            rows_for_model(FRAME.drop(columns="a"), booster, target="y")
+
+
+def test_boosters_of_plain_arrays_get_one() -> None:
+    for booster in (XGBoostLike(), LightGBMLike("Column_0", "Column_1", "Column_2")):
+        np.testing.assert_array_equal(rows_for_model(FRAME, booster, target="y").X, [[1.5, 3, 1], [2.5, 4, 2]])
+        with pytest.raises(DataMismatchError, match="3 features without names, and the data has 2"):
+            rows_for_model(FRAME.drop(columns="a"), booster, target="y")
+
+
+def test_underscores_that_lightgbm_puts_for_blanks_find_their_columns() -> None:
+    frame = FRAME.rename(columns={"a": "mean radius", "b": "mean_area"})
+    rows = rows_for_model(frame, LightGBMLike("mean_radius", "mean_area"), target="y", sample_weight="w")
+    assert list(rows.X.columns) == ["mean radius", "mean_area"]
+    both = frame.rename(columns={"w": "mean_radius"})
+    with pytest.raises(DataMismatchError, match="not known to the model: mean radius"):
+        rows_for_model(both, LightGBMLike("mean_radius", "mean_area"), target="y")
+
+
+def test_pipelines_of_spark_take_no_table() -> None:
+    stages = [
+        type(name, (), {"__module__": "pyspark.ml.feature"})() for name in ("StringIndexerModel", "VectorAssembler")
+    ]
+    pipeline = type("PipelineModel", (), {"__module__": "pyspark.ml.pipeline", "stages": stages})()
+    with pytest.raises(UnsupportedModelError, match=r"\(StringIndexerModel\).* --engine spark"):
+        rows_for_model(pd.DataFrame({"plan": ["a", "b"], "y": [0, 1]}), pipeline, target="y")

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ens_plugin.core.estimates.cell_votes import (
+    cell_agreement,
+    cell_size,
+    cell_size_draws,
+    gather_cells,
+    has_few_cells,
+)
+from ens_plugin.core.estimates.ensemble_size import agreement, recommended_size
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import RowBlock
+
+
+def cells_of(probability: Any, rows_per_cell: int, n_members: int, seed: int, n_labels: int = 2) -> tuple[Any, ...]:
+    """Members that vote for label 1 in each cell with a probability; every row of a cell gets the same vote."""
+    rng = np.random.default_rng(seed)
+    cell = np.repeat(np.arange(len(probability)), rows_per_cell)
+    votes = (rng.random((n_members, len(probability))) < np.asarray(probability)).astype(np.int64)
+    is_oob = rng.random((n_members, cell.size)) < 0.37
+    block = RowBlock(votes[:, cell], is_oob, rng.integers(0, 2, cell.size), n_labels)
+    return Sample(block, np.arange(cell.size), np.ones(cell.size)), cell, votes
+
+
+def gathered(*arguments: Any) -> tuple[Any, NDArray[np.int64]]:
+    sample, cell, votes = cells_of(*arguments)
+    return gather_cells(sample, cell, np.ones(cell.size), float(cell.size)), votes
+
+
+def test_every_member_counts_once_in_a_cell() -> None:
+    cells, votes = gathered([0.1, 0.4, 0.9], 40, 60, 0)
+    share = votes.mean(axis=0)
+    np.testing.assert_allclose(cells.mean, np.abs(2 * share - 1), atol=1e-12)
+    np.testing.assert_array_equal(cells.members, [60, 60, 60])
+    np.testing.assert_allclose(cells.share, [1 / 3] * 3)
+    assert cells.votes
+
+
+def test_probabilities_and_more_labels_take_the_two_best_labels() -> None:
+    rng = np.random.default_rng(1)
+    outputs = rng.dirichlet([4.0, 3.0, 1.0], (50, 2))
+    cell = np.repeat([0, 1], 30)
+    block = RowBlock(outputs[:, cell], rng.random((50, 60)) < 0.5, np.zeros(60, dtype=np.int64), 3)
+    cells = gather_cells(Sample(block, np.arange(60), np.ones(60)), cell, np.ones(60), 60.0)
+    lead = outputs[:, :, 0] - outputs[:, :, 1]
+    np.testing.assert_allclose(cells.mean, np.abs(lead.mean(axis=0)), atol=1e-12)
+    np.testing.assert_allclose(cells.sd, lead.std(axis=0, ddof=1), atol=1e-12)
+    assert not cells.votes
+    assert (np.diff(cell_agreement(cells, [1, 11, 101])) > 0).all()
+
+
+def test_agreement_and_size_are_those_of_the_cells_where_members_are_many() -> None:
+    probability = [0.05, 0.3, 0.42, 0.8]
+    cells, votes = gathered(probability, 25, 4000, 2)
+    share = votes.mean(axis=0)
+    np.testing.assert_allclose(cell_agreement(cells, [1, 31, 301]), agreement(share, None, [1, 31, 301]), atol=2e-3)
+    size = cell_size(cells, 0.99, 20001)
+    assert size == pytest.approx(recommended_size(share), rel=0.15)
+    draws = cell_size_draws(cells, 0.99, 20001, 0)
+    assert np.quantile(draws, 0.025) < size < np.quantile(draws, 0.975)
+    np.testing.assert_array_equal(draws, cell_size_draws(cells, 0.99, 20001, 0))
+    assert (draws % 2 == 1).all()
+
+
+def test_the_interval_of_the_size_covers_where_eight_cells_are_known_from_100_members() -> None:
+    """Of 60 intervals at 95 %, for cells as of three binary features, 54 or more hold the truth."""
+    rng = np.random.default_rng(3)
+    covered = 0
+    for repetition in range(60):
+        probability = rng.beta(0.7, 0.7, 8)
+        truth = recommended_size(probability) or np.inf
+        cells, _ = gathered(probability, 60, 100, repetition)
+        low, high = np.quantile(cell_size_draws(cells, 0.99, 20001, 0), [0.025, 0.975], method="inverted_cdf")
+        covered += low <= truth <= high
+    assert covered >= 54
+
+
+def test_few_cells_are_at_most_a_quarter_of_the_rows() -> None:
+    assert has_few_cells(np.arange(400) % 100)
+    assert not has_few_cells(np.arange(400) % 101)
+    assert not has_few_cells(np.arange(4000) % 300)

@@ -1,0 +1,171 @@
+"""The beta and two-normal rows, matched scores, and what shrinking does to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from ens_plugin.core.row_models.majority import majority_error
+from ens_plugin.errors import InputError
+from ens_plugin.papers.score_tables_2017.beta_probabilities import (
+    BetaProbabilities,
+    fit_beta_probabilities,
+    shrink_beta_probabilities,
+)
+from ens_plugin.papers.score_tables_2017.matched_scores import (
+    fit_matched_scores,
+    match_probabilities,
+    shrink_matched_scores,
+)
+from ens_plugin.papers.score_tables_2017.normal_pair import fit_normal_pair
+from ens_plugin.papers.score_tables_2017.score_losses import expected_loss, loss_curve
+from ens_plugin.papers.score_tables_2017.score_models import NormalScores, fit_normal_scores
+from ens_plugin.papers.score_tables_2017.score_shrinkage import shrink_normal_scores, shrink_rows
+from tests.papers.score_tables_2017.score_examples import tables
+
+
+def test_beta_has_the_members_mean_and_variance() -> None:
+    p = np.random.default_rng(0).beta(2.0, 3.0, (40, 5))
+    rows = fit_beta_probabilities(p)
+    total = rows.alpha + rows.beta
+    np.testing.assert_allclose(rows.alpha / total, p.mean(axis=0))
+    np.testing.assert_allclose(rows.alpha * rows.beta / total**2 / (total + 1), p.var(axis=0, ddof=1))
+
+
+def test_certain_members_are_a_hard_vote() -> None:
+    p = (np.random.default_rng(1).random((25, 4)) < 0.7).astype(float)
+    rows = fit_beta_probabilities(p)
+    wrong = 1.0 - p.mean(axis=0)
+    np.testing.assert_allclose(expected_loss(rows, [11], tables())[0], majority_error(wrong, [11])[0], atol=0.02)
+
+
+def test_rows_of_one_concentration_agree_with_rows_of_many() -> None:
+    """The two ways of interpolation, over one concentration and over octaves, meet."""
+    mean = np.linspace(0.2, 0.8, 13)
+    alone = BetaProbabilities(3.7 * mean, 3.7 * (1 - mean), np.ones(13))
+    mixed = BetaProbabilities(np.append(alone.alpha, 9.0), np.append(alone.beta, 2.0), np.ones(14))
+    for size in (3, 8, 41):
+        np.testing.assert_allclose(
+            expected_loss(mixed, [size], tables())[0, :13], expected_loss(alone, [size], tables())[0], atol=1e-4
+        )
+
+
+def test_pair_finds_two_humps_and_one() -> None:
+    rng = np.random.default_rng(2)
+    humps = rng.normal(np.where(rng.random((600, 1)) < 0.25, -3.0, 1.0), 0.5, (600, 1))
+    rows = fit_normal_pair(np.hstack([humps, rng.normal(0.5, 1.0, (600, 1))]))
+    np.testing.assert_allclose(rows.mean[:, 0], [-3.0, 1.0], atol=0.15)
+    assert rows.share[0] == pytest.approx(0.25, abs=0.05)
+    pooled = rows.pooled()
+    assert (pooled.mean[1], pooled.variance[1]) == pytest.approx((0.5, 1.0), abs=0.15)
+
+
+def test_pair_leaves_out_members_not_used() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(12, 3))
+    used = np.ones((12, 3), dtype=bool)
+    used[8:] = False
+    np.testing.assert_allclose(fit_normal_pair(scores, used).mean, fit_normal_pair(scores[:8]).mean, atol=1e-9)
+
+
+@given(st.floats(0.02, 0.98), st.floats(0.0, 0.7))
+def test_matched_scores_have_the_given_moments(mean: float, share: float) -> None:
+    variance = share * mean * (1.0 - mean) * 0.8
+    rows = match_probabilities([mean], [variance], tables())
+    miss = tables().miss_moments(rows.mean, rows.spread)[:, 0]
+    assert 1.0 - miss[0] == pytest.approx(mean, abs=1e-4)
+    assert miss[1] - miss[0] ** 2 == pytest.approx(variance, abs=1e-4)
+
+
+def test_matching_a_normal_gives_it_back() -> None:
+    mean, spread = np.array([0.5, -2.0, 0.0]), np.array([1.0, 2.0, 0.5])
+    miss = tables().miss_moments(mean, spread)
+    rows = match_probabilities(1.0 - miss[0], miss[1] - miss[0] ** 2, tables())
+    np.testing.assert_allclose(rows.mean, mean, atol=2e-3)
+    np.testing.assert_allclose(rows.spread, spread, atol=2e-3)
+
+
+@pytest.mark.parametrize("members", [10, 25, 50])
+def test_shrinking_beats_plugging_in_where_the_truth_is_known(members: int) -> None:
+    """Future work no. 1 of 2017: less bias and less error at 101 members, over twelve draws of rows and members."""
+    rng = np.random.default_rng(members)
+    options = [(loss, mixing) for loss in ("zero_one", "log") for mixing in ("mean_score", "mean_proba")]
+    errors = np.empty((12, 2, len(options)))
+    for draw in errors:
+        mean, spread = rng.normal(1.0, 1.2, 800), np.exp(rng.normal(0.3, 0.3, 800))
+        scores = rng.normal(mean, spread, (members, 800))
+        fitted = NormalScores(mean, spread**2, np.ones(800)), fit_normal_scores(scores), shrink_normal_scores(scores)
+        for column, (loss, mixing) in enumerate(options):
+            truth, *found = (loss_curve(rows, [101], tables(), loss=loss, aggregation=mixing)[0] for rows in fitted)
+            draw[:, column] = np.array(found) - truth
+    bias, mean_square = np.abs(errors.mean(axis=0)), np.mean(errors**2, axis=0)
+    assert (bias[1] < bias[0]).all()
+    assert (mean_square[1] < mean_square[0]).all()
+
+
+def test_matching_corrects_scores_that_are_not_normal() -> None:
+    """Two values of the score: the variance of the probability, hence of voting's log loss, is that of the draws."""
+    rng = np.random.default_rng(5)
+    scores = np.where(rng.random((2000, 60)) < 0.4, -1.5, 1.5)
+    p = expit(scores)
+    exact = 2 * p.var(axis=0).mean() / 50
+    from ens_plugin.papers.score_tables_2017.score_losses import score_bias_variance
+
+    matched = score_bias_variance(fit_matched_scores(p, tables()), [50], tables(), loss="squared").variance[0]
+    plugged = score_bias_variance(fit_normal_scores(scores), [50], tables(), loss="squared").variance[0]
+    assert matched == pytest.approx(exact, rel=0.01)
+    assert abs(plugged - exact) > 5 * abs(matched - exact)
+
+
+def test_shrunken_rows_keep_the_total_weight_and_the_order_is_free() -> None:
+    rng = np.random.default_rng(6)
+    scores, weight, order = rng.normal(1.0, 2.0, (15, 350)), rng.random(350) + 0.1, rng.permutation(350)
+    one = shrink_normal_scores(scores, weight=weight)
+    other = shrink_normal_scores(scores[::-1][:, order], weight=weight[order])
+    assert one.weight.sum() == pytest.approx(weight.sum())
+    for size in (1, 25):
+        a, b = (loss_curve(rows, [size], tables())[0] for rows in (one, other))
+        assert a == pytest.approx(b, abs=1e-6)
+
+
+def test_rows_without_spread_are_left_as_they_are() -> None:
+    rows = NormalScores(np.array([0.5, -1.0]), np.zeros(2), np.ones(2))
+    assert loss_curve(shrink_rows(rows, [5, 5]), [9], tables())[0] == 0.5
+
+
+def test_shrunken_probabilities_are_within_reach_of_the_truth() -> None:
+    rng = np.random.default_rng(7)
+    q = rng.beta(4.0, 1.5, 700)
+    p = rng.beta(6 * q, 6 * (1 - q), (25, 700))
+    truth = BetaProbabilities(6 * q, 6 * (1 - q), np.ones(700))
+    for size in (25, np.inf):
+        exact = loss_curve(truth, [size], tables())[0]
+        for rows in (shrink_beta_probabilities(p), shrink_matched_scores(p, tables())):
+            assert loss_curve(rows, [size], tables())[0] == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("fit", [fit_beta_probabilities, shrink_beta_probabilities])
+def test_probabilities_outside_the_unit_interval(fit: object) -> None:
+    with pytest.raises(InputError, match="probabilities"):
+        fit([[0.5], [1.5]])  # type: ignore[operator]
+    with pytest.raises(InputError, match="probabilities"):
+        fit([[0.5], [np.nan]])  # type: ignore[operator]
+
+
+def test_bad_input_of_matching_and_shrinking() -> None:
+    with pytest.raises(InputError, match="probabilities"):
+        fit_matched_scores([[-0.1], [0.5]], tables())
+    with pytest.raises(InputError, match="mean"):
+        match_probabilities([1.2], [0.0], tables())
+    with pytest.raises(InputError, match="variance"):
+        match_probabilities([0.5], [-0.1], tables())
+    with pytest.raises(InputError, match="mean and variance"):
+        match_probabilities([0.5, 0.6], [0.1], tables())
+    rows = NormalScores(np.zeros(2), np.ones(2), np.ones(2))
+    with pytest.raises(InputError, match="trials"):
+        shrink_rows(rows, [5])
+    with pytest.raises(InputError, match="trials"):
+        shrink_rows(rows, [5, 1])

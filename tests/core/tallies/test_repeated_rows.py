@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ens_plugin.core.tallies.repeated_rows import appended_rows, column_halves, copied_rows, numbered, too_even
+
+
+def test_rows_with_equal_hashes_share_a_number() -> None:
+    hashes = np.array([9, 2, 9, 5, 2], dtype=np.uint64)
+    assert numbered(hashes).tolist() == [2, 0, 2, 1, 0]
+
+
+def test_halves_are_complements_of_half_the_columns() -> None:
+    halves = column_halves(7)
+    assert np.all(halves[::2].sum(axis=1) == 3)
+    assert np.array_equal(halves[1::2], ~halves[::2])
+    assert np.array_equal(halves, column_halves(7))
+
+
+@pytest.mark.parametrize("times", [2, 3, 5, 10])
+def test_each_row_equally_often_is_too_even(times: int) -> None:
+    assert too_even(np.full(30, times))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_rows_are_not_too_even(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_rows, n_records = int(10 ** rng.uniform(1.5, 4.5)), int(10 ** rng.uniform(0.3, 4))
+    chances = rng.gamma((0.2, 1.0, 50.0)[seed % 3], size=n_records) + 1e-12
+    counts = rng.multinomial(n_rows, chances / chances.sum())
+    assert not too_even(counts[counts > 0])
+
+
+def test_a_near_miss_in_both_halves_tells_chance_from_copying() -> None:
+    # Records 0, 0, 1: in every half the third row is like the others, or in none.
+    records = np.array([0, 0, 1])
+    alike, apart = np.zeros(3, dtype=np.uint64), np.array([0, 0, 1], dtype=np.uint64)
+    assert not copied_rows(records, np.stack([alike, alike])).any()
+    assert copied_rows(records, np.stack([alike, apart])).tolist() == [True, True, False]
+
+
+def oversampled(first: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    head = (rng.random(first) < 0.1).astype(np.int64)
+    return np.append(head, np.ones(first - 2 * int(head.sum()), dtype=np.int64))
+
+
+def test_rows_that_an_oversampler_appended() -> None:
+    rng = np.random.default_rng(0)
+    target = oversampled(300, rng)
+    found = appended_rows(target)
+    assert target.size - 300 <= found <= target.size - 290
+    three = np.concatenate([rng.choice(3, 400, p=[0.8, 0.1, 0.1])])
+    counts = np.bincount(three)
+    assert appended_rows(np.concatenate([three, np.repeat([1, 2], counts[0] - counts[1:])])) >= counts[0] - counts[2]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        np.repeat([0, 1, 2], 50),
+        np.tile([0, 1], 100),
+        np.random.default_rng(0).permutation(np.repeat([0, 1], 500)),
+        np.tile(np.repeat([0, 1], 25), 10),
+        np.append(np.tile([0, 0, 0, 0, 1], 20), np.ones(59, dtype=int)),
+        np.zeros(40, dtype=int),
+    ],
+    ids=["sorted", "in turns", "shuffled", "batches", "not quite equal", "one label"],
+)
+def test_labels_in_other_orders_are_not_appended(target: NDArray[np.int64]) -> None:
+    assert appended_rows(target) == 0

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
+from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+
+class EveryOrder:
+    """Stands in for a generator: its permutations are all orders, one after the other."""
+
+    def __init__(self, n_members: int) -> None:
+        self.orders = iter(permutations(range(n_members)))
+
+    def permutation(self, n_members: int) -> NDArray[np.int64]:
+        order = np.array(next(self.orders))
+        assert order.size == n_members
+        return order
+
+
+def block(kind: str, n_members: int = 5, n_rows: int = 4) -> RowBlock:
+    rng = np.random.default_rng(3)
+    seen = np.ones((n_members, n_rows), dtype=bool)
+    seen[0, 1] = seen[2, 2] = seen[3, 2] = False
+    target = rng.integers(0, 3, n_rows)
+    if kind == "labels":
+        return RowBlock(rng.integers(0, 3, (n_members, n_rows)), seen, target, 3)
+    if kind == "probabilities":
+        return RowBlock(rng.dirichlet(np.ones(3), (n_members, n_rows)), seen, target, 3)
+    return RowBlock(rng.normal(size=(n_members, n_rows)), seen, rng.normal(size=n_rows), 0)
+
+
+def said_by(data: RowBlock, row: int) -> FloatArray:
+    """Outputs of the members that count for a row, votes as indicators."""
+    said = data.outputs[data.seen[:, row], row]
+    return np.asarray(np.eye(data.n_labels)[said] if data.outputs.ndim == 2 and data.n_labels else said)
+
+
+def brute_mean(data: RowBlock, row: int, size: int, statistic: object) -> float:
+    subsets = combinations(said_by(data, row), size)
+    return float(np.mean([statistic(np.mean(subset, axis=0), data.target[row]) for subset in subsets]))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kind", ["labels", "probabilities", "values"])
+def test_mean_over_all_orders_is_the_mean_over_all_subsets(kind: str) -> None:
+    """Of a square, which is not linear, so that the subsets must be the right ones."""
+    data, sizes, rng = block(kind), np.array([1, 2, 3]), EveryOrder(5)
+    squares = np.mean([subset_means(data, sizes, rng) ** 2 for _ in range(120)], axis=0)  # type: ignore[arg-type]
+    for row in range(4):
+        for index, size in enumerate(sizes):
+            subsets = combinations(said_by(data, row), size)
+            expected = np.mean([np.mean(subset, axis=0) ** 2 for subset in subsets], axis=0)
+            np.testing.assert_allclose(squares[index, row], expected, rtol=1e-12)
+
+
+def test_each_subset_contains_the_one_before_and_the_last_is_all_members() -> None:
+    data, sizes = block("values"), np.array([1, 2, 5])
+    means = subset_means(data, sizes, np.random.default_rng(0))
+    np.testing.assert_allclose(means[2, [0, 3]], data.outputs[:, [0, 3]].mean(axis=0), rtol=1e-12)
+    newcomer = 2 * means[1] - means[0]
+    for row in range(4):
+        assert np.isclose(data.outputs[:, row], newcomer[row]).any()
+
+
+def test_rows_with_too_few_members_hold_nan() -> None:
+    data = block("values")
+    means = subset_means(data, np.array([3, 4, 5, 9]), np.random.default_rng(0))
+    expected = data.seen.sum(axis=0)[None] < np.array([3, 4, 5, 9])[:, None]
+    np.testing.assert_array_equal(np.isnan(means), expected)
+
+
+def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None:
+    for kind in ("labels", "probabilities", "values"):
+        data = block(kind)
+        spoiled = np.where(data.seen.reshape(5, 4, *(1,) * (data.outputs.ndim - 2)), data.outputs, 2)
+        other = RowBlock(spoiled, data.seen, data.target, data.n_labels)
+        means = [subset_means(rows, np.array([1, 2, 3]), np.random.default_rng(0)) for rows in (data, other)]
+        np.testing.assert_array_equal(*means)
+
+
+def test_statistics_come_by_order_and_size() -> None:
+    data, sizes = block("values"), np.array([1, 3])
+    table = subset_statistics(data, sizes, 7, np.random.default_rng(1), lambda mean: float(np.nansum(mean)))
+    first = subset_means(data, sizes, np.random.default_rng(1)).sum(axis=1)
+    assert table.shape == (7, 2)
+    np.testing.assert_allclose(table[0], first)
+
+
+def test_orders_hear_every_member_equally_often() -> None:
+    """Of a linear statistic, as many orders as members leave no chance at any size."""
+    rng = np.random.default_rng(0)
+    data = RowBlock(rng.normal(size=(6, 5)), np.ones((6, 5), dtype=bool), np.zeros(5), 0)
+    table = subset_statistics(data, np.array([1, 2, 5]), 12, rng, lambda mean: float(mean.sum()))
+    np.testing.assert_allclose(table.mean(axis=0), data.outputs.mean(axis=0).sum())
+    assert np.ptp(table[:, 0]) > 0.1
+
+
+def test_mean_outputs_average_the_members_that_count() -> None:
+    for kind in ("labels", "probabilities", "values"):
+        data = block(kind)
+        expected = [said_by(data, row).mean(axis=0) for row in range(4)]
+        np.testing.assert_allclose(Sample(data, np.arange(4), np.ones(4)).mean_outputs(), expected, rtol=1e-12)
+
+
+def test_mean_output_without_any_member_is_zero_not_nan() -> None:
+    data = RowBlock(np.ones((2, 1)), np.zeros((2, 1), dtype=bool), np.zeros(1), 0)
+    np.testing.assert_array_equal(Sample(data, np.arange(1), np.ones(1)).mean_outputs(), [0.0])
+
+
+def marked(rows: list[int]) -> Sample:
+    """A sample whose output, target and weight all tell the row's number in the whole data."""
+    values = np.array(rows, dtype=np.float64)
+    return Sample(RowBlock(values[None], np.ones((1, len(rows)), dtype=bool), values, 0), np.array(rows), values)
+
+
+def test_select_takes_rows_with_all_that_is_theirs() -> None:
+    part = marked([3, 5, 8]).select(np.array([2, 0]))
+    for content in (part.rows, part.block.target, part.weight, part.block.outputs[0]):
+        np.testing.assert_array_equal(content, [8, 3])
+
+
+def test_keep_renumbers_the_rows_that_stay() -> None:
+    usable = np.array([True, False, True, True, False, True, True])
+    kept = marked([1, 2, 3, 6]).keep(usable)
+    np.testing.assert_array_equal(kept.weight, [2, 3, 6])
+    np.testing.assert_array_equal(kept.rows, [1, 2, 4])
+    np.testing.assert_array_equal(np.flatnonzero(usable)[kept.rows], kept.weight)
+
+
+@pytest.mark.parametrize("n_rows", [0, 4])
+def test_rows_about_which_nobody_speaks_have_no_subsets(n_rows: int) -> None:
+    silent = RowBlock(np.zeros((3, n_rows)), np.zeros((3, n_rows), dtype=bool), np.zeros(n_rows), 0)
+    with pytest.raises(InputError, match="No member speaks"):
+        subset_statistics(silent, np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ens_plugin.core.row_models.margins import fit_margins
+from ens_plugin.core.row_models.mixture import fit_mixture, fixed_mixture
+from ens_plugin.core.tallies.tally import RowBlock, tally_values
+from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance, squared_losses_at
+
+
+def test_shared_luck_is_the_covariance_of_pairs_on_held_out_rows() -> None:
+    rng = np.random.default_rng(0)
+    outputs = rng.normal(size=(20, 1)) * rng.uniform(0.5, 1.5, 15) + rng.normal(size=(20, 15))
+    slopes = rng.uniform(0.5, 1.5, 15)
+    covariance = np.cov(outputs.T) * slopes * slopes[:, None]
+    expected = (covariance.sum() - np.trace(covariance)) / 15**2 / 20
+    found = shared_luck_variance(outputs, np.ones(outputs.shape, dtype=bool), slopes, 15)
+    assert found == pytest.approx(expected, rel=1e-10)
+    assert shared_luck_variance(outputs[:, :1], np.ones((20, 1), dtype=bool), slopes[:1], 15) == 0.0
+
+
+def test_shared_luck_contains_that_of_the_bags() -> None:
+    """Each member has an effect of its own on all rows: the variance over many ensembles of the mean of rows' means."""
+    rng = np.random.default_rng(1)
+    means, found = [], []
+    for _ in range(400):
+        luck = rng.normal(size=(12, 1)) + rng.normal(size=(12, 80))
+        seen = rng.random((12, 80)) < 0.4
+        seen[:2] = True
+        means.append(np.mean((luck * seen).sum(axis=0) / seen.sum(axis=0)))
+        found.append(shared_luck_variance(luck, seen, np.ones(80), 80))
+    own = 1 / 80 * np.mean(1 / seen.sum(axis=0))
+    assert np.mean(found) == pytest.approx(np.var(means) - own, rel=0.15)
+
+
+def test_the_noise_of_deconvolution_is_that_of_few_members() -> None:
+    """Over samples of votes on the same rows, the error at the full size varies as much, within a factor of 2.2."""
+    rng = np.random.default_rng(2)
+    share = rng.beta(0.8, 2.5, 400)
+    errors, told = [], []
+    for _ in range(40):
+        trials = np.maximum(rng.binomial(10, 0.37, 400), 1)
+        mixture = fit_mixture(rng.binomial(trials, share), trials)
+        errors.append(mixture.error([10])[0])
+        told.append(deconvolution_variance(mixture, 10, counts_votes=True))
+    assert np.var(errors) / 2.2 < np.mean(told) < np.var(errors) * 2.2
+
+
+def test_many_members_leave_no_noise_of_deconvolution() -> None:
+    rng = np.random.default_rng(3)
+    mixture = fit_mixture(rng.binomial(400, rng.beta(0.8, 2.5, 500)), np.full(500, 400))
+    error = mixture.error([100])[0]
+    assert deconvolution_variance(mixture, 100, counts_votes=True) < 0.05 * error * (1 - error) / 500
+    assert deconvolution_variance(fixed_mixture(np.zeros(20)), 100, counts_votes=True) == 0.0
+    margins = fit_margins(rng.normal(0.2, 0.3, 300), np.full(300, 0.5), np.full(300, 10.0))
+    assert deconvolution_variance(margins, 10, counts_votes=False) > 0.0
+
+
+def test_squared_losses_at_a_size_average_to_the_curve() -> None:
+    rng = np.random.default_rng(4)
+    truth, noise = rng.normal(size=2000), rng.normal(size=(30, 2000))
+    seen = rng.random(noise.shape) < 0.4
+    losses = squared_losses_at(tally_values(RowBlock(truth + noise, seen, truth + 0.5, 0)), 30)
+    assert losses.mean() == pytest.approx(0.25 + 1 / 30, abs=0.02)
+    seen[1:, 0] = False
+    assert np.isnan(squared_losses_at(tally_values(RowBlock(truth + noise, seen, truth, 0)), 30)[0])

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ens_plugin.core.uncertainty import pair_covariance
+from ens_plugin.core.uncertainty.pair_covariance import mean_pair_covariance, shared_variance
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def correlated(n_members: int, n_rows: int, seed: int, share: float = 0.4) -> tuple[Floats, Mask, Floats]:
+    """Outputs whose rows share a few factors, who counts, and slopes."""
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(n_members, 3))
+    outputs = factors @ rng.gamma(2.0, 0.5, size=(3, n_rows)) + rng.normal(size=(n_members, n_rows)) + 5.0
+    return outputs, rng.random((n_members, n_rows)) < share, rng.normal(1.0, 0.5, n_rows)
+
+
+def by_pairs(outputs: Floats, is_oob: Mask, slopes: Floats) -> tuple[float, float]:
+    """The mean over pairs, and its variance, in two loops."""
+    scaled, freedom = [], []
+    for i in range(slopes.size):
+        for j in range(i):
+            both = is_oob[:, i] & is_oob[:, j]
+            if both.sum() > 1:
+                freedom.append(both.sum() - 1)
+                scaled.append(slopes[i] * slopes[j] * np.cov(outputs[both, i], outputs[both, j])[0, 1] * freedom[-1])
+    return np.sum(scaled) / np.sum(freedom), np.sum(np.square(scaled)) / np.sum(freedom) ** 2
+
+
+@pytest.mark.parametrize("share", [0.4, 0.1])
+def test_each_pair_has_its_own_members_and_means(share: float) -> None:
+    data = correlated(25, 30, 0, share)
+    found = mean_pair_covariance(*data)
+    expected = by_pairs(*data)
+    assert found.mean == pytest.approx(expected[0], rel=1e-4)
+    assert found.variance == pytest.approx(expected[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
+def test_the_unit_of_the_outputs_does_not_matter(unit: float) -> None:
+    outputs, is_oob, slopes = correlated(25, 30, 1)
+    plain = shared_variance(outputs, is_oob, slopes, 25, 30)
+    assert shared_variance(outputs * unit, is_oob, slopes, 25, 30) == pytest.approx(plain * unit**2, rel=1e-3)
+
+
+def test_many_rows_are_taken_in_blocks_of_rows_from_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimate of some pairs is near that of all; rows sorted by what they share do not mislead it."""
+    outputs, is_oob, slopes = correlated(60, 1200, 2)
+    order = np.argsort(outputs[0])
+    outputs, is_oob, slopes = outputs[:, order], is_oob[:, order], slopes[order]
+    whole = mean_pair_covariance(outputs, is_oob, slopes)
+    monkeypatch.setattr(pair_covariance, "MAX_PRODUCTS", 60 * 1200 * 120)
+    part = mean_pair_covariance(outputs, is_oob, slopes)
+    assert part.mean == pytest.approx(whole.mean, rel=0.1)
+    assert part.variance > 3 * whole.variance
+
+
+def test_without_pairs_a_rows_own_variance_is_left() -> None:
+    outputs, slopes = np.array([[0.0, 1.0], [2.0, 1.0], [1.0, 4.0], [1.0, 0.0]]), np.array([1.0, 2.0])
+    is_oob = np.array([[True, False], [True, False], [False, True], [False, True]])
+    assert mean_pair_covariance(outputs, is_oob, slopes).variance == np.inf
+    own = (2.0 + 4 * 8.0) / 2
+    assert shared_variance(outputs, is_oob, slopes, 4, 2) == pytest.approx(0.8 * own / 2 / 4)
+
+
+def test_a_luck_that_all_rows_share_is_found_and_one_of_each_row_is_not() -> None:
+    rng = np.random.default_rng(3)
+    is_oob = rng.random((200, 400)) < 0.37
+    own = rng.normal(size=(200, 400))
+    luck = rng.normal(size=(200, 1))
+    shared = shared_variance(luck + own, is_oob, np.ones(400), 200, 400) * 200
+    alone = shared_variance(own, is_oob, np.ones(400), 200, 400) * 200
+    assert shared == pytest.approx(luck.var(ddof=1), abs=0.1)
+    assert alone == pytest.approx(0.8 / 400, abs=0.7 / 400)
+
+
+def test_the_luck_of_the_bags_is_no_covariance() -> None:
+    """Rows in pairs, each of which moves the other's output when it is in the bag: 0 over members that have neither.
+
+    Means over all out-of-bag members of a row would make it a covariance of 4, for one pair in 39.
+    """
+    rng = np.random.default_rng(4)
+    is_oob = rng.random((4000, 40)) < 0.5
+    other = is_oob[:, np.arange(40) ^ 1]
+    outputs = rng.normal(size=(4000, 40)) + 4.0 * ~other
+    assert abs(mean_pair_covariance(outputs, is_oob, np.ones(40)).mean) < 0.25 * 4 / 39

@@ -1,0 +1,526 @@
+"""Bootstrap model averaging: the rule, the refusals, and scikit-learn's own contract."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import logsumexp
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import ens_plugin
+from ens_plugin import BootstrapModelAveragingClassifier
+from ens_plugin.errors import (
+    EnsPluginError,
+    InputError,
+    NotFittedError,
+    TooFewMembersError,
+    UnsupportedModelError,
+    WeakEstimateWarning,
+)
+from ens_plugin.papers.model_averaging_2004.score_regions import models_to_settle, score_regions, settled_rows
+
+Array = NDArray[Any]
+
+
+def iris(step: int = 3) -> tuple[Array, Array]:
+    X, y = load_iris(return_X_y=True)
+    return X[::step], y[::step]
+
+
+def counts(n_rows: int = 60, seed: int = 0) -> tuple[Array, Array]:
+    """Whole counts from 0 to 4 with a weak signal."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n_rows)
+    return rng.binomial(4, 0.2 + 0.2 * y[:, None], size=(n_rows, 5)).astype(float), y
+
+
+def averaged(estimator: Any = None, **parameters: Any) -> BootstrapModelAveragingClassifier:
+    return BootstrapModelAveragingClassifier(estimator, **({"n_estimators": 8, "random_state": 0} | parameters))
+
+
+WEIGHTS_ARE_CHANCES = "weights are chances of being drawn: the samples of repeated rows are other random samples"
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    return dict.fromkeys(
+        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+        WEIGHTS_ARE_CHANCES,
+    )
+
+
+@parametrize_with_checks(
+    [
+        averaged(),
+        averaged(bootstrap="parametric"),
+        averaged(combine="conditional"),
+        averaged(BernoulliNB(), bootstrap="parametric"),
+        averaged(MultinomialNB()),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.mark.parametrize("bootstrap", ["rows", "parametric"])
+@pytest.mark.parametrize(
+    "base", [GaussianNB(), BernoulliNB(binarize=2.0), MultinomialNB(), CategoricalNB()], ids=lambda base: str(base)
+)
+def test_labels_are_those_of_the_summed_joint_probabilities(base: Any, bootstrap: str) -> None:
+    X, y = counts()
+    model = averaged(base, bootstrap=bootstrap).fit(X, y)
+    assert [type(one) for one in model.estimators_] == [type(base)] * 8
+    joint = np.stack([one.predict_joint_log_proba(X) for one in model.estimators_])
+    total = np.exp(joint).sum(axis=0)
+    np.testing.assert_allclose(np.exp(model.predict_joint_log_proba(X)), total / 8, rtol=1e-10)
+    np.testing.assert_allclose(model.predict_proba(X), total / total.sum(axis=1, keepdims=True), rtol=1e-10)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[total.argmax(axis=1)])
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+
+
+def test_conditional_sum_is_the_mean_of_the_models_probabilities() -> None:
+    X, y = iris()
+    model = averaged(combine="conditional").fit(X, y)
+    mean = np.mean([one.predict_proba(X) for one in model.estimators_], axis=0)
+    np.testing.assert_allclose(model.predict_proba(X), mean, atol=1e-12)
+    joint = clone(model).set_params(combine="joint").fit(X, y)
+    np.testing.assert_array_equal(model.predict_joint_log_proba(X), joint.predict_joint_log_proba(X))
+    assert np.abs(model.predict_proba(X) - joint.predict_proba(X)).max() > 0.01
+
+
+def test_sums_do_not_underflow() -> None:
+    X, y = iris()
+    far = X + 500.0
+    model = averaged().fit(X, y)
+    joint = np.stack([one.predict_joint_log_proba(far) for one in model.estimators_])
+    assert joint.max() < -1000
+    np.testing.assert_allclose(model.predict_joint_log_proba(far), logsumexp(joint, axis=0) - np.log(8), rtol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(far).sum(axis=1), 1.0)
+
+
+def test_samples_are_training_rows_with_replacement() -> None:
+    X, y = iris()
+    kept: list[tuple[Array, Array]] = []
+
+    class Recorder(GaussianNB):
+        def fit(self, X: Array, y: Array, sample_weight: Any = None) -> Any:
+            kept.append((X, y))
+            return super().fit(X, y, sample_weight)
+
+    averaged(Recorder(), n_estimators=200).fit(X, y)
+    whole, *samples = kept
+    np.testing.assert_array_equal(whole[0], X)
+    shares = []
+    for rows, labels in samples:
+        assert rows.shape == X.shape
+        pairs = set(map(tuple, np.column_stack([rows, labels])))
+        assert pairs <= set(map(tuple, np.column_stack([X, y])))
+        shares.append(len(pairs) / len(X))
+    assert np.mean(shares) == pytest.approx(1 - np.exp(-1), abs=0.02)
+
+
+def test_a_label_missing_from_a_sample_has_no_probability_there() -> None:
+    X, y = iris()
+    y = np.where(y == 2, 7, np.where(y == 1, 7, y))
+    y[0] = 3
+    model = averaged(n_estimators=30).fit(X, y)
+    assert model.classes_.tolist() == [0, 3, 7]
+    assert 0 < sum(3 not in one.classes_ for one in model.estimators_) < 30
+    expected = np.zeros((len(X), 3))
+    for one in model.estimators_:
+        for label, scores in zip(one.classes_, one.predict_joint_log_proba(X).T, strict=True):
+            expected[:, model.classes_.tolist().index(label)] += np.exp(scores)
+    np.testing.assert_allclose(np.exp(model.predict_joint_log_proba(X)), expected / 30, rtol=1e-10)
+    for combine in ("joint", "conditional"):
+        assert np.isfinite(model.set_params(combine=combine).predict_proba(X)).all()
+
+
+def test_a_label_missing_from_every_sample_is_never_predicted() -> None:
+    X, y = iris()
+    y[0] = 3
+    fits = (averaged(n_estimators=1, random_state=seed).fit(X, y) for seed in range(50))
+    model = next(fit for fit in fits if 3 not in fit.estimators_[0].classes_)
+    assert np.isneginf(model.predict_joint_log_proba(X)[:, 3]).all()
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 3], 0.0)
+
+
+def test_a_row_without_any_probability_gets_the_shares_of_the_labels() -> None:
+    X = np.array([[0], [0], [1], [1], [1]])
+    y = np.array(["a", "a", "b", "b", "b"])
+
+    class Deaf(CategoricalNB):
+        def predict_joint_log_proba(self, X: Array) -> Array:
+            return np.where(np.asarray(X) == 2, -np.inf, super().predict_joint_log_proba(X))
+
+    model = averaged(Deaf(min_categories=3)).fit(X, y)
+    for combine in ("joint", "conditional"):
+        model.set_params(combine=combine)
+        np.testing.assert_allclose(model.predict_proba([[2]]), [[0.4, 0.6]])
+        assert model.predict([[2]]).tolist() == ["b"]
+        assert not model.settled_rows([[2]]).any()
+    with pytest.raises(InputError, match="scores are 0 for every label"):
+        model.score_regions([[2]])
+
+
+@pytest.mark.parametrize("base", [GaussianNB(), BernoulliNB(binarize=2.0), MultinomialNB()], ids=str)
+@pytest.mark.parametrize("bootstrap", ["rows", "parametric"])
+@pytest.mark.parametrize("n_estimators", [9, "auto"])
+@pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
+def test_the_same_to_the_bit_whatever_the_threads(base: Any, bootstrap: str, n_estimators: object) -> None:
+    X, y = counts()
+    one, other = (
+        averaged(base, bootstrap=bootstrap, n_estimators=n_estimators, max_n_estimators=60, n_jobs=n_jobs).fit(X, y)
+        for n_jobs in (1, 3)
+    )
+    np.testing.assert_array_equal(one.predict_joint_log_proba(X), other.predict_joint_log_proba(X))
+    assert one.n_estimators_ == other.n_estimators_
+
+
+def test_growing_by_steps_gives_the_models_of_one_go() -> None:
+    X, y = iris()
+    with pytest.warns(WeakEstimateWarning):
+        grown = averaged(n_estimators="auto", max_n_estimators=40).fit(X, y)
+    whole = averaged(n_estimators=40).fit(X, y)
+    np.testing.assert_array_equal(grown.predict_joint_log_proba(X), whole.predict_joint_log_proba(X))
+
+
+def test_auto_stops_at_the_wanted_share() -> None:
+    X, y = counts(400)
+    model = averaged(BernoulliNB(binarize=2.0), n_estimators="auto", share=0.8, max_n_estimators=3000).fit(X, y)
+    assert model.settled_rows(X).mean() >= 0.8
+    sizes = [step.size for step in model.history_]
+    assert sizes[0] == 25
+    assert sizes[-1] == model.n_estimators_ == len(model.estimators_)
+    assert len(sizes) > 1
+    assert all(a < b <= 2 * a for a, b in pairwise(sizes))
+    assert [step.settled < 0.8 for step in model.history_] == [True] * (len(sizes) - 1) + [False]
+    assert model.history_[-1].settled == model.settled_rows(X).mean()
+
+
+def test_auto_says_what_it_would_take() -> None:
+    X, y = iris()
+    with pytest.warns(WeakEstimateWarning, match="it takes about") as caught:
+        model = averaged(n_estimators="auto", max_n_estimators=30).fit(X, y)
+    assert caught[0].filename == __file__
+    assert model.n_estimators_ == 30
+    needed = model.models_to_settle(X)
+    assert needed is not None
+    assert needed > 30
+    assert f"about {needed}:" in str(caught[0].message)
+    assert f"{100 * model.settled_rows(X).mean():.1f} %" in str(caught[0].message)
+
+
+def test_auto_says_where_no_number_would_do() -> None:
+    X = np.tile([[0.0], [1.0]], (20, 1))
+
+    class Tied(GaussianNB):
+        def predict_joint_log_proba(self, X: Array) -> Array:
+            return np.zeros((len(X), len(self.classes_)))
+
+    with pytest.warns(WeakEstimateWarning, match="no number of models would"):
+        model = averaged(Tied(), n_estimators="auto", max_n_estimators=60).fit(X, np.arange(40) // 2 % 2)
+    assert [step.size for step in model.history_] == [25, 50, 60]
+
+
+@pytest.mark.parametrize("combine", ["joint", "conditional"])
+def test_regions_are_those_of_the_core(combine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.papers.model_averaging_2004.joint_scores.BLOCK_ROWS", 50)
+    X, y = load_wine(return_X_y=True)
+    model = averaged(n_estimators=60, combine=combine).fit(X[::2], y[::2])
+    logs = np.stack([one.predict_joint_log_proba(X) for one in model.estimators_])
+    if combine == "conditional":
+        logs -= logsumexp(logs, axis=2, keepdims=True)
+    np.testing.assert_array_equal(model.settled_rows(X, 0.1), settled_rows(logs, 0.1))
+    assert 0 < model.settled_rows(X, 0.1).mean() < 1
+    assert model.models_to_settle(X, 0.5, 0.1) == models_to_settle(logs, 0.5, 0.1)
+    for ours, theirs in zip(model.score_regions(X, 0.1), score_regions(logs, 0.1), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-300)
+
+
+def test_no_label_is_settled_while_another_is_missing_from_every_model() -> None:
+    """One row of the second label: a third of the samples miss it, and their models are all alike."""
+    X = np.zeros((32, 1), dtype=int)
+    X[0] = 1
+    y = X[:, 0]
+    base = CategoricalNB(alpha=0.01)
+    assert averaged(base, n_estimators=500).fit(X, y).predict([[1]]).tolist() == [1]
+    fits = [averaged(base, n_estimators=3, random_state=seed).fit(X, y) for seed in range(100)]
+    missed = [fit for fit in fits if fit.predict([[1]]).tolist() == [0]]
+    assert missed
+    assert not any(fit.settled_rows([[1]]).any() for fit in missed)
+    assert missed[0].models_to_settle([[1]]) is None
+
+
+def test_too_few_models_for_regions() -> None:
+    X, y = iris()
+    model = averaged(n_estimators=2).fit(X, y)
+    for call in (model.settled_rows, model.score_regions, model.models_to_settle):
+        with pytest.raises(TooFewMembersError, match="2 model"):
+            call(X)
+
+
+def test_weights_are_chances() -> None:
+    X, y = iris()
+    weight = np.where(y == 2, 3.0, 1.0)
+    expected = np.bincount(y, weights=weight) / weight.sum()
+    shares = [one.class_prior_ for one in averaged(n_estimators=400).fit(X, y, weight).estimators_]
+    np.testing.assert_allclose(np.mean(shares, axis=0), expected, atol=0.01)
+    drawn = averaged(n_estimators=400, bootstrap="parametric").fit(X, y, weight)
+    np.testing.assert_allclose(drawn.single_model_.class_prior_, expected)
+    shares = [one.class_prior_ for one in drawn.estimators_]
+    np.testing.assert_allclose(np.mean(shares, axis=0), expected, atol=0.01)
+    np.testing.assert_allclose(drawn.class_prior_, expected)
+
+
+@pytest.mark.parametrize("bootstrap", ["rows", "parametric"])
+def test_rows_of_weight_zero_are_as_if_left_out(bootstrap: str) -> None:
+    X, y = iris()
+    weight = np.arange(len(y)) % 3
+    kept = weight > 0
+    one = averaged(bootstrap=bootstrap).fit(X, y, weight)
+    other = averaged(bootstrap=bootstrap).fit(X[kept], y[kept], weight[kept])
+    np.testing.assert_array_equal(one.predict_joint_log_proba(X), other.predict_joint_log_proba(X))
+    assert one.n_drawn_rows_ == kept.sum()
+
+
+def test_equal_weights_change_nothing() -> None:
+    X, y = iris()
+    one, other = averaged().fit(X, y), averaged().fit(X, y, np.full(len(y), 0.3))
+    np.testing.assert_array_equal(one.predict_joint_log_proba(X), other.predict_joint_log_proba(X))
+
+
+def test_sample_weight_is_routed() -> None:
+    X, y = iris(1)
+    weight = np.where(y == 2, 5.0, 1.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = averaged().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        search = GridSearchCV(model, {"combine": ["joint"]}, cv=3).fit(X, y, sample_weight=weight)
+    direct = averaged().fit(X, y, weight)
+    np.testing.assert_array_equal(search.predict_proba(X), direct.predict_proba(X))
+
+
+def test_a_scikit_learn_citizen() -> None:
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = averaged(GaussianNB()).fit(X, y)
+    assert model.feature_names_in_.tolist() == list(X)
+    assert model.n_features_in_ == 4
+    with pytest.raises(InputError, match="feature names"):
+        model.predict(X.rename(columns=str.upper))
+    assert "BootstrapModelAveragingClassifier" in model._repr_html_()
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    search = GridSearchCV(model, {"estimator__var_smoothing": [1e-9, 0.1], "bootstrap": ["rows", "parametric"]}, cv=3)
+    assert search.fit(X, y).best_score_ > 0.9
+    assert cross_val_score(averaged(), X, y, cv=3).mean() > 0.9
+    pipeline = make_pipeline(StandardScaler(), averaged()).set_output(transform="pandas").fit(X, y)
+    assert pipeline[-1].feature_names_in_.tolist() == list(X)
+    assert pipeline.score(X, y) > 0.9
+
+
+def test_inputs_are_left_alone() -> None:
+    X, y = iris()
+    base, weight = GaussianNB(), np.arange(1.0, len(y) + 1)
+    copies = X.copy(), y.copy(), weight.copy()
+    averaged(base).fit(X, y, weight).predict(X)
+    for now, before in zip((X, y, weight), copies, strict=True):
+        np.testing.assert_array_equal(now, before)
+    assert not hasattr(base, "classes_")
+
+
+@pytest.mark.parametrize("bootstrap", ["rows", "parametric"])
+@pytest.mark.parametrize("base", [MultinomialNB(), BernoulliNB()], ids=str)
+def test_sparse_rows_give_what_dense_rows_give(base: Any, bootstrap: str) -> None:
+    X, y = counts()
+    dense = averaged(base, bootstrap=bootstrap).fit(X, y)
+    thin = averaged(base, bootstrap=bootstrap).fit(sparse.coo_matrix(X), y)
+    np.testing.assert_allclose(
+        thin.predict_joint_log_proba(sparse.csc_matrix(X)), dense.predict_joint_log_proba(X), rtol=1e-10
+    )
+
+
+def test_categories_missing_from_a_sample_stay_categories() -> None:
+    X, y = counts(80)
+    X[3, 0] = 9
+    model = averaged(CategoricalNB(), n_estimators=20).fit(X, y)
+    assert any(one.category_count_[0].sum(axis=0)[9] == 0 for one in model.estimators_)
+    assert np.isfinite(model.predict_joint_log_proba(X)).all()
+
+
+def test_loads_from_mlflow(tmp_path: Any) -> None:
+    mlflow_sklearn = pytest.importorskip("mlflow.sklearn")
+    X, y = iris()
+    model = averaged().fit(X, y)
+    mlflow_sklearn.save_model(model, tmp_path / "model", serialization_format="cloudpickle")
+    again = mlflow_sklearn.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_analysis_says_why_it_refuses() -> None:
+    X, y = iris()
+    with pytest.raises(UnsupportedModelError, match=r"joint probabilities.*settled_rows"):
+        ens_plugin.analyze(averaged().fit(X, y), X, y)
+
+
+class NormalLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The least a base needs: one normal feature, missing values allowed, and rows of its own."""
+
+    def fit(self, X: Array, y: Array) -> NormalLabels:
+        self.classes_ = np.unique(y)
+        self.mean_ = np.array([np.nanmean(X[y == label]) for label in self.classes_])
+        return self
+
+    def predict_joint_log_proba(self, X: Array) -> Array:
+        scores = norm.logpdf(X, self.mean_) - np.log(len(self.classes_))
+        return np.where(np.isnan(X), -np.log(len(self.classes_)), scores)
+
+    def sample(self, n_samples: int, random_state: int) -> tuple[Array, Array]:
+        rng = np.random.default_rng(random_state)
+        codes = rng.integers(len(self.classes_), size=n_samples)
+        return rng.normal(self.mean_[codes])[:, None], self.classes_[codes]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+@pytest.mark.parametrize("bootstrap", ["rows", "parametric"])
+def test_a_base_of_ones_own_and_missing_values(bootstrap: str) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=200)
+    X = rng.normal(2.0 * y)[:, None]
+    X[::10] = np.nan
+    model = averaged(NormalLabels(), bootstrap=bootstrap).fit(X, y)
+    assert model.score(X, y) > 0.75
+    means = np.array([one.mean_ for one in model.estimators_])
+    assert np.all(np.ptp(means, axis=0) > 0)
+    np.testing.assert_allclose(means.mean(axis=0), model.single_model_.mean_, atol=0.15)
+    assert model.__sklearn_tags__().input_tags.allow_nan
+
+
+@pytest.mark.parametrize(
+    ("base", "parameters", "words"),
+    [
+        (LogisticRegression(), {}, "no predict_joint_log_proba"),
+        (make_pipeline(StandardScaler(), GaussianNB()), {}, "put a preprocessing Pipeline around"),
+        (ComplementNB(), {}, r"no joint probabilities.*MultinomialNB"),
+        (ComplementNB(), {"bootstrap": "parametric"}, "no generative model"),
+        (GaussianNB, {}, "must be an instance"),
+        ("naive", {}, "no fit and no predict_joint_log_proba"),
+    ],
+    ids=str,
+)
+def test_bases_that_cannot_be_averaged(base: Any, parameters: dict[str, Any], words: str) -> None:
+    model = averaged(base, **parameters)
+    with pytest.raises(UnsupportedModelError, match=words):
+        model.fit(*iris())
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_bases_that_cannot_draw_rows() -> None:
+    class Drawless(NormalLabels):
+        sample = property(lambda self: (_ for _ in ()).throw(AttributeError()))
+
+    with pytest.raises(UnsupportedModelError, match=r"no method sample\(n_samples, random_state\)"):
+        averaged(Drawless(), bootstrap="parametric").fit(np.ones((4, 1)), [0, 1, 0, 1])
+    with pytest.raises(UnsupportedModelError, match="takes no sample_weight"):
+        averaged(NormalLabels(), bootstrap="parametric").fit(np.eye(4)[:, :1], [0, 1, 0, 1], [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_estimators": 0}, "n_estimators must be a whole number"),
+        ({"n_estimators": 2.5}, "n_estimators must be a whole number"),
+        ({"n_estimators": "many"}, "'auto'"),
+        ({"max_n_estimators": 2}, "max_n_estimators"),
+        ({"share": 1.0}, "share"),
+        ({"delta": 0.0}, "delta"),
+        ({"bootstrap": "blocks"}, "bootstrap must be 'rows' or 'parametric'"),
+        ({"combine": "vote"}, "combine must be 'joint' or 'conditional'"),
+        ({"random_state": "seed"}, "seed"),
+        ({"y": np.zeros(50)}, "one class only"),
+        ({"y": np.linspace(0, 1, 50)}, "continuous"),
+        ({"y": np.arange(49) % 2}, "inconsistent numbers of samples"),
+        ({"y": np.where(np.arange(50) == 3, np.nan, np.arange(50) % 2)}, "NaN"),
+        ({"X": np.full((50, 2), np.nan)}, "NaN"),
+        ({"X": np.ones(50)}, "2D"),
+        ({"sample_weight": np.zeros(50)}, "zero for every row"),
+        ({"sample_weight": np.full(50, -1.0)}, "sample_weight"),
+        ({"sample_weight": (np.arange(50) // 3 % 3 == 0).astype(float)}, "one class only"),
+        ({"estimator": MultinomialNB(), "X": -np.ones((50, 2))}, "Negative values"),
+        ({"estimator": MultinomialNB(), "X": np.full((50, 2), 0.5), "bootstrap": "parametric"}, "whole counts"),
+        ({"estimator": GaussianNB(var_smoothing=0), "X": np.ones((50, 2))}, "without any spread"),
+        (
+            {"estimator": GaussianNB(priors=[0.2, 0.2, 0.6]), "n_estimators": 40, "y": np.r_[9, np.arange(49) % 2]},
+            r"without rows of \[9\]",
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_wrong_input_is_named_and_leaves_the_estimator_as_it_was(change: dict[str, Any], words: str) -> None:
+    X, y = iris()
+    model = averaged().fit(X, y)
+    before = pickle.dumps(model)
+    data = {"X": X, "y": np.arange(50) // 3 % 3, "sample_weight": None} | change
+    parameters = {name: data.pop(name) for name in list(data) if name not in ("X", "y", "sample_weight")}
+    model.set_params(**parameters)
+    with pytest.raises(InputError, match=words):
+        model.fit(**data)
+    unset = {name: getattr(averaged(), name) for name in parameters}
+    assert pickle.dumps(model.set_params(**unset)) == before
+    fresh = averaged(**parameters)
+    with pytest.raises(InputError):
+        fresh.fit(**data)
+    assert not [name for name in vars(fresh) if name.endswith("_")]
+
+
+def test_wrong_rows_to_predict() -> None:
+    X, y = iris()
+    model = averaged()
+    for call in (model.predict, model.predict_proba, model.predict_joint_log_proba, model.settled_rows):
+        with pytest.raises(NotFittedError, match="not fitted"):
+            call(X)
+    for call in (model.score_regions, model.models_to_settle):
+        with pytest.raises(NotFittedError, match="not fitted"):
+            call(X)
+    with pytest.raises(NotFittedError, match="not fitted"):
+        model.parameter_bounds("theta_")
+    with pytest.raises(NotFittedError, match="not fitted"):
+        model.score(X, y)
+    model.fit(X, y)
+    for bad, words in ((X[:, :2], "2 features"), (np.full((2, 4), np.nan), "NaN"), (X[0], "2D")):
+        with pytest.raises(InputError, match=words):
+            model.predict(bad)
+    with pytest.raises(InputError, match=r"never seen in training: \[8\]"):
+        model.score(X, np.where(y == 2, 8, y))
+    with pytest.raises(EnsPluginError, match="never seen"):
+        model.score(X, np.array(["a"] * len(y)))
+    assert model.score(pd.DataFrame(X).to_numpy(), y.tolist()) > 0.9
+
+
+def test_categories_never_seen() -> None:
+    X, y = counts()
+    model = averaged(CategoricalNB()).fit(X, y)
+    with pytest.raises(InputError, match="categories"):
+        model.predict(X + 40)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ens_plugin.registry.gate.decision import Check, GateDecision
+from ens_plugin.registry.gate.policy import Requirement
+from tests.reports import HOSTILE_STRINGS
+
+UPPER = Check(Requirement("report", "error_upper", "max", 0.08), 0.0604, True)
+AGREEMENT = Check(Requirement("report", "agreement", "min", 0.99), 0.98, False)
+DECISION = GateDecision(
+    name="churn", version="7", verdict="fail", checks=(UPPER, AGREEMENT),
+    policy_digest="sha256:" + "0123456789abcdef" * 4, time="2026-01-02T03:04:05+00:00",
+    report="runs:/abc/ensemble/report.html", evidence="569 out-of-bag rows",
+    data_digest=None, baseline="3", comparison="version 3 of churn, by both 95 % data intervals",
+)  # fmt: skip
+PASSED = replace(DECISION, verdict="pass", checks=(UPPER,), promoted="champion", promoted_from="3")
+
+
+def test_reasons_name_value_and_threshold_failed_ones_first() -> None:
+    assert DECISION.reasons == (
+        "FAILED: report.agreement is 0.98, at least 0.99 allowed",
+        "ok: report.error_upper is 0.0604, at most 0.08 allowed",
+    )
+
+
+def test_numbers_that_differ_look_different() -> None:
+    check = Check(Requirement("report", "error", "max", 0.05), 0.05000000001, False)
+    assert check.text == "report.error is 0.05000000001, at most 0.05 allowed"
+    assert replace(check, value=0.05).text == "report.error is 0.05, at most 0.05 allowed"
+
+
+def test_text() -> None:
+    assert PASSED.summary() == (
+        "PASS: version 7 of churn meets the policy sha256:0123456789ab\n"
+        "  ok: report.error_upper is 0.0604, at most 0.08 allowed\n"
+        "Evidence: 569 out-of-bag rows.\n"
+        "Baseline: version 3 of churn, by both 95 % data intervals.\n"
+        "Alias 'champion' points at version 7, before at version 3."
+    )
+    assert DECISION.summary().startswith("FAIL: version 7 of churn does not meet the policy sha256:0123456789ab\n")
+    assert str(DECISION) == DECISION.summary()
+    assert not DECISION.passed
+    assert PASSED.passed
+
+
+def test_json_holds_everything() -> None:
+    content = json.loads(PASSED.to_json())
+    assert content == PASSED.to_dict()
+    assert content["checks"] == [
+        {"table": "report", "name": "error_upper", "bound": "max", "threshold": 0.08, "value": 0.0604, "passed": True}
+    ]
+    assert content["promoted"] == "champion"
+
+
+@pytest.mark.parametrize("text", HOSTILE_STRINGS)
+def test_no_name_acts_as_markup_or_on_a_terminal(text: str) -> None:
+    check = replace(UPPER, requirement=Requirement("metrics", text, "max", 1.0))
+    hostile = replace(PASSED, name=text, comparison=text, evidence=text, checks=(check,))
+    summary, markdown = hostile.summary(), hostile.to_markdown()
+    assert summary.replace("\n", "").isprintable()
+    assert len(summary.splitlines()) == len(PASSED.summary().splitlines())
+    assert not {*"<>`|"} & {*markdown}
+    assert len(markdown.splitlines()) == len(PASSED.to_markdown().splitlines())
+    assert json.loads(hostile.to_json())["name"] == text

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ens_plugin.errors import InputError
+from ens_plugin.registry.gate.policy import REPORT_SCALARS, Requirement, read_policy
+from tests.reports import HOSTILE_STRINGS, all_reports
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "gate.md"
+FULL = """
+# a comment
+[report]
+error_upper.max = 0.08
+agreement = { min = 0.99, max = 1 }
+size_ratio.max = 2
+
+[baseline]
+no_worse = true
+error_increase.max = 0.01
+required = false
+
+[metrics]
+"val.auc".min = 0.9
+"""
+
+
+def test_a_policy_is_read_in_its_order(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(FULL)
+    policy = read_policy(path)
+    assert policy.requirements == (
+        Requirement("report", "error_upper", "max", 0.08),
+        Requirement("report", "agreement", "max", 1.0),
+        Requirement("report", "agreement", "min", 0.99),
+        Requirement("report", "size_ratio", "max", 2.0),
+        Requirement("baseline", "error_increase_lower", "max", 0.0),
+        Requirement("baseline", "error_increase", "max", 0.01),
+        Requirement("metrics", "val.auc", "min", 0.9),
+    )
+    assert not policy.baseline_required
+    assert policy.digest == "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    assert read_policy(str(path)) == policy
+
+
+def test_the_policy_of_the_documentation_is_one(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    (tmp_path / "policy.toml").write_text(text)
+    policy = read_policy(tmp_path / "policy.toml")
+    assert {requirement.table for requirement in policy.requirements} == {"report", "baseline", "metrics"}
+    assert all(f"`{name}`" in PAGE.read_text(encoding="utf-8") or name in text for name in REPORT_SCALARS)
+
+
+def test_a_baseline_is_required_unless_the_policy_says_otherwise() -> None:
+    assert read_policy({"baseline": {"no_worse": True}}).baseline_required
+
+
+def test_a_policy_tells_what_it_needs() -> None:
+    policies = [{table: {"error_increase" if table == "baseline" else "error": {"max": 1}}}
+                for table in ("report", "baseline", "metrics")]  # fmt: skip
+    assert [(read_policy(policy).needs_report(), read_policy(policy).compares()) for policy in policies] == [
+        (True, False),
+        (True, True),
+        (False, False),
+    ]
+
+
+def test_every_scalar_that_is_logged_can_be_asked_for() -> None:
+    logged = {name for report in all_reports().values() for name in report.metrics()}
+    assert {*REPORT_SCALARS} == logged | {"size_ratio"}
+
+
+def test_the_digest_of_a_mapping_does_not_depend_on_its_order() -> None:
+    one = {"report": {"error": {"max": 1}, "bias": {"max": 2}}, "metrics": {"a": {"min": 0}}}
+    other = {"metrics": {"a": {"min": 0}}, "report": {"bias": {"max": 2}, "error": {"max": 1}}}
+    assert read_policy(one).digest == read_policy(other).digest
+    assert read_policy(one).digest != read_policy({**one, "metrics": {"a": {"min": 0.1}}}).digest
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"raport": {}}, "'raport', which no policy has; did you mean 'report'"),
+        ({"report": {"eror_upper": {"max": 1}}}, "'report.eror_upper', which no policy has; did you mean 'error_upper"),
+        ({"report": {"error": {"maximum": 1}}}, "'report.error.maximum', which no policy has; did you mean 'max'"),
+        ({"baseline": {"no_wrose": True}}, "did you mean 'no_worse'"),
+        ({"baseline": {"requird": True, "no_worse": True}}, "did you mean 'required'"),
+        ({"metrics": {"val": {"auc": {"min": 1}}}}, "go into quotes"),
+        ({"report": {"size_ratio": {"min": 1}}}, "report.agreement.min"),
+        ({"report": {"error": {"min": 2, "max": 1}}}, "min above max"),
+        ({"report": {"error": {}}}, "without a bound"),
+        ({"report": {"error": 0.1}}, "is not a table"),
+        ({"report": 1}, "is not a table"),
+        ({"report": {1: {"max": 1}}}, "is not a table"),
+        ({"baseline": {"no_worse": 1}}, "true or false"),
+        ({"baseline": {"no_worse": False}}, "remove the line"),
+        ({"baseline": {"required": "no"}}, "true or false"),
+        ({"baseline": {"required": False}}, "no requirement"),
+        ({"report": {}}, "no requirement"),
+        ({}, "no requirement"),
+        ({"report": {"error": {"max": {1, 2}}}}, "a policy is data"),
+        ({"report": {"error": {"max": math.inf}}}, "a policy is data"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(content: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_policy(content)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "true", '"0.1"', "[1]", "1979-05-27", "1" + "0" * 400])
+def test_thresholds_are_finite_numbers(value: str, tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(f"[report]\nerror.max = {value}\n")
+    with pytest.raises(InputError, match=r"finite number|not TOML"):
+        read_policy(tmp_path / "policy.toml")
+
+
+@pytest.mark.parametrize("text", ["[report", "error.max: 1", "{}", "\x00", "a = " + "[" * 20_000, "[report]\n[report]"])
+def test_a_file_that_is_not_toml_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(text)
+    with pytest.raises(InputError, match="is not TOML"):
+        read_policy(tmp_path / "policy.toml")
+
+
+def test_files_that_cannot_be_a_policy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no policy file"):
+        read_policy(tmp_path / "gone.toml")
+    with pytest.raises(InputError, match="no policy file"):
+        read_policy(tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="is not TOML"):
+        read_policy(tmp_path / "binary.toml")
+    (tmp_path / "large.toml").write_text("#" * 1_000_001)
+    with pytest.raises(InputError, match="more than 1000000 bytes"):
+        read_policy(tmp_path / "large.toml")
+
+
+@pytest.mark.parametrize("text", HOSTILE_STRINGS)
+def test_hostile_keys_are_data_and_messages_stay_short(text: str) -> None:
+    assert read_policy({"metrics": {text: {"max": 1}}}).requirements[0].name == text
+    for content in ({text: {}}, {"report": {text: {"max": 1}}}, {"report": {"error": {"max": text}}}):
+        with pytest.raises(InputError) as refused:
+            read_policy(content)
+        assert len(str(refused.value)) < 600
+        assert str(refused.value).isprintable()
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(
+        ["report", "baseline", "metrics", "error", "max", "min", "no_worse", "required", "x"]), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(content=st.dictionaries(st.sampled_from(["report", "baseline", "metrics", "x"]), json_like, max_size=3))
+def test_any_content_is_a_policy_or_an_input_error(content: dict[str, Any]) -> None:
+    before = json.dumps(content, sort_keys=True)
+    try:
+        policy = read_policy(content)
+    except InputError:
+        policy = None
+    assert json.dumps(content, sort_keys=True) == before
+    assert policy is None or all(math.isfinite(requirement.threshold) for requirement in policy.requirements)
+
+
+class Unprintable:
+    """Raises where it is shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("source", ["x" * 10_000, Unprintable()])
+def test_a_source_that_cannot_even_be_looked_for(source: Any) -> None:
+    with pytest.raises(InputError, match="policy"):
+        read_policy(source)

@@ -1,0 +1,366 @@
+"""Gates at once, gates killed, and versions that are not what they are said to be, on an embedded store."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import mlflow
+import pytest
+
+from ens_plugin import gate
+from ens_plugin.errors import EnsPluginError, GateError, InputError
+from ens_plugin.registry.gate import lease as registry_lease
+from ens_plugin.registry.gate.lease import LEASE_TAG, lease
+from ens_plugin.tracking import log_report
+from ens_plugin.tracking.store.scratch import scratch_folder
+from tests.registry.registry import experiment_id, lines, register, report_with_error, stub_artifacts, tags_of
+from tests.tracking.stores import MLFLOW_WARNINGS
+
+pytestmark = MLFLOW_WARNINGS
+
+REPORT = report_with_error(1.0)
+LOOSE = {"report": {"error_upper": {"max": 0.9}}}
+STRICT = {"report": {"error_upper": {"max": 0.001}}}
+NO_WORSE = {"baseline": {"no_worse": True}}
+
+Client = mlflow.MlflowClient
+
+
+@pytest.fixture(autouse=True)
+def swift(monkeypatch: pytest.MonkeyPatch) -> None:
+    stub_artifacts(monkeypatch)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"churn-{uuid4().hex[:8]}"
+
+
+def holder(client: Client, name: str) -> str | None:
+    held = client.get_registered_model(name).aliases.get("champion")
+    return None if held is None else str(held)
+
+
+def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
+    """What each of some calls returned or raised."""
+
+    def outcome(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except EnsPluginError as error:
+            return error
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(outcome, calls))
+
+
+class TestRaces:
+    @pytest.mark.parametrize("named", ["alias", "version"])
+    def test_of_gates_with_the_same_baseline_one_promotes(
+        self, named: str, embedded: Client, name: str, tmp_path: Path
+    ) -> None:
+        champion, *rivals = (register(embedded, name, report_with_error(scale)) for scale in (2.0, 1.0, 0.9, 0.8))
+        embedded.set_registered_model_alias(name, "champion", champion.version)
+        baseline, log = "champion" if named == "alias" else champion.uri, tmp_path / "gate.jsonl"
+        found = at_once(
+            [lambda rival=rival: gate(rival.uri, NO_WORSE, baseline=baseline, promote="champion", audit_log=log)
+             for rival in rivals]
+        )  # fmt: skip
+        promoted = [answer for answer in found if not isinstance(answer, Exception)]
+        refused = [answer for answer in found if isinstance(answer, Exception)]
+        told = lines(log.read_text())
+        promotions = [line for line in told if line["event"] == "promotion"]
+        assert [line["promoted_from"] for line in promotions] == [line["baseline"] for line in promotions]
+        assert len(promoted) == len(promotions) == 1
+        assert all(isinstance(error, GateError) and "has moved from version 1 to" in str(error) for error in refused)
+        assert holder(embedded, name) == promoted[0].version
+        assert embedded.get_registered_model(name).tags == {}
+
+    def test_somebody_without_a_lease_is_noticed(
+        self, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        champion, rival, version = (register(embedded, name, REPORT) for _ in range(3))
+        embedded.set_registered_model_alias(name, "champion", champion.version)
+
+        class Overtaken(Client):
+            def set_registered_model_alias(self, *arguments: Any) -> None:
+                super().set_registered_model_alias(*arguments)
+                super().set_registered_model_alias(name, "champion", rival.version)
+
+        monkeypatch.setattr("mlflow.MlflowClient", Overtaken)
+        with pytest.raises(GateError, match=f"right after that it points at version {rival.version}"):
+            gate(version.uri, LOOSE, promote="champion")
+        assert holder(embedded, name) == rival.version
+
+    def test_only_one_holds_the_lease(self, embedded: Client, name: str) -> None:
+        embedded.create_registered_model(name)
+        inside: list[int] = []
+        most: list[int] = []
+
+        def hold() -> None:
+            with lease(embedded, name):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.01)
+                inside.pop()
+
+        assert at_once([hold] * 6) == [None] * 6
+        assert most == [1] * 6
+
+    def test_a_lease_that_nobody_gives_back_ends(
+        self, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(registry_lease, "LEASE_S", 1.0)
+        embedded.create_registered_model(name)
+        embedded.set_registered_model_tag(name, f"{LEASE_TAG}.0", "until long ago")
+        started = time.monotonic()
+        with lease(embedded, name) as held:
+            assert time.monotonic() - started > 1.0
+            assert list(embedded.get_registered_model(name).tags) == [held.key]
+        assert embedded.get_registered_model(name).tags == {}
+
+    def test_a_lease_that_another_gate_renews_is_waited_for_and_not_for_ever(
+        self, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(registry_lease, "PATIENCE_S", 0.5)
+        version = register(embedded, name, REPORT)
+        embedded.set_registered_model_tag(name, f"{LEASE_TAG}.0", "process 1 on elsewhere")
+        with pytest.raises(GateError, match=r"has held the lease .*process 1 on elsewhere"):
+            gate(version.uri, LOOSE, promote="champion")
+        assert tags_of(embedded, version) == {}
+        assert list(embedded.get_registered_model(name).tags) == [f"{LEASE_TAG}.0"]
+
+    def test_a_gate_that_lost_its_lease_moves_nothing(
+        self, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        version = register(embedded, name, REPORT)
+        monkeypatch.setattr(registry_lease, "LEASE_S", 0.0)
+        with pytest.raises(GateError, match="took longer than the lease"):
+            gate(version.uri, LOOSE, promote="champion")
+        assert holder(embedded, name) is None
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", [LOOSE, STRICT])
+@pytest.mark.parametrize("before", [None, "pass", "fail"])
+def test_a_gate_killed_at_any_write_leaves_no_verdict_without_its_reasons(
+    policy: Any, before: str | None, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_lease, "_give_back", lambda client, name, key: None)
+    version = register(embedded, name, REPORT)
+    reasons = {"pass": "ok: report.error_upper", "fail": "FAILED: report.error_upper"}
+    for number in range(12):
+        for key in embedded.get_registered_model(name).tags:
+            embedded.delete_registered_model_tag(name, key)
+        for key in tags_of(embedded, version):
+            embedded.delete_model_version_tag(name, version.version, key)
+        if before is not None:
+            embedded.set_model_version_tag(name, version.version, "ens.gate.reasons", reasons[before])
+            embedded.set_model_version_tag(name, version.version, "ens.gate", before)
+        calls = 0
+
+        def dying(write: Callable[..., Any], number: int = number) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                if calls > number:
+                    raise Killed
+                return write(*arguments)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for method in ("set_model_version_tag", "delete_model_version_tag", "set_registered_model_tag",
+                           "set_registered_model_alias"):  # fmt: skip
+                patch.setattr(Client, method, dying(getattr(Client, method)))
+            with contextlib.suppress(Killed):
+                gate(version.uri, policy, promote="champion")
+        tags = tags_of(embedded, version)
+        verdict = tags.get("ens.gate")
+        assert verdict is None or tags["ens.gate.reasons"].startswith(reasons[verdict])
+        assert holder(embedded, name) is None or verdict == "pass"
+        if holder(embedded, name) is not None:
+            embedded.delete_registered_model_alias(name, "champion")
+
+
+class TestSource:
+    def versions_from(self, client: Client, name: str, source: str, run_id: str) -> str:
+        client.create_registered_model(name)
+        client.create_model_version(name, source, run_id)
+        return f"models:/{name}/1"
+
+    @pytest.mark.parametrize(
+        "source", ["file:///elsewhere/forest", "{root}/../other/forest", "{root}-2/forest", "s3://bucket/forest",
+                   "runs:/0123/forest", "{root}/%2e%2e/other"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("policy", [LOOSE, {"metrics": {"auc": {"min": 0.5}}}])
+    def test_what_a_run_logged_is_not_about_files_elsewhere(
+        self, source: str, policy: Any, embedded: Client, name: str
+    ) -> None:
+        run = embedded.create_run(experiment_id(embedded))
+        embedded.log_metric(run.info.run_id, "auc", 0.9)
+        log_report(REPORT, run_id=run.info.run_id)
+        uri = self.versions_from(embedded, name, source.format(root=run.info.artifact_uri), run.info.run_id)
+        with pytest.raises(GateError, match="is not a model of the run"):
+            gate(uri, policy, promote="champion")
+        assert holder(embedded, name) is None
+
+    def test_nor_about_the_model_of_another_run(self, embedded: Client, name: str) -> None:
+        good = register(embedded, name, REPORT, linked=False)
+        other = register(embedded, name, None)
+        found = embedded.create_model_version(name, f"models:/{other.model_id}", good.run_id)
+        with pytest.raises(GateError, match="is not a model of the run"):
+            gate(f"models:/{name}/{found.version}", LOOSE)
+
+    def test_nor_about_another_folder_than_the_models(self, embedded: Client, name: str) -> None:
+        run = embedded.create_run(experiment_id(embedded))
+        history = json.dumps([{"run_id": run.info.run_id, "artifact_path": "forest"}])
+        embedded.set_tag(run.info.run_id, "mlflow.log-model.history", history)
+        log_report(REPORT, run_id=run.info.run_id)
+        uri = self.versions_from(embedded, name, f"{run.info.artifact_uri}/other", run.info.run_id)
+        with pytest.raises(GateError, match="is not a model of the run"):
+            gate(uri, LOOSE)
+        embedded.create_model_version(name, f"{run.info.artifact_uri}/forest", run.info.run_id)
+        assert gate(f"models:/{name}/2", LOOSE).passed
+
+    @pytest.mark.parametrize("linked", [True, False])
+    def test_a_copy_of_a_version_is_judged_as_the_version(self, linked: bool, embedded: Client, name: str) -> None:
+        version = register(embedded, name, REPORT, linked=linked)
+        copied = embedded.copy_model_version(version.uri, f"{name}-copy")
+        assert gate(f"models:/{copied.name}/{copied.version}", LOOSE).passed
+
+    def test_a_model_is_its_runs_by_its_place_too(self, embedded: Client, name: str) -> None:
+        version = register(embedded, name, REPORT)
+        place = embedded.get_logged_model(version.model_id).artifact_location
+        found = embedded.create_model_version(name, place, version.run_id)
+        assert gate(f"models:/{name}/{found.version}", LOOSE).passed
+
+
+def forged(change: Callable[[dict[str, Any]], None]) -> str:
+    content: dict[str, Any] = json.loads(REPORT.to_json())
+    change(content)
+    return json.dumps(content)
+
+
+FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "an empty curve": lambda r: r["error_curve"].update(sizes=[], error=[], lower=[], upper=[], even_shift=None),
+    "size 0": lambda r: r["recommendation"].update(size=0),
+    "a curve from size 0": lambda r: r["error_curve"]["sizes"].__setitem__(0, 0),
+    "sizes that fall": lambda r: r["error_curve"]["sizes"].reverse(),
+    "upper below lower": lambda r: r["error_curve"].update(
+        upper=r["error_curve"]["lower"], lower=r["error_curve"]["upper"]
+    ),
+    "upper below error": lambda r: r["error_curve"].update(upper=[0.0 for _ in r["error_curve"]["upper"]]),
+    "no rows": lambda r: r.update(n_rows=0),
+    "minus one row": lambda r: r.update(n_rows=-1),
+    "no members": lambda r: r.update(n_members=0),
+    "intervals of 1 %": lambda r: r["error_curve"].update(interval_level=0.01),
+    "intervals of 0 %": lambda r: r["error_curve"].update(interval_level=0.0),
+    "intervals of no level": lambda r: r["error_curve"].update(interval_level=None),
+    "an agreement of 2": lambda r: r["recommendation"].update(agreement=2.0),
+    "an error below 0": lambda r: r["error_curve"].update(
+        error=[-0.1 for _ in r["error_curve"]["error"]], lower=[-0.2 for _ in r["error_curve"]["lower"]]
+    ),
+    "an infinite bias": lambda r: r["bias_variance"].update(bias="Infinity"),
+    "half a character": lambda r: r.update(model="\ud800"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_an_impossible_report_passes_nowhere(
+    forgery: str, embedded: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = register(embedded, name, REPORT)
+    embedded.log_text(version.run_id, forged(FORGERIES[forgery]), "ensemble/report.json")
+    # Whoever can write a report can write the metrics that match it.
+    monkeypatch.setattr("ens_plugin.registry.gate.logged_report._compare", lambda *arguments: None)
+    with pytest.raises((GateError, InputError)):
+        gate(version.uri, LOOSE, promote="champion", audit_log=tmp_path / "gate.jsonl")
+    (line,) = lines((tmp_path / "gate.jsonl").read_text())
+    assert line["event"] == "error"
+    assert holder(embedded, name) is None
+    assert tags_of(embedded, version) == {}
+
+
+@pytest.mark.parametrize(
+    "history", ["", "null", "{}", "[1]", "[{}]", '[{"artifact_path": null}]', '[{"artifact_path": []}]', "[" * 4000]
+)
+def test_a_damaged_record_of_models_is_an_answer(history: str, embedded: Client, name: str, tmp_path: Path) -> None:
+    version = register(embedded, name, REPORT, linked=False)
+    embedded.set_tag(version.run_id, "mlflow.log-model.history", history)
+    with pytest.raises(GateError, match="is not as MLflow writes it"):
+        gate(version.uri, LOOSE, audit_log=tmp_path / "gate.jsonl")
+    assert [line["event"] for line in lines((tmp_path / "gate.jsonl").read_text())] == ["error"]
+
+
+@pytest.mark.parametrize("error", [IndexError("list index out of range"), ZeroDivisionError(), KeyError("a")])
+def test_what_nobody_expects_is_audited_and_no_answer(
+    error: Exception, embedded: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = register(embedded, name, REPORT)
+
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("ens_plugin.registry.gate.gate.gather_evidence", fail)
+    with pytest.raises(GateError, match=f"does not expect .{type(error).__name__}"):
+        gate(version.uri, LOOSE, audit_log=tmp_path / "gate.jsonl")
+    (line,) = lines((tmp_path / "gate.jsonl").read_text())
+    assert (line["event"], line["error"]) == ("error", type(error).__name__)
+
+
+def test_a_promotion_without_its_audit_line_says_that_it_happened(
+    embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = register(embedded, name, REPORT)
+
+    def full(line: str) -> None:
+        if '"event": "promotion"' in line:
+            raise InputError("the disk is full")
+
+    monkeypatch.setattr("ens_plugin.registry.gate.gate.audit_to_log", full)
+    with pytest.raises(InputError, match=r"'champion' points at version 1 .* now, .*the disk is full"):
+        gate(version.uri, LOOSE, promote="champion")
+
+
+KILLED = """
+import os, signal
+from ens_plugin.tracking.store.scratch import scratch_folder
+with scratch_folder() as folder:
+    (folder / "report.json").write_text("{}")
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files cannot be locked there")
+def test_files_of_a_killed_process_are_removed_by_the_next_and_those_of_a_living_one_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, text=True, check=False)
+    left = Path(done.stdout.strip())
+    assert left.is_dir()
+    foreign = tmp_path / "ens_plugin-gate-link"
+    foreign.symlink_to(Path(__file__).parent)
+    with scratch_folder() as first, scratch_folder() as second:
+        assert not left.exists()
+        assert first.is_dir()
+        assert second.is_dir()
+    assert list(tmp_path.iterdir()) == [foreign]

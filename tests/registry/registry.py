@@ -1,0 +1,114 @@
+"""Registered versions with reports, without a model behind them: quick to make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow.exceptions import MlflowException
+
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.tracking import log_report
+from tests.reports import classification_report
+
+__all__ = [
+    "Version",
+    "experiment_id",
+    "is_registered",
+    "lines",
+    "register",
+    "report_with_error",
+    "stub_artifacts",
+    "tags_of",
+]
+
+
+@dataclass(frozen=True)
+class Version:
+    """What was registered, under which names."""
+
+    name: str
+    version: str
+    run_id: str
+    model_id: str
+
+    @property
+    def uri(self) -> str:
+        return f"models:/{self.name}/{self.version}"
+
+
+def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "report_log") -> None:
+    """Leave out pictures and curves, which take time and have tests of their own, where a module renders them."""
+
+    def write(report: EnsembleReport, directory: Path) -> None:
+        (directory / "report.json").write_text(report.to_json(), encoding="utf-8")
+        (directory / "report.html").write_text("<p>report</p>")
+
+    monkeypatch.setattr(f"ens_plugin.tracking.{user}.render_artifacts", write)
+    monkeypatch.setattr("ens_plugin.tracking.logging.report_log.curve_points", lambda report, prefix: [])
+
+
+def report_with_error(scale: float, created: str = "2026-01-02T03:04:05+00:00") -> EnsembleReport:
+    """Breast cancer, all errors times `scale`."""
+    report = classification_report()
+    curve = report.error_curve
+    low, high = curve.asymptote_interval
+    scaled = replace(
+        curve, error=curve.error * scale, lower=curve.lower * scale, upper=curve.upper * scale,
+        asymptote=curve.asymptote * scale, asymptote_raw=curve.asymptote_raw * scale,
+        asymptote_interval=(low * scale, high * scale),
+    )  # fmt: skip
+    return replace(report, error_curve=scaled, created=created)
+
+
+def experiment_id(client: mlflow.MlflowClient) -> str:
+    experiment = client.get_experiment_by_name("tests")
+    assert experiment is not None
+    return str(experiment.experiment_id)
+
+
+def register(
+    client: mlflow.MlflowClient,
+    name: str,
+    report: EnsembleReport | None,
+    *,
+    metrics: Mapping[str, float] | None = None,
+    linked: bool = True,
+) -> Version:
+    """Register a version of `name` whose run and LoggedModel have `report` and `metrics`."""
+    experiment = experiment_id(client)
+    run_id = client.create_run(experiment).info.run_id
+    model = client.create_logged_model(experiment, name="forest", source_run_id=run_id)
+    client.finalize_logged_model(model.model_id, "READY")
+    client.log_outputs(run_id, [mlflow.entities.LoggedModelOutput(model.model_id, 0)])
+    if report is not None:
+        log_report(report, run_id=run_id, model_id=model.model_id if linked else None)
+    for key, value in (metrics or {}).items():
+        client.log_metric(run_id, key, value)
+    if not is_registered(client, name):
+        client.create_registered_model(name)
+    found = client.create_model_version(name, f"models:/{model.model_id}", run_id, model_id=model.model_id)
+    client.update_run(run_id, "FINISHED")
+    return Version(name, str(found.version), run_id, model.model_id)
+
+
+def is_registered(client: mlflow.MlflowClient, name: str) -> bool:
+    """Tell whether there is a registered model of this name; a search would page, and quotes end a filter."""
+    try:
+        client.get_registered_model(name)
+    except MlflowException:
+        return False
+    return True
+
+
+def tags_of(client: mlflow.MlflowClient, version: Version) -> dict[str, str]:
+    return dict(client.get_model_version(version.name, version.version).tags)
+
+
+def lines(text: str) -> list[dict[str, object]]:
+    """Audit lines as objects."""
+    return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,114 @@
+"""rightsize over HTTP, against a real server that works, refuses, or dies on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import uuid4
+
+import mlflow
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+
+import ens_plugin
+from ens_plugin.errors import EnsPluginError
+from ens_plugin.registry import rightsize
+from ens_plugin.tracking import load_model
+from tests.registry.registry import stub_artifacts
+from tests.tracking.faulty_proxy import Fault, Request, faulty_proxy
+from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
+
+pytestmark = [MLFLOW_WARNINGS, pytest.mark.server, pytest.mark.xdist_group("mlflow_server")]
+
+X, Y = load_breast_cancer(return_X_y=True)
+FOREST = RandomForestClassifier(60, random_state=0).fit(X, Y)
+
+Rule = Callable[[Request], Fault | None]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    stub_artifacts(monkeypatch)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    monkeypatch.setattr("ens_plugin.sizing.savings.ROUNDS", 1)
+    monkeypatch.setattr("ens_plugin.sizing.savings._fit_seconds", lambda *_: None)
+
+
+@pytest.fixture
+def name(served: mlflow.MlflowClient) -> str:
+    name = f"churn-{uuid4().hex[:8]}"
+    mlflow.sklearn.log_model(
+        FOREST, name="forest", serialization_format="cloudpickle", pip_requirements=[], registered_model_name=name
+    )
+    return name
+
+
+def versions(client: mlflow.MlflowClient, name: str) -> list[str]:
+    return sorted(str(found.version) for found in client.search_model_versions(f"name='{name}'"))
+
+
+def test_the_smaller_version_comes_back_over_http(served: mlflow.MlflowClient, name: str) -> None:
+    found = rightsize(f"models:/{name}/1", X, Y, confidence=0.97)
+    assert found.logged is not None
+    assert versions(served, name) == ["1", "2"]
+    assert found.cut_report is not None
+    size = found.cut_report.n_members
+    assert size is not None
+    smaller = ens_plugin.truncate(FOREST, size)
+    assert np.array_equal(load_model(f"models:/{name}/2").predict_proba(X), smaller.predict_proba(X))
+    assert served.get_run(found.logged.run_id).info.status == "FINISHED"
+
+
+def no_registration(request: Request) -> Fault | None:
+    return 403 if request.path.endswith("/model-versions/create") else None
+
+
+def no_run(request: Request) -> Fault | None:
+    return 403 if request.path.endswith("/runs/create") else None
+
+
+def no_model(request: Request) -> Fault | None:
+    return 403 if request.method == "POST" and request.path.endswith("/logged-models") else None
+
+
+def no_artifacts(request: Request) -> Fault | None:
+    return 500 if request.method == "PUT" and "/mlflow-artifacts/" in request.path else None
+
+
+def no_metrics(request: Request) -> Fault | None:
+    return "drop" if request.path.endswith("/runs/log-batch") else None
+
+
+def death_after_the_first_write() -> Rule:
+    written: list[str] = []
+
+    def rule(request: Request) -> Fault | None:
+        if written:
+            return "drop"
+        if request.writes:
+            written.append(request.path)
+        return None
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(no_registration, id="registration"),
+        pytest.param(no_artifacts, id="artifacts"),
+        pytest.param(death_after_the_first_write(), id="death"),
+        pytest.param(no_run, id="run", marks=pytest.mark.slow),
+        pytest.param(no_model, id="model", marks=pytest.mark.slow),
+        pytest.param(no_metrics, id="metrics", marks=pytest.mark.slow),
+    ],
+)
+def test_no_version_unless_all_of_it_arrived(rule: Rule, served: mlflow.MlflowClient, name: str) -> None:
+    with faulty_proxy(mlflow.get_tracking_uri()) as proxy:
+        proxy.reset(rule)
+        with tracking_to(proxy.uri), pytest.raises(EnsPluginError):
+            rightsize(f"models:/{name}/1", X, Y, confidence=0.97)
+        assert any(rule(request) is not None for request in proxy.requests)
+    assert versions(served, name) == ["1"]

@@ -1,0 +1,313 @@
+"""The HTML page: self-contained, safe with any text, the same every time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import stat
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+from ens_plugin.errors import InputError
+from ens_plugin.report.chart_style import default_style
+from ens_plugin.report.html import render_page, write_page
+from tests import reports
+
+REPORTS = reports.all_reports()
+
+
+@cache
+def page(name: str) -> str:
+    return render_page(REPORTS[name])
+
+
+ALLOWED_TAGS = {
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "body",
+    "main",
+    "section",
+    "figure",
+    "figcaption",
+    "div",
+    "p",
+    "h1",
+    "h2",
+    "h3",
+    "ul",
+    "li",
+    "dl",
+    "dt",
+    "dd",
+    "bdi",
+    "svg",
+    "g",
+    "path",
+    "rect",
+    "text",
+    "tspan",
+    "defs",
+    "clippath",
+}
+ALLOWED_ATTRIBUTES = {
+    "lang",
+    "charset",
+    "name",
+    "content",
+    "class",
+    "id",
+    "style",
+    "d",
+    "x",
+    "y",
+    "width",
+    "height",
+    "viewbox",
+    "transform",
+    "clip-path",
+    "aria-hidden",
+    "text-anchor",
+}
+VOID = {"meta"}
+
+
+class Outline(HTMLParser):
+    """Collects tags, attributes, ids and text, and checks that tags nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.values: list[str] = []
+        self.ids: list[str] = []
+        self.text: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.values += [value or "" for _, value in attrs]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_page_holds_known_tags_and_attributes_only(name: str) -> None:
+    outline = Outline(page(name))
+    assert outline.tags <= ALLOWED_TAGS
+    assert outline.attributes <= ALLOWED_ATTRIBUTES
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_page_has_no_scripts_links_or_anything_to_load(name: str) -> None:
+    text = page(name).lower()
+    for forbidden in ("<script", "<a ", "<img", "<link", "<iframe", "<object", "@import", "<?xml", "<!entity"):
+        assert forbidden not in text
+    # Escaped text may contain anything; what counts is what a browser acts on.
+    outline = Outline(page(name))
+    assert not {"href", "xlink:href", "src", "action", "onerror", "onload"} & outline.attributes
+    assert not [value for value in outline.values if "javascript:" in value or "://" in value]
+    assert re.findall(r"url\((?!#)", text) == []
+
+
+@pytest.mark.parametrize("name", [name for name in REPORTS if name != "hostile"])
+def test_page_never_even_mentions_a_reference(name: str) -> None:
+    text = page(name).lower()
+    assert "href" not in text
+    assert "src=" not in text
+    assert "http" not in text
+
+
+def test_hostile_strings_arrive_as_text() -> None:
+    outline = Outline(page("hostile"))
+    shown = " ".join(" ".join(outline.text).split())
+    for text in (
+        "<script>alert(1)</script>",
+        "<img src=http://evil.example/x onerror='alert(1)'>",
+        "{{ 7*7 }} {% raw %}",
+    ):
+        assert text in shown
+    assert "49" not in re.findall(r"\b49\b", shown)
+    assert not [sign for sign in page("hostile") if (sign < " " and sign != "\n") or sign in "\u202e\x7f"]
+
+
+@pytest.mark.parametrize("text", reports.HOSTILE_STRINGS)
+def test_each_hostile_string_is_escaped_on_its_own(text: str) -> None:
+    report = replace(REPORTS["hypergeometric"], model=text, aggregation=text, bags=text, created=text)
+    outline = Outline(render_page(report))
+    assert outline.tags <= ALLOWED_TAGS
+    assert outline.attributes <= ALLOWED_ATTRIBUTES
+
+
+def test_ten_kilobytes_of_warning_are_cut_visibly() -> None:
+    assert "x" * 1001 not in page("hostile")
+    assert "x…" in page("hostile")
+
+
+def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
+    path = write_page(replace(REPORTS["perfect"], model="half \ud83d pair"), tmp_path / "report.html")
+    assert "half \ufffd pair" in path.read_text(encoding="utf-8")
+
+
+def test_page_is_the_same_every_time() -> None:
+    assert render_page(reports.classification_report()) == page("classification")
+
+
+def test_ids_are_unique_and_every_reference_has_its_target() -> None:
+    outline = Outline(page("classification"))
+    assert len(outline.ids) == len(set(outline.ids)) > 0
+    assert set(re.findall(r"url\(#([^)]+)\)", page("classification"))) == set(outline.ids)
+
+
+def test_page_has_all_pictures_with_their_marks() -> None:
+    text = page("classification")
+    assert text.count("<svg ") == 4
+    # Ticks come from references that were written out; without them the axes are bare.
+    assert len(re.findall(r"<path [^>]*transform=\"translate", text)) > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("classification", ["200 members are enough: 59 would do.", "4.10\xa0%", "2.76 to 6.07\xa0%", "at most 0.21"]),
+        ("large_classification", ["300 members are too few for 99\xa0% agreement: about 609 are needed."]),
+        (
+            "capped",
+            ["100 members are too few for 99\xa0% agreement, and even 20001 would be.", "15201 to more than 20001"],
+        ),
+        ("regression", ["mean squared error", "3161", "squared units of the target"]),
+        ("path", ["not estimated", "ends at size 200", "one order of growth"]),
+        ("hypergeometric", ["ends at size 55"]),
+        ("small_classification", ["Before you rely on these numbers", "3 of 40 rows"]),
+        ("custom_metric", ["brier_score", "lower is better", "held out"]),
+    ],
+)
+def test_page_says(name: str, parts: list[str]) -> None:
+    shown = "".join(Outline(page(name)).text)
+    assert [part for part in parts if part not in shown] == []
+
+
+@pytest.mark.parametrize(("n_rows", "told"), [(30, True), (29, False)])
+def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, told: bool) -> None:
+    text = render_page(replace(REPORTS["classification"], n_rows=n_rows))
+    assert (">Recommended size<" in text) is told
+    assert (">A guess at the size, not to be acted on<" in text) is not told
+
+
+def test_the_seed_is_not_called_at_most_on_held_out_rows() -> None:
+    assert "at most 0." not in page("custom_metric")
+
+
+def test_versions_are_named() -> None:
+    assert "scikit-learn 1.9.1" in page("classification")
+
+
+def test_page_does_not_depend_on_the_users_style() -> None:
+    import matplotlib.pyplot as plt
+
+    with plt.style.context("dark_background"), plt.rc_context({"font.size": 30, "svg.fonttype": "path"}):
+        assert render_page(reports.classification_report()) == page("classification")
+
+
+def test_write_page_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("old")
+    assert REPORTS["classification"].to_html(str(target)) == target
+    assert target.read_text(encoding="utf-8") == page("classification")
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no permission bits")
+def test_written_page_has_ordinary_permissions(tmp_path: Path) -> None:
+    path = write_page(REPORTS["perfect"], tmp_path / "report.html")
+    other = tmp_path / "other"
+    other.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
+
+
+def test_a_failure_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("old")
+
+    def refuse(source: str, destination: Path) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("ens_plugin.report.html.os.replace", refuse)
+    with pytest.raises(InputError, match="no space left"):
+        write_page(REPORTS["perfect"], target)
+    assert os.listdir(tmp_path) == ["report.html"]
+    assert target.read_text() == "old"
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing.*does not exist"):
+        write_page(REPORTS["perfect"], tmp_path / "missing" / "report.html")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_directory_is_not_a_page(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a directory"):
+        write_page(REPORTS["perfect"], tmp_path)
+
+
+def test_threads_leave_the_users_style_alone_and_do_not_mix_pages() -> None:
+    names = list(REPORTS)[:2]
+    alone = {name: render_page(REPORTS[name]) for name in names}
+    filters, settings = list(warnings.filters), dict(matplotlib.rcParams)
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda name: render_page(REPORTS[name]), names * 4))
+    assert together == [alone[name] for name in names] * 4
+    assert dict(matplotlib.rcParams) == settings
+    assert warnings.filters == filters
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_while_a_thread_draws_can_draw() -> None:
+    def draw_in_child() -> None:
+        os._exit(0 if render_page(REPORTS[next(iter(REPORTS))]).startswith("<!DOCTYPE html>") else 1)
+
+    drawing, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with default_style():
+            drawing.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert drawing.wait(10)
+    child = multiprocessing.get_context("fork").Process(target=draw_in_child)
+    child.start()
+    child.join(60)
+    done.set()
+    thread.join()
+    code = child.exitcode
+    child.kill()
+    assert code == 0

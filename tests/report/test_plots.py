@@ -1,0 +1,294 @@
+"""Figures: what is drawn where, and that no text ever covers another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from ens_plugin.errors import InputError
+from ens_plugin.report.plots import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
+from ens_plugin.report.result import EnsembleReport
+from tests import reports
+
+REPORTS = reports.all_reports()
+WIDE, NARROW = (7.5, 2.75), (3.5, 2.9)
+
+
+def new_axes(inches: tuple[float, float] = (6.4, 4.0)) -> Axes:
+    return Figure(figsize=inches, layout="constrained").subplots()
+
+
+def draw(ax: Axes) -> Figure:
+    figure = ax.get_figure()
+    assert figure is not None
+    figure.draw_without_rendering()
+    return figure
+
+
+def visible_texts(ax: Axes) -> list[Text]:
+    # Ticks outside the limits keep their Text, which matplotlib never draws.
+    ticks = [
+        tick.label1
+        for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim()))
+        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        if min(limits) <= tick.get_loc() <= max(limits)
+    ]
+    legend = ax.get_legend()
+    texts = [*ax.texts, ax.xaxis.label, ax.yaxis.label, *ticks, *(legend.get_texts() if legend else [])]
+    return [text for text in texts if text.get_visible() and text.get_text()]
+
+
+def misplaced(ax: Axes) -> list[str]:
+    """Texts that cover another text or leave the figure."""
+    frame = draw(ax).bbox.padded(1)
+    boxes = [(text.get_text(), text.get_window_extent()) for text in visible_texts(ax)]
+    covering = [f"{one!r} covers {other!r}" for (one, a), (other, b) in combinations(boxes, 2) if a.overlaps(b)]
+    leaving = [
+        f"{name!r} leaves the figure"
+        for name, box in boxes
+        if not (frame.contains(box.x0, box.y0) and frame.contains(box.x1, box.y1))
+    ]
+    return covering + leaving
+
+
+def heights(line: Line2D) -> list[float]:
+    return [float(value) for value in np.asarray(line.get_ydata())]
+
+
+def labels_above(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.texts if text.get_text().startswith(("current", "recommended"))]
+
+
+def test_the_check_of_placement_sees_covered_and_leaving_text() -> None:
+    ax = new_axes()
+    ax.set_axis_off()
+    for text in ("one", "other"):
+        ax.text(0.5, 0.5, text, in_layout=False)
+    ax.text(3.0, 0.5, "far", in_layout=False)
+    assert misplaced(ax) == ["'one' covers 'other'", "'far' leaves the figure"]
+
+
+def test_error_curve_names_its_axes_with_units() -> None:
+    ax = plot_error_curve(REPORTS["classification"].error_curve, ax=new_axes())
+    assert ax.get_xlabel() == "Ensemble size (members)"
+    assert ax.get_ylabel() == "0-1 error (%)\nshaded: 95 % interval"
+    assert ax.get_xscale() == "log"
+
+
+def test_error_curve_of_a_regression_is_not_in_percent() -> None:
+    ax = plot_error_curve(REPORTS["regression"].error_curve, ax=new_axes())
+    assert ax.get_ylabel().startswith("Mean squared error\n")
+
+
+def test_error_line_has_no_steps_where_votes_tie() -> None:
+    error = np.array([0.4, 0.4, 0.2, 0.2, 0.1])
+    curve = replace(
+        REPORTS["classification"].error_curve,
+        sizes=np.arange(1, 6), error=error, lower=error, upper=error, asymptote=0.05, ties_to=np.inf,
+    )  # fmt: skip
+    ax = plot_error_curve(curve, ax=new_axes())
+    line = next(line for line in ax.lines if line.get_label() == "error")
+    assert np.all(np.diff(heights(line)) < 0)
+
+
+def test_error_ticks_are_percent_and_size_ticks_plain_numbers() -> None:
+    ax = plot_error_curve(REPORTS["rising"].error_curve, n_members=51, recommended_size=8507, ax=new_axes())
+    draw(ax)
+    names = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert {"10", "100", "1\u202f000", "10\u202f000"} <= set(names)
+    low, high = ax.get_ylim()
+    percents = [float(tick.get_text()) for tick in ax.get_yticklabels() if tick.get_text()]
+    assert all(100 * low - 5 < value < 100 * high + 5 for value in percents)
+
+
+def test_error_line_and_band_hold_the_values_of_the_curve() -> None:
+    curve = REPORTS["classification"].error_curve
+    ax = plot_error_curve(curve, n_members=200, ax=new_axes())
+    line = next(line for line in ax.lines if line.get_label() == "error")
+    sizes, errors = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+    tabulated = np.isin(curve.sizes, sizes)
+    assert tabulated.sum() > 20
+    np.testing.assert_allclose(errors[np.isin(sizes, curve.sizes)], curve.error[tabulated], rtol=1e-12)
+    (band,) = ax.collections
+    corners = np.asarray(band.get_paths()[0].vertices)
+    one = int(np.flatnonzero(tabulated)[10])
+    edges = corners[np.isclose(corners[:, 0], curve.sizes[one]), 1]
+    assert (edges.min(), edges.max()) == pytest.approx((curve.lower[one], curve.upper[one]))
+
+
+def test_asymptote_is_a_dashed_line_at_its_value() -> None:
+    curve = REPORTS["classification"].error_curve
+    ax = plot_error_curve(curve, ax=new_axes())
+    flat = [line for line in ax.lines if heights(line) == [curve.asymptote, curve.asymptote]]
+    assert len(flat) == 1
+    assert flat[0].is_dashed()
+    assert f"infinite\nensemble\n{100 * curve.asymptote:.2f} %" in [text.get_text() for text in ax.texts]
+
+
+@pytest.mark.parametrize("name", ["path", "hypergeometric"])
+def test_no_asymptote_is_drawn_where_there_is_none(name: str) -> None:
+    report = REPORTS[name]
+    ax = plot_error_curve(report.error_curve, n_members=200, recommended_size=59, ax=new_axes())
+    assert not [text for text in ax.texts if "infinite" in text.get_text()]
+    line = next(line for line in ax.lines if line.get_label() == "error")
+    assert np.max(np.asarray(line.get_xdata())) == report.error_curve.sizes[-1]
+
+
+def test_marks_tell_size_and_error() -> None:
+    report = REPORTS["classification"]
+    ax = plot_error_curve(report.error_curve, n_members=200, recommended_size=59, ax=new_axes())
+    assert labels_above(ax) == [
+        f"current 200: {100 * report.error:.2f} %",
+        f"recommended 59: {100 * report.error_curve.at(59):.2f} %",
+    ]
+
+
+def test_equal_sizes_share_one_mark() -> None:
+    ax = plot_error_curve(REPORTS["classification"].error_curve, n_members=59, recommended_size=59, ax=new_axes())
+    assert [text.split(":")[0] for text in labels_above(ax)] == ["current = recommended 59"]
+
+
+def test_sizes_beyond_the_curve_are_marked_without_an_error() -> None:
+    curve = REPORTS["hypergeometric"].error_curve
+    ax = plot_error_curve(curve, n_members=200, recommended_size=59, ax=new_axes())
+    assert labels_above(ax) == ["current 200", "recommended 59"]
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_a_size_below_one_is_refused(size: int) -> None:
+    with pytest.raises(InputError, match="at least 1 member"):
+        plot_error_curve(REPORTS["classification"].error_curve, n_members=size, ax=new_axes())
+
+
+def test_limits_show_marks_and_leave_out_single_members() -> None:
+    ax = plot_error_curve(
+        REPORTS["large_classification"].error_curve, n_members=300, recommended_size=609, ax=new_axes()
+    )
+    low, high = ax.get_xlim()
+    assert low == 5
+    assert high > 609
+
+
+def test_a_small_ensemble_is_shown_from_one_member() -> None:
+    ax = plot_error_curve(REPORTS["perfect"].error_curve, n_members=3, recommended_size=1, ax=new_axes())
+    assert ax.get_xlim()[0] == 1
+
+
+def test_a_second_curve_on_the_same_axes_hides_nothing_of_the_first() -> None:
+    ax = plot_error_curve(REPORTS["rising"].error_curve, n_members=51, recommended_size=8507, ax=new_axes())
+    before = ax.get_xlim()
+    plot_error_curve(REPORTS["classification"].error_curve, n_members=200, ax=ax)
+    assert ax.get_xlim()[0] <= before[0]
+    assert ax.get_xlim()[1] >= before[1]
+
+
+def test_curve_plot_draws_on_the_given_axes_only() -> None:
+    ax = new_axes()
+    assert REPORTS["classification"].error_curve.plot(ax=ax) is ax
+    assert plt.get_fignums() == []
+
+
+def test_without_axes_a_new_figure_is_made() -> None:
+    ax = REPORTS["classification"].error_curve.plot()
+    try:
+        assert [plt.figure(number).axes for number in plt.get_fignums()] == [[ax]]
+    finally:
+        plt.close("all")
+
+
+def test_agreement_has_the_wanted_level_and_the_interval_of_the_size() -> None:
+    recommendation = REPORTS["classification"].recommendation
+    ax = plot_agreement(recommendation, n_members=200, ax=new_axes())
+    assert ax.get_ylabel() == "Agreement with the\ninfinite ensemble (%)"
+    assert any(heights(line) == [0.99, 0.99] and line.is_dashed() for line in ax.lines)
+    assert any(
+        np.asarray(line.get_xdata()).tolist() == [29, 119] and heights(line) == [0.99, 0.99] for line in ax.lines
+    )
+
+
+def test_agreement_of_a_capped_size_ends_in_an_arrow() -> None:
+    ax = plot_agreement(REPORTS["capped"].recommendation, n_members=100, ax=new_axes())
+    assert [line.get_marker() for line in ax.lines].count(">") == 1
+    assert ax.get_ylim()[1] > 0.99
+
+
+def test_regression_shows_relative_excess_and_tolerance() -> None:
+    ax = plot_agreement(REPORTS["regression"].recommendation, n_members=100, ax=new_axes())
+    assert ax.get_ylabel() == "Error above the\ninfinite ensemble's (%)"
+    assert ax.get_yscale() == "log"
+    assert any(heights(line) == [0.01, 0.01] and line.is_dashed() for line in ax.lines)
+
+
+def test_infinite_excess_is_drawn_without_an_error() -> None:
+    recommendation = REPORTS["negative_asymptote"].recommendation
+    recommendation.values[:] = np.inf
+    ax = plot_agreement(recommendation, n_members=20, ax=new_axes())
+    assert labels_above(ax) == ["current 20"]
+    assert np.isfinite(ax.get_ylim()).all()
+
+
+@pytest.mark.parametrize("name", ["classification", "regression", "small_classification"])
+def test_bars_add_up_to_the_errors(name: str) -> None:
+    report = REPORTS[name]
+    parts = report.bias_variance
+    ax = plot_bias_variance(report, ax=new_axes())
+    bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    ends = [max(bar.get_x() + bar.get_width() for bar in bars if round(bar.get_y() + 0.275) == row) for row in range(3)]
+    assert ends == pytest.approx([parts.member_error, parts.ensemble_error, parts.asymptotic_error])
+    assert bars[0].get_width() == pytest.approx(parts.bias)
+
+
+def test_unknown_parts_say_so() -> None:
+    ax = plot_bias_variance(REPORTS["hypergeometric"], ax=new_axes())
+    assert [text.get_text() for text in ax.texts][1:] == ["not estimated", "not estimated"]
+    assert ax.get_legend() is None
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_report_figures_are_complete_and_readable(name: str) -> None:
+    figures = report_figures(REPORTS[name])
+    assert sorted(figures) == ["agreement.png", "bias_variance.png", "error_curve.png"]
+    for figure in figures.values():
+        (ax,) = figure.axes
+        assert misplaced(ax) == []
+    assert plt.get_fignums() == []
+
+
+def test_report_figures_ignore_a_dark_style() -> None:
+    with plt.style.context("dark_background"):
+        figure = report_figures(REPORTS["classification"])["error_curve.png"]
+    assert figure.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("inches", [WIDE, NARROW])
+@pytest.mark.parametrize(
+    ("name", "n_members"), [("classification", 2), ("classification", 101), ("rising", 10), ("rising", 15_000)]
+)
+def test_no_text_of_the_error_curve_covers_another(name: str, n_members: int, inches: tuple[float, float]) -> None:
+    curve = REPORTS[name].error_curve
+    for recommended in (1, 101, 129, 20_001, None):
+        ax = plot_error_curve(curve, n_members=n_members, recommended_size=recommended, ax=new_axes(inches))
+        assert misplaced(ax) == [], recommended
+
+
+@pytest.mark.parametrize("name", ["classification", "regression", "capped", "rising", "perfect"])
+@pytest.mark.parametrize("n_members", [2, 10, 2000])
+def test_no_text_of_the_agreement_covers_another(name: str, n_members: int) -> None:
+    ax = plot_agreement(REPORTS[name].recommendation, n_members=n_members, ax=new_axes(NARROW))
+    assert misplaced(ax) == []
+
+
+def test_plots_leave_the_report_as_it_was() -> None:
+    report: EnsembleReport = reports.classification_report()
+    before = report.to_json()
+    report_figures(report)
+    assert report.to_json() == before

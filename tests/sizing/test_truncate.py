@@ -1,0 +1,246 @@
+"""What truncate promises, for every case that the adapters are tested with."""
+
+from __future__ import annotations
+
+import pickle
+from copy import copy, deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import BaggingRegressor, RandomForestClassifier
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import ens_plugin
+from ens_plugin.adapters import base
+from ens_plugin.adapters.base import find_adapter, register_adapter
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
+from tests.adapters.cases import CASES, FRAME, X2, X3, Y2, Y3
+from tests.adapters.harness import Array, Case, assert_same, frozen, numbers_said
+from tests.adapters.test_base import Foreign, ForeignAdapter
+
+# Said of linear trees, rightly, and tested where it belongs.
+pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")
+
+SIZE = 12
+
+# Spark has no forest of fewer trees; test_spark_forest.py says so.
+TRUNCATED = [case for case in CASES if not case.name.startswith("spark")]
+every_case = pytest.mark.parametrize("case", TRUNCATED, ids=lambda case: case.name)
+one_case_per_adapter = pytest.mark.parametrize(
+    "case",
+    list({case.name.split()[0]: case for case in TRUNCATED}.values()),
+    ids=lambda case: case.name,
+)
+of_a_library = pytest.mark.parametrize(
+    "case", [case for case in TRUNCATED if not case.name.startswith("custom")], ids=lambda case: case.name
+)
+
+
+def truncated(case: Case, size: int = SIZE) -> Case:
+    """The case of the truncated model."""
+    small = ens_plugin.truncate(case.model, size)
+    return replace(case, fit=lambda: small)
+
+
+def bags(case: Case) -> Array:
+    """In-bag indicator, shape (trees of one member, n_members, n_rows)."""
+    known = ens_plugin.in_bag(case.model, case.X, case.y)
+    return known.reshape(-1, case.road[0].n_members, case.n_rows)
+
+
+@of_a_library
+def test_prediction_is_the_average_of_the_first_members(case: Case) -> None:
+    # Summed in their order, as scikit-learn does it: equal to the bit.
+    mean = sum(numbers_said(case, None)[:SIZE]) / SIZE
+    assert_same(case.predict(truncated(case).model, case.X), case.road[0].link(mean), case.tolerance)
+
+
+@every_case
+def test_members_are_the_first_ones_in_their_order(case: Case) -> None:
+    assert_same(numbers_said(truncated(case), None), numbers_said(case, None)[:SIZE], case.tolerance)
+
+
+@every_case
+def test_bags_are_those_of_the_first_members(case: Case) -> None:
+    np.testing.assert_array_equal(bags(truncated(case)), bags(case)[:, :SIZE])
+
+
+@every_case
+def test_kind_of_model_stays(case: Case) -> None:
+    whole, small = unwrap(case.model, case.X)[0], unwrap(truncated(case).model, case.X)[0]
+    assert type(small) is type(whole)
+    assert small is not whole
+
+
+@every_case
+def test_input_is_not_modified(case: Case) -> None:
+    before = frozen(case.model)
+    small = truncated(case)
+    case.predict(small.model, case.X)
+    assert frozen(case.model) == before
+
+
+@every_case
+def test_size_of_all_members_gives_an_equal_copy(case: Case) -> None:
+    n_members = case.road[0].n_members
+    same = truncated(case, n_members)
+    assert unwrap(same.model, case.X)[0] is not case.road[0].model
+    assert_same(case.predict(same.model, case.X), case.predict(case.model, case.X), 0.0)
+    np.testing.assert_array_equal(bags(same), bags(case))
+
+
+@every_case
+def test_truncating_twice_is_truncating_once(case: Case) -> None:
+    twice, once = truncated(truncated(case, SIZE + 5)), truncated(case)
+    assert_same(numbers_said(twice, None), numbers_said(once, None), case.tolerance)
+    np.testing.assert_array_equal(bags(twice), bags(once))
+
+
+@of_a_library
+@pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copy", "pickle"])
+def test_copies_predict_the_same(case: Case, copied: Any) -> None:
+    small = truncated(case).model
+    assert_same(case.predict(copied(small), case.X), case.predict(small, case.X), 0.0)
+
+
+# scikit-learn's, where oob_score asks for results of so few members.
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores", "ignore:invalid value:RuntimeWarning")
+@of_a_library
+def test_parameters_say_the_size_and_clones_train_as_many(case: Case) -> None:
+    whole, _ = unwrap(case.model, case.X)
+    small, rows = unwrap(truncated(case).model, case.X)
+    if not isinstance(whole, BaseEstimator):  # a Booster
+        return
+    stated, before = small.get_params(), whole.get_params()
+    (changed,) = (name for name in before if repr(stated[name]) != repr(before[name]))
+    assert stated[changed] == SIZE
+    assert stated.keys() == before.keys()
+    assert find_adapter(clone(small).fit(rows, case.y)).n_members == SIZE
+
+
+@one_case_per_adapter
+def test_analysis_is_that_of_the_first_members_outputs_and_bags(case: Case) -> None:
+    adapter = case.road[0]
+    by_hand = ens_plugin.CustomEnsemble(
+        numbers_said(case, None)[:SIZE], bags(case)[0, :SIZE], aggregation=adapter.aggregation, classes=adapter.classes
+    )
+    expected = ens_plugin.analyze(by_hand, None, case.y)
+    report = ens_plugin.analyze(truncated(case).model, case.X, case.y)
+    assert report.n_members == SIZE
+    assert report.bags == adapter.bags_are
+    np.testing.assert_allclose(report.error_curve.error, expected.error_curve.error, rtol=1e-5)
+
+
+# ---- wrappers
+
+
+def forest(n_members: int = 20) -> RandomForestClassifier:
+    return RandomForestClassifier(n_members, random_state=0)
+
+
+def test_pipeline_stays_a_pipeline_and_shares_nothing() -> None:
+    pipeline = Pipeline([("scale", StandardScaler()), ("forest", forest())]).fit(FRAME, Y2)
+    before = frozen(pipeline)
+    small = ens_plugin.truncate(pipeline, 7)
+    assert [name for name, _ in small.steps] == ["scale", "forest"]
+    assert len(small["forest"].estimators_) == small.get_params()["forest__n_estimators"] == 7
+    np.testing.assert_array_equal(
+        small.predict_proba(FRAME), ens_plugin.truncate(pipeline[-1], 7).predict_proba(pipeline[:-1].transform(FRAME))
+    )
+    small.fit(FRAME * 9 + 1, Y2)
+    assert frozen(pipeline) == before
+
+
+def test_pipeline_keeps_what_is_set_on_it() -> None:
+    pipeline = Pipeline([("scale", "passthrough"), ("forest", forest())], memory="somewhere", verbose=True)
+    pipeline[-1].fit(X2, Y2)
+    small = ens_plugin.truncate(pipeline, 7)
+    assert (small.memory, small.verbose, small.steps[0]) == ("somewhere", True, ("scale", "passthrough"))
+
+
+def test_search_gives_its_truncated_best_estimator() -> None:
+    search = GridSearchCV(forest(), {"max_depth": [2, 4]}, cv=2).fit(X3, Y3)
+    small = ens_plugin.truncate(search, 7)
+    assert isinstance(small, RandomForestClassifier)
+    assert small.max_depth == search.best_estimator_.max_depth
+    expected = ens_plugin.truncate(search.best_estimator_, 7)
+    np.testing.assert_array_equal(small.predict_proba(X3), expected.predict_proba(X3))
+
+
+def test_search_inside_a_pipeline() -> None:
+    pipeline = make_pipeline(StandardScaler(), GridSearchCV(forest(), {"max_depth": [2]}, cv=2)).fit(X2, Y2)
+    small = ens_plugin.truncate(pipeline, 7)
+    assert isinstance(small, Pipeline)
+    assert isinstance(small[-1], RandomForestClassifier)
+    assert len(small[-1].estimators_) == 7
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (0, "between 1 and 20, the members of this RandomForestClassifier, got 0"),
+        (-3, "got -3"),
+        (21, "got 21. An ensemble is only cut here: for a larger one train more members"),
+        (True, "whole number of members, got True; this ensemble has 20"),
+        (7.0, r"got 7\.0"),
+        ("7", "got '7'"),
+        (None, "got None"),
+        (np.array([7]), r"got array\(\[7\]\)"),
+    ],
+)
+def test_sizes_out_of_range(size: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ens_plugin.truncate(forest().fit(X2, Y2), size)
+
+
+def test_numpy_integers_are_sizes() -> None:
+    assert type(ens_plugin.truncate(forest().fit(X2, Y2), np.int8(7)).n_estimators) is int
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        forest(),
+        BaggingRegressor(),
+        make_pipeline(StandardScaler(), forest()),
+        GridSearchCV(forest(), {}),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_unfitted_models(model: Any) -> None:
+    with pytest.raises(NotFittedError, match="has not been fitted"):
+        ens_plugin.truncate(model, 5)
+
+
+def test_models_that_are_no_ensemble() -> None:
+    with pytest.raises(UnsupportedModelError, match=r"No adapter accepts a .*LinearRegression"):
+        ens_plugin.truncate(LinearRegression().fit(X2, Y2), 1)
+
+
+def test_adapter_without_truncation_says_what_to_implement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_registered", [])
+    register_adapter(ForeignAdapter)
+    with pytest.raises(UnsupportedModelError, match=r"ForeignAdapter cannot truncate a Foreign: .* truncated\(size\)"):
+        ens_plugin.truncate(Foreign(), 1)
+
+
+def test_adapter_of_a_third_party_may_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cutting(ForeignAdapter):
+        def truncated(self, size: int) -> Any:
+            part = copy(self.model)
+            part.values = self.model.values[:size]
+            return part
+
+    monkeypatch.setattr(base, "_registered", [])
+    register_adapter(Cutting)
+    np.testing.assert_array_equal(ens_plugin.truncate(Foreign(), 1).values, [[0, 1, 2]])

@@ -1,0 +1,174 @@
+"""One report for each fit, in the run that MLflow's autologging uses, whichever was enabled first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from mlflow.entities import Run
+
+from ens_plugin.tracking.autolog.autolog import autolog
+from tests.extras import INSTALL
+from tests.tracking.fits import FITS, new_experiment, repeated, top_runs
+from tests.tracking.stores import MLFLOW_WARNINGS
+
+pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging", "canned_report")]
+
+Step = Callable[[], object]
+
+
+def ours() -> None:
+    autolog(log_artifacts=False, max_overhead=1e3)
+
+
+def ours_off() -> None:
+    autolog(disable=True)
+
+
+def everything() -> None:
+    mlflow.autolog(log_models=False)
+
+
+def sklearns() -> None:
+    mlflow.sklearn.autolog(log_models=False)
+
+
+def sklearns_off() -> None:
+    mlflow.sklearn.autolog(disable=True)
+
+
+def xgboosts() -> None:
+    pytest.importorskip("xgboost", reason=f"needs xgboost: {INSTALL['xgboost']}")
+    mlflow.xgboost.autolog(log_models=False)
+
+
+def lightgbms() -> None:
+    pytest.importorskip("lightgbm", reason=f"needs lightgbm: {INSTALL['lightgbm']}")
+    mlflow.lightgbm.autolog(log_models=False)
+
+
+ORDERS: dict[str, tuple[Step, ...]] = {
+    "ours": (ours,),
+    "ours twice": (ours, ours),
+    "ours, sklearn": (ours, sklearns),
+    "sklearn, ours": (sklearns, ours),
+    "sklearn, ours, sklearn": (sklearns, ours, sklearns),
+    "ours, sklearn, ours": (ours, sklearns, ours),
+    "ours, everything": (ours, everything),
+    "everything, ours": (everything, ours),
+    "everything, ours, everything": (everything, ours, everything),
+    "ours, sklearn, sklearn off": (ours, sklearns, sklearns_off),
+    "sklearn, ours, sklearn off": (sklearns, ours, sklearns_off),
+    "sklearn, sklearn off, ours": (sklearns, sklearns_off, ours),
+    "ours, xgboost, lightgbm": (ours, xgboosts, lightgbms),
+    "xgboost, lightgbm, ours": (xgboosts, lightgbms, ours),
+    "ours, off, ours, everything": (ours, ours_off, ours, everything),
+}
+# Processes take seconds to start, and know nothing of orders.
+QUICK_FITS = [name for name in FITS if name != "search in processes"]
+
+
+@pytest.fixture(autouse=True)
+def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow's autologging draws importances of features."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, path, **options: Path(path).touch())
+
+
+def fit_alone(name: str, client: mlflow.MlflowClient) -> Run:
+    """Fit outside any run; return the one run that there is then."""
+    with new_experiment(client) as experiment:
+        FITS[name]()
+        (run,) = top_runs(client, experiment)
+        return run
+
+
+def fit_in_a_run(name: str, client: mlflow.MlflowClient) -> Run:
+    """Fit inside a run of the user's, which stays open; return the one run that there is then."""
+    with new_experiment(client) as experiment:
+        with mlflow.start_run() as mine:
+            FITS[name]()
+            active = mlflow.active_run()
+            assert active is not None
+            assert active.info.run_id == mine.info.run_id
+        (run,) = top_runs(client, experiment)
+        assert run.info.run_id == mine.info.run_id
+        return run
+
+
+def mlflow_logs_forests(order: str) -> bool:
+    return not {"sklearn", "everything"}.isdisjoint(order.split(", ")) and "sklearn off" not in order
+
+
+def check_one_report(client: mlflow.MlflowClient, run: Run) -> None:
+    names = {name.partition("/")[0].partition(".")[0] for name in run.data.metrics if name.startswith("ens")}
+    assert names == {"ens"}
+    assert not repeated(client, run)
+
+
+@pytest.mark.parametrize(("turn", "order"), list(enumerate(ORDERS)), ids=list(ORDERS))
+def test_each_fit_has_one_report_in_its_own_run_or_the_users(
+    turn: int, order: str, embedded: mlflow.MlflowClient, canned_report: list[Any]
+) -> None:
+    """Every order with half of the fits; `make slow` has all of them, in both ways."""
+    for step in ORDERS[order]:
+        step()
+    ways = (fit_alone, fit_in_a_run)
+    for number, name in enumerate(["forest", *QUICK_FITS[1 + turn % 2 :: 2]]):
+        run = ways[(number + turn // 2) % 2](name, embedded)
+        check_one_report(embedded, run)
+        assert len(canned_report) == number + 1, name
+        if name == "forest":
+            assert ("max_depth" in run.data.params) == mlflow_logs_forests(order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [fit_alone, fit_in_a_run])
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_fit_in_each_way(order: str, way: Any, embedded: mlflow.MlflowClient, canned_report: list[Any]) -> None:
+    for step in ORDERS[order]:
+        step()
+    for number, name in enumerate(FITS):
+        check_one_report(embedded, way(name, embedded))
+        assert len(canned_report) == number + 1, name
+
+
+def test_worker_processes_report_nothing(embedded: mlflow.MlflowClient, canned_report: list[Any]) -> None:
+    ours()
+    check_one_report(embedded, fit_alone("search in processes", embedded))
+    assert len(canned_report) == 1
+
+
+@pytest.mark.parametrize("order", ["ours, everything", "everything, ours"])
+def test_mlflows_own_checks_of_autologging_pass(
+    order: str, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_AUTOLOGGING_TESTING", "true")
+    for step in ORDERS[order]:
+        step()
+    for number, name in enumerate(QUICK_FITS):
+        check_one_report(embedded, (fit_alone, fit_in_a_run)[number % 2](name, embedded))
+
+
+@pytest.mark.parametrize("order", ["ours, sklearn", "sklearn, ours"])
+def test_where_mlflow_lets_a_fit_pass_ours_does_not(order: str, embedded: mlflow.MlflowClient) -> None:
+    for step in ORDERS[order]:
+        step()
+    mlflow.sklearn.autolog(log_models=False, exclusive=True)
+    if order.endswith("ours"):
+        ours()
+    run = fit_in_a_run("forest", embedded)
+    check_one_report(embedded, run)
+    assert not run.data.params, "MLflow logged its own things"
+
+
+@pytest.mark.parametrize("order", ["ours, everything, off", "everything, ours, off"])
+def test_once_disabled_mlflow_goes_on_alone(order: str, embedded: mlflow.MlflowClient) -> None:
+    for name in order.split(", "):
+        {"ours": ours, "everything": everything, "off": ours_off}[name]()
+    for way in (fit_alone, fit_in_a_run):
+        run = way("pipeline", embedded)
+        assert run.data.params
+        assert "ens.error" not in run.data.metrics
