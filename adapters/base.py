@@ -1,22 +1,19 @@
-"""The adapter contract and the registry of adapters."""
+"""The adapter contract."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from itertools import chain
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.shared.distributed_bags import RowBags
 from ens_plugin.adapters.shared.draws import DrawCounts
-from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.errors import BagError, InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, UnsupportedModelError
 
 __all__ = [
     "Aggregation",
@@ -24,10 +21,6 @@ __all__ = [
     "OutputKind",
     "Provenance",
     "draw_bags",
-    "find_adapter",
-    "is_known",
-    "is_registered",
-    "register_adapter",
 ]
 
 Aggregation = Literal["vote", "mean_proba", "mean_score", "mean"]
@@ -382,74 +375,3 @@ def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:
     if isinstance(features, np.ndarray) and not isinstance(rows, slice):
         return features.take(rows, axis=0)
     return features[rows]
-
-
-_BUILT_IN: tuple[tuple[str, str, str], ...] = (
-    ("ens_plugin", "ens_plugin.adapters.custom.ensemble", "CustomAdapter"),
-    ("sklearn", "ens_plugin.adapters.sklearn.forest", "SklearnForestAdapter"),
-    ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),
-    ("lightgbm", "ens_plugin.adapters.lightgbm.forest", "LightGBMForestAdapter"),
-    ("xgboost", "ens_plugin.adapters.xgboost.trees", "XGBoostTreesAdapter"),
-    ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
-    ("pyspark", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
-)
-_registered: list[type[EnsembleAdapter]] = []
-
-AdapterClass = TypeVar("AdapterClass", bound=type[EnsembleAdapter])
-
-
-def register_adapter(cls: AdapterClass) -> AdapterClass:
-    """Add an adapter for another library; usable as a class decorator.
-
-    Adapters registered last are asked first, before the built-in ones.
-
-    Parameters
-    ----------
-    cls : subclass of EnsembleAdapter
-
-    Raises
-    ------
-    InputError
-        If `cls` is not a concrete subclass of EnsembleAdapter.
-    """
-    if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
-        raise InputError(f"register_adapter expects a subclass of EnsembleAdapter, got {cls!r}; subclass it first.")
-    missing = sorted(getattr(cls, "__abstractmethods__", ()))
-    if missing:
-        raise InputError(
-            f"{cls.__name__} does not implement {', '.join(missing)}; implement them before registering it."
-        )
-    if cls not in _registered:
-        _registered.insert(0, cls)
-    return cls
-
-
-def is_known(model: object) -> bool:
-    """Tell whether an adapter takes models of this class, fitted or not."""
-    return any(cls.accepts(model) for cls in chain(_registered, _built_in_candidates(model)))
-
-
-def is_registered(model: object) -> bool:
-    """Tell whether an adapter that a user registered takes models of this class, fitted or not."""
-    return any(cls.accepts(model) for cls in _registered)
-
-
-def find_adapter(model: object) -> EnsembleAdapter:
-    """Return the adapter of a fitted, unwrapped ensemble.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If no adapter accepts the model.
-    """
-    for cls in chain(_registered, _built_in_candidates(model)):
-        if cls.accepts(model):
-            return cls(model)
-    raise UnsupportedModelError(no_adapter(model))
-
-
-def _built_in_candidates(model: object) -> Iterator[type[EnsembleAdapter]]:
-    libraries = {base.__module__.partition(".")[0] for base in type(model).__mro__}
-    for library, module, name in _BUILT_IN:
-        if library in libraries:
-            yield getattr(import_module(module), name)

@@ -15,7 +15,7 @@ from xgboost import XGBRFClassifier
 import ens_plugin
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 
 Array = NDArray[Any]

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 import ens_plugin
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.row_blocks import collect
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.estimates.error_curve import binomial_curve

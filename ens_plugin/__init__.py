@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from ens_plugin import errors
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.base import register_adapter
     from ens_plugin.adapters.custom.ensemble import CustomEnsemble
+    from ens_plugin.adapters.registry import register_adapter
     from ens_plugin.analysis.analyze import analyze, in_bag
     from ens_plugin.analysis.training_variance import TrainingVariance, training_variance
     from ens_plugin.learners import BootstrapModelAveragingClassifier
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ens_plugin.learners.growth.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.learners.pruning.dynamic_pruning import DynamicPruningClassifier
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
-    from ens_plugin.report.result import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+    from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+    from ens_plugin.report.result import EnsembleReport
     from ens_plugin.sizing.truncate import truncate
     from ens_plugin.tracking import log_report
     from ens_plugin.tracking.autolog.autolog import autolog
@@ -63,19 +64,19 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "BiasVariance": "ens_plugin.report.result",
+    "BiasVariance": "ens_plugin.report.estimates",
     "BootstrapModelAveragingClassifier": "ens_plugin.learners",
     "CustomEnsemble": "ens_plugin.adapters.custom.ensemble",
     "DynamicPruningClassifier": "ens_plugin.learners.pruning.dynamic_pruning",
     "EnsembleReport": "ens_plugin.report.result",
-    "ErrorCurve": "ens_plugin.report.result",
+    "ErrorCurve": "ens_plugin.report.estimates",
     "GateDecision": "ens_plugin.registry",
     "Growth": "ens_plugin.learners.growth.outcome",
     "GrowthStep": "ens_plugin.learners.growth.outcome",
     "RightSizedClassifier": "ens_plugin.learners.growth.right_sized",
     "RightSizedRegressor": "ens_plugin.learners.growth.right_sized",
     "Rightsizing": "ens_plugin.registry",
-    "SizeRecommendation": "ens_plugin.report.result",
+    "SizeRecommendation": "ens_plugin.report.estimates",
     "TrainingVariance": "ens_plugin.analysis.training_variance",
     "analyze": "ens_plugin.analysis.analyze",
     "autolog": "ens_plugin.tracking.autolog.autolog",
@@ -83,7 +84,7 @@ _HOME_OF = {
     "grow": "ens_plugin.learners.growth.growth",
     "in_bag": "ens_plugin.analysis.analyze",
     "log_report": "ens_plugin.tracking",
-    "register_adapter": "ens_plugin.adapters.base",
+    "register_adapter": "ens_plugin.adapters.registry",
     "rightsize": "ens_plugin.registry",
     "training_variance": "ens_plugin.analysis.training_variance",
     "truncate": "ens_plugin.sizing.truncate",

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import beta
 
-from ens_plugin.report.result import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.result import EnsembleReport
 
 __all__ = [
     "HOSTILE_STRINGS",

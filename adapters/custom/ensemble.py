@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
-from importlib import import_module
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import Aggregation, EnsembleAdapter, OutputKind
+from ens_plugin.adapters.base import Aggregation
 from ens_plugin.adapters.custom.bags import GivenBags, check_in_bag
-from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.foreign_calls import ask, checked_labels, checked_numbers, reason_of
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
-from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.validation import LARGEST, as_array, shown
-from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.errors import DataMismatchError, InputError
 
-__all__ = ["CustomAdapter", "CustomEnsemble"]
-
-_OUTPUT_KIND: dict[Aggregation, OutputKind] = {
-    "vote": "labels",
-    "mean_proba": "probabilities",
-    "mean_score": "scores",
-    "mean": "values",
-}
-
+__all__ = ["CustomEnsemble", "EstimatorEnsemble", "FrameRows"]
 
 AnyEnsemble = TypeVar("AnyEnsemble", bound="CustomEnsemble")
 
@@ -131,7 +120,7 @@ class CustomEnsemble:
         >>> CustomEnsemble.from_estimators(models, bags).aggregation
         'mean_proba'
         """
-        return _EstimatorEnsemble(models, row_indices, classes)
+        return EstimatorEnsemble(models, row_indices, classes)
 
     def rows(self, X: Any) -> Any:
         """Positions of the rows, shape (n_rows, 1); `X` may be None."""
@@ -154,7 +143,9 @@ class CustomEnsemble:
         return part
 
 
-class _EstimatorEnsemble(CustomEnsemble):
+class EstimatorEnsemble(CustomEnsemble):
+    """An ensemble of fitted models; see :meth:`CustomEnsemble.from_estimators`."""
+
     def __init__(
         self, models: Sequence[Any], row_indices: ArrayLike | Sequence[ArrayLike] | None, classes: ArrayLike | None
     ) -> None:
@@ -172,16 +163,18 @@ class _EstimatorEnsemble(CustomEnsemble):
             self.aggregation = "mean_proba" if average else "vote"
 
     def rows(self, X: Any) -> Any:
+        """Return the rows as the models take them, sliced by position."""
         if X is None:
             raise InputError("X is None, but an ensemble of models needs the rows to predict; pass X.")
         if hasattr(X, "iloc"):
-            return _FrameRows(X)
+            return FrameRows(X)
         if hasattr(X, "tocsr"):
             return X.tocsr()
         return _as_array(X, "X")
 
     def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
-        model, table = self.models[member], rows.frame if isinstance(rows, _FrameRows) else rows
+        """Return what one model predicts for the rows."""
+        model, table = self.models[member], rows.frame if isinstance(rows, FrameRows) else rows
         if self.classes is None:
             return checked_numbers(ask(model.predict, table, member), (rows.shape[0],), member)
         if self.aggregation == "vote":
@@ -199,111 +192,22 @@ class _EstimatorEnsemble(CustomEnsemble):
         )
         return probabilities
 
-    def first(self, n_members: int) -> _EstimatorEnsemble:
+    def first(self, n_members: int) -> EstimatorEnsemble:
+        """Return an ensemble of the first models; the models are not copied."""
         part = _with_first_bags(self, n_members)
         part.models = self.models[:n_members]
         return part
 
 
-class _FrameRows:
+class FrameRows:
     """A DataFrame sliced by rows, as arrays are, so that models see the columns they know by name."""
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         self.shape = frame.shape
 
-    def __getitem__(self, rows: Any) -> _FrameRows:
-        return _FrameRows(self.frame.iloc[rows])
-
-
-class CustomAdapter(EnsembleAdapter):
-    """Adapter of :class:`CustomEnsemble`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> adapter = CustomAdapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
-    >>> adapter.outputs(adapter.prepare(None), None).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-
-    library: ClassVar[str] = "ens_plugin"
-    supported_versions: ClassVar[str] = ">=0.1"
-
-    @classmethod
-    def accepts(cls, model: object) -> bool:
-        """Tell whether `model` is a CustomEnsemble."""
-        return isinstance(model, CustomEnsemble)
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.task = "regression" if model.aggregation == "mean" else "classification"
-        self.classes = model.classes
-        self.n_members = model.n_members
-        self.aggregation = model.aggregation
-        self.output_kind = _OUTPUT_KIND[self.aggregation]
-        self.bags_are = "given"
-
-    def prepare(self, X: Any) -> Any:
-        """Return row positions (arrays; `X` may be None) or `X` as the models take it."""
-        return self.model.rows(X)
-
-    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Label codes, probabilities, scores or values of one member for the prepared rows."""
-        outputs: NDArray[Any] = self.model.member_outputs(member, features)
-        return outputs if self.output_kind == "labels" else outputs.astype(np.float64, copy=False)
-
-    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags the user gave."""
-        if self.model.in_bag is None:
-            raise _no_bags()
-        bags: Bags = self.model.in_bag.pack(features.shape[0])
-        return bags
-
-    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Tell whether models hold these rows, or split at their values; outputs given as arrays tell nothing."""
-        if not isinstance(self.model, _EstimatorEnsemble):
-            return False
-        rows = features.frame if isinstance(features, _FrameRows) else features
-        return bool(_kept_rows().hold_kept_rows([(model, rows) for model in self.model.models]))
-
-    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the labels in the leaves of trees, or their leaves: one row is sure of each."""
-        if isinstance(self.model, _EstimatorEnsemble):
-            rows = features.frame if isinstance(features, _FrameRows) else features
-            yield from _kept_rows().tree_cells([(model, rows) for model in self.model.models], target, self.classes)
-
-    def checks_held_out_rows(self, features: Any) -> bool:
-        """Tell whether models are trees, or keep rows they were trained on."""
-        return isinstance(self.model, _EstimatorEnsemble) and bool(_kept_rows().keep_rows(self.model.models))
-
-    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
-        """Return how often each model drew each row, by the index arrays the user gave."""
-        if not isinstance(self.model, _EstimatorEnsemble):
-            raise BagError(
-                "This CustomEnsemble holds outputs for its own rows and cannot predict others, nor are the outputs of "
-                "rows in a member's bag read. Make it of fitted models: CustomEnsemble.from_estimators(models, "
-                "row_indices)."
-            )
-        if self.model.in_bag is None:
-            raise _no_bags()
-        return self.model.in_bag.counts(features.shape[0])
-
-    def truncated(self, size: int) -> Any:
-        """Return a CustomEnsemble of the first `size` members; models themselves are not copied."""
-        return self.model.first(size)
-
-
-def _kept_rows() -> Any:
-    # Arrays of outputs need no model library; models are looked at when held-out rows are.
-    return import_module("ens_plugin.adapters.sklearn.kept_rows")
-
-
-def _no_bags() -> BagError:
-    return BagError(
-        "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
-        'the rows each member was trained on, or pass data="holdout" with rows no member saw.'
-    )
+    def __getitem__(self, rows: Any) -> FrameRows:
+        return FrameRows(self.frame.iloc[rows])
 
 
 def _with_first_bags(ensemble: AnyEnsemble, n_members: int) -> AnyEnsemble:

@@ -10,7 +10,8 @@ from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap

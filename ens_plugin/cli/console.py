@@ -6,7 +6,7 @@ import logging
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -22,6 +22,7 @@ from ens_plugin.tracking.store.connection import without_secrets
 __all__ = [
     "notice",
     "only_results_on_stdout",
+    "output_option",
     "paragraph",
     "progress_bar",
     "quiet_libraries",
@@ -30,8 +31,21 @@ __all__ = [
     "write_text",
 ]
 
+Command = TypeVar("Command", bound=Callable[..., object])
 Item = TypeVar("Item")
 PROGRESS_DELAY_S = 2
+
+
+def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None and not value.parent.is_dir():
+        raise click.BadParameter(f"there is no directory {str(value.parent)!r}; create it first.", param=parameter)
+    return value
+
+
+def output_option(name: str, text: str) -> Callable[[Command], Command]:
+    """Add an option for a file to write; its folder must be there."""
+    kind = click.Path(dir_okay=False, writable=True, path_type=Path)
+    return click.option(name, f"{name.strip('-')}_path", type=kind, callback=_creatable, metavar="PATH", help=text)
 
 
 def notice(message: str) -> None:

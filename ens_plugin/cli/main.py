@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import click
 
 from ens_plugin.cli.console import (
     notice,
     only_results_on_stdout,
+    output_option,
     paragraph,
     quiet_libraries,
     show_refusal,
@@ -37,7 +38,6 @@ COULD_NOT_TELL = 2
 INTERRUPTED = 130
 
 Format = Literal["text", "json", "markdown"]
-Command = TypeVar("Command", bound=Callable[..., object])
 
 RATIO = click.FloatRange(min=1.0)
 SHARE = click.FloatRange(min=0.0, max=1.0)
@@ -50,17 +50,6 @@ format_option = click.option(
     show_default=True,
     help="Form of the result on stdout.",
 )
-
-
-def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    if value is not None and not value.parent.is_dir():
-        raise click.BadParameter(f"there is no directory {str(value.parent)!r}; create it first.", param=parameter)
-    return value
-
-
-def _output_option(name: str, text: str) -> Callable[[Command], Command]:
-    kind = click.Path(dir_okay=False, writable=True, path_type=Path)
-    return click.option(name, f"{name.strip('-')}_path", type=kind, callback=_creatable, metavar="PATH", help=text)
 
 
 @click.group(
@@ -111,8 +100,8 @@ def demo(tracking_uri: str | None) -> None:
 @analysis_arguments
 @spark_options
 @format_option
-@_output_option("--html", "Also write the report as a self-contained HTML page.")
-@_output_option("--json", "Also save the whole report as JSON; EnsembleReport.from_json reads it.")
+@output_option("--html", "Also write the report as a self-contained HTML page.")
+@output_option("--json", "Also save the whole report as JSON; EnsembleReport.from_json reads it.")
 @click.option("--log/--no-log", default=False, show_default=True, help="Log the report to MLflow.")
 @click.option("--experiment", metavar="NAME", help="With --log: experiment of the new run.")
 @click.option(
@@ -167,8 +156,8 @@ def analyze(
     is_flag=True,
     help="Measure what the recommended size saves: bytes, prediction and training time (a few members are trained).",
 )
-@_output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON name it.")
-@_output_option("--json", "Also save the answer as JSON.")
+@output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON name it.")
+@output_option("--json", "Also save the answer as JSON.")
 @click.option("--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL is more than this many times too large.")
 @click.option("--min-agreement", type=SHARE, help="Exit with 1 if MODEL agrees less with the infinite ensemble.")
 def recommend(

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from ens_plugin.core.estimates.tied_sizes import untied
 from ens_plugin.errors import InputError
 from ens_plugin.report.chart_style import BLUE, GREEN, GREY, INK, ORANGE, default_style, label_in_percent, new_axes
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 from ens_plugin.report.quantities import error_text, level_text
-from ens_plugin.report.result import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import can_answer, printable
 
 if TYPE_CHECKING:

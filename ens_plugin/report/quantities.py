@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ens_plugin.report.result import SizeRecommendation
+from ens_plugin.report.estimates import SizeRecommendation
 
 __all__ = [
     "NOT_KNOWN",

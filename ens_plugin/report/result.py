@@ -6,22 +6,20 @@ import json
 import math
 from dataclasses import dataclass, field
 from html import escape
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.tied_sizes import is_tied, untied
 from ens_plugin.errors import InputError
 from ens_plugin.report.basis import EstimateBasis
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+    pass
 
-__all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "BiasVariance", "EnsembleReport", "ErrorCurve", "SizeRecommendation"]
+__all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
 
 # Fewer tell no size that one could act on.
 FEWEST_ROWS = 30
@@ -32,223 +30,6 @@ IntArray = NDArray[np.int64]
 SCHEMA_VERSION = 1
 # In characters; a report on 100 000 sizes has 17 million.
 LONGEST_REPORT = 20_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class ErrorCurve:
-    """Expected error of the ensemble as a function of its size, with a data interval.
-
-    Attributes
-    ----------
-    sizes : ndarray of int64, shape (n_sizes,)
-        Ensemble sizes, ascending.
-    error : ndarray of float64, shape (n_sizes,)
-        Expected error at each size, over seeds, given this training set; in the unit of `metric`
-        (a share between 0 and 1 for the 0-1 error).
-    lower, upper : ndarray of float64, shape (n_sizes,)
-        Data interval at `interval_level`: where the error on fresh rows is expected to lie.
-    asymptote : float
-        Error of the infinite ensemble; NaN for estimators that do not reach infinity
-        (``"hypergeometric"`` and ``"path"``).
-    asymptote_interval : tuple of two floats
-        Data interval of `asymptote`.
-    asymptote_raw : float
-        The asymptote before it is cut at 0, which differs from `asymptote` only when the estimate
-        of an error that cannot be negative came out negative.
-    estimator : str
-        ``"deconvolved"``, ``"hypergeometric"``, ``"binomial"``, ``"path"``, ``"closed_form"``
-        or ``"subset_average"`` (a user's own metric).
-    metric : str
-        Name of the error, for axis labels: ``"0-1 error"``, ``"mean squared error"``, or the name
-        of the callable given as `metric`.
-    interval_level : float
-        Level of all intervals, between 0 and 1.
-    check : float or None
-        Largest absolute difference between the fitted distribution's error and the unbiased average
-        over subsets of the members.  Where the curve is put right by such averages (soft votes, more
-        than two labels), the difference at the largest subset.  None where no such average exists.
-    ties_to : float
-        Even sizes up to this one are exactly as good as the odd one below, where votes that tie count
-        half: infinity for votes on two labels, 2 for votes on more, 0 where every size is its own.
-    even_shift : ndarray of float64, shape (n_sizes,), or None
-        What the model's own rule for ties (the first label gets them) adds to that at each even size; beside an
-        odd size, at the even one above it.  None where ties count half, or there are none.
-    """
-
-    sizes: IntArray
-    error: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    asymptote: float
-    asymptote_interval: tuple[float, float]
-    asymptote_raw: float
-    estimator: str
-    metric: str
-    interval_level: float
-    check: float | None = None
-    ties_to: float = 0.0
-    even_shift: FloatArray | None = None
-
-    def at(self, size: float) -> float:
-        """Error at one size, interpolated linearly in 1/size between the tabulated sizes.
-
-        Where votes tie (see `ties_to`), an even size has the error of the odd one below it, and what the
-        model's rule for ties adds (see `even_shift`).
-
-        Parameters
-        ----------
-        size : int or ``math.inf``
-            Ensemble size, at least the smallest tabulated one.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        InputError
-            If `size` is below the smallest tabulated size, or above the largest where the curve
-            has no asymptote.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> sizes, error = np.array([1, 3]), np.array([0.4, 0.2])
-        >>> curve = ErrorCurve(sizes, error, error, error, 0.1, (0.1, 0.1), 0.1, "binomial",
-        ...                    "0-1 error", 0.95)
-        >>> round(curve.at(2), 3)
-        0.25
-        """
-        return self._interpolate(self.error, self.asymptote, size)
-
-    def reaches(self, size: float) -> bool:
-        """Tell whether the curve can answer a size: between tabulated ones, or beyond them if it has an asymptote."""
-        return size >= int(self.sizes[0]) and (size <= int(self.sizes[-1]) or not math.isnan(self.asymptote))
-
-    def interval_at(self, size: float) -> tuple[float, float]:
-        """Data interval at one size, interpolated as in :meth:`at`."""
-        low, high = self.asymptote_interval
-        return self._interpolate(self.lower, low, size), self._interpolate(self.upper, high, size)
-
-    def _interpolate(self, values: FloatArray, limit: float, size: float) -> float:
-        first, last = int(self.sizes[0]), int(self.sizes[-1])
-        if not isinstance(size, Real):
-            raise InputError(f"size must be a number of members or math.inf, got {size!r}.")
-        if not size >= first:
-            raise InputError(
-                f"size={size} is below the smallest size of this curve, {first}; ask for a size of at least {first}."
-            )
-        if not self.reaches(size):
-            raise InputError(
-                f"size={size} is above {last}, the largest size that estimator={self.estimator!r} can answer; "
-                "use estimator='auto', which reaches every size and infinity."
-            )
-        shift = np.zeros(values.size) if self.even_shift is None else self.even_shift
-        inverse, known = 1.0 / untied(self.sizes, self.ties_to), values - shift * is_tied(self.sizes, self.ties_to)
-        if not math.isnan(limit):
-            inverse, known = np.append(inverse, 0.0), np.append(known, limit)
-        wanted = untied([float(size)], self.ties_to)[0]
-        found = float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
-        if self.even_shift is None or not is_tied(size, self.ties_to):
-            return found
-        evens = np.append(1.0 / (self.sizes + self.sizes % 2.0), 0.0)
-        return found + float(np.interp(1.0 / size, evens[::-1], np.append(shift, 0.0)[::-1]))
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the curve as a pandas DataFrame with columns size, error, lower, upper."""
-        import pandas as pd
-
-        return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
-        from ens_plugin.report.plots import plot_error_curve
-
-        return plot_error_curve(self, ax=ax)
-
-
-@dataclass(frozen=True, eq=False)
-class SizeRecommendation:
-    """How many members the ensemble needs, and why.
-
-    Attributes
-    ----------
-    size : int or None
-        Smallest size that meets the criterion; None when that is above `max_size`, or not `is_known`.
-    criterion : {"agreement", "excess_error"}
-        What `size` meets.  Classification: the mean probability that an ensemble of that size
-        predicts the same label as the infinite ensemble is at least `confidence`.  Regression: the
-        mean squared error is at most ``1 + tolerance`` times that of the infinite ensemble.
-    confidence : float or None
-        The wanted agreement; None for regression.
-    tolerance : float or None
-        The wanted relative excess error; None for classification.
-    agreement : float or None
-        Agreement of the current size with the infinite ensemble; None for regression.
-    interval : tuple of (int, int or None)
-        Interval of `size` at the report's `interval_level`; an upper end of None means above
-        `max_size`.
-    reason : str
-        One sentence for people.
-    max_size : int
-        Largest size looked at.
-    sizes : ndarray of int64, shape (n_sizes,)
-        Sizes at which the criterion is tabulated.
-    values : ndarray of float64, shape (n_sizes,)
-        Agreement, or relative excess error, at `sizes`.
-    """
-
-    size: int | None
-    criterion: Literal["agreement", "excess_error"]
-    confidence: float | None
-    tolerance: float | None
-    agreement: float | None
-    interval: tuple[int, int | None]
-    reason: str
-    max_size: int
-    sizes: IntArray
-    values: FloatArray
-
-    @property
-    def is_known(self) -> bool:
-        """False where no size can be told: the relative excess over an error that cannot be told from 0."""
-        return self.size is not None or not np.isnan(self.values).all()
-
-
-@dataclass(frozen=True)
-class BiasVariance:
-    """Bias and variance over seeds, given this training set, not over training sets.
-
-    The variance over training sets, of the ensemble's prediction, is told by :func:`ens_plugin.training_variance`.
-
-    0-1 loss (Domingos 2000): the main prediction is the infinite ensemble's label; `bias` is the
-    error of that label, `member_variance` the probability that one member's label differs from it.
-    Squared loss: `bias` is the infinite ensemble's mean squared error (noise included), and
-    `member_error` = `bias` + `member_variance`.
-
-    Attributes
-    ----------
-    member_error : float
-        Expected error of a single member.
-    member_variance : float
-        Variance of a single member around the infinite ensemble, over seeds, given this training set.
-    ensemble_error : float
-        Expected error at the current size.
-    asymptotic_error : float
-        Error of the infinite ensemble.
-    bias : float
-        Equal to `asymptotic_error` for the losses above: bias over seeds, given this training set, which contains
-        the noise and the variance over training sets.
-    loss : str
-        ``"0-1 loss"`` or ``"squared loss"``.
-    """
-
-    member_error: float
-    member_variance: float
-    ensemble_error: float
-    asymptotic_error: float
-    bias: float
-    loss: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,6 +7,7 @@ import re
 import textwrap
 import unicodedata
 
+from ens_plugin.report.estimates import ErrorCurve, SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
     error_text,
@@ -16,7 +17,7 @@ from ens_plugin.report.quantities import (
     size_interval_text,
     spread_text,
 )
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, ErrorCurve, SizeRecommendation
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
 __all__ = [
     "WIDTH",

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
 from ens_plugin.report.basis import EstimateBasis
-from ens_plugin.report.result import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["check_report"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.report.quantities import members_text
 from ens_plugin.sizing.predictions import predicted

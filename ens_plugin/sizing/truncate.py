@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import replace_ensemble
 from ens_plugin.core.validation import shown

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
-from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.analysis.build_report import Metric, compare_with_stored, conclude
 from ens_plugin.analysis.options import resolve_settings

@@ -16,8 +16,9 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 
-from ens_plugin.adapters import base
-from ens_plugin.adapters.base import EnsembleAdapter, find_adapter, register_adapter
+from ens_plugin.adapters import registry
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.registry import find_adapter, register_adapter
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
 
@@ -50,7 +51,7 @@ class ForeignAdapter(EnsembleAdapter):
 
 @pytest.fixture
 def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_registered", [])
+    monkeypatch.setattr(registry, "_registered", [])
 
 
 @pytest.mark.usefixtures("empty_registry")
@@ -68,7 +69,7 @@ def test_registered_adapter_is_found_and_speaks_for_its_model() -> None:
 def test_registering_twice_keeps_one() -> None:
     register_adapter(ForeignAdapter)
     register_adapter(ForeignAdapter)
-    assert base._registered == [ForeignAdapter]
+    assert registry._registered == [ForeignAdapter]
 
 
 @pytest.mark.usefixtures("empty_registry")

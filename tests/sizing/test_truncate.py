@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
-from ens_plugin.adapters import base
-from ens_plugin.adapters.base import find_adapter, register_adapter
+from ens_plugin.adapters import registry
+from ens_plugin.adapters.registry import find_adapter, register_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import CASES, FRAME, X2, X3, Y2, Y3
@@ -228,7 +228,7 @@ def test_models_that_are_no_ensemble() -> None:
 
 
 def test_adapter_without_truncation_says_what_to_implement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_registered", [])
+    monkeypatch.setattr(registry, "_registered", [])
     register_adapter(ForeignAdapter)
     with pytest.raises(UnsupportedModelError, match=r"ForeignAdapter cannot truncate a Foreign: .* truncated\(size\)"):
         ens_plugin.truncate(Foreign(), 1)
@@ -241,6 +241,6 @@ def test_adapter_of_a_third_party_may_truncate(monkeypatch: pytest.MonkeyPatch) 
             part.values = self.model.values[:size]
             return part
 
-    monkeypatch.setattr(base, "_registered", [])
+    monkeypatch.setattr(registry, "_registered", [])
     register_adapter(Cutting)
     np.testing.assert_array_equal(ens_plugin.truncate(Foreign(), 1).values, [[0, 1, 2]])

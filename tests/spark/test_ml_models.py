@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import ens_plugin
 from ens_plugin import spark
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.cli.main import main
 from ens_plugin.errors import BagError, ClusterError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport

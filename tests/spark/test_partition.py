@@ -19,7 +19,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
 import ens_plugin
-from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.labels import label_codes
 from ens_plugin.analysis.build_report import conclude
 from ens_plugin.analysis.curves.label_models import soft_spreads

@@ -21,7 +21,8 @@ from ens_plugin.core.estimates.cell_votes import (
     has_few_cells,
 )
 from ens_plugin.core.uncertainty.intervals import size_interval
-from ens_plugin.report.result import EnsembleReport, SizeRecommendation
+from ens_plugin.report.estimates import SizeRecommendation
+from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["row_cells", "with_distinct_rows"]
 

@@ -43,7 +43,7 @@ from ens_plugin.core.uncertainty.intervals import (
 )
 from ens_plugin.core.uncertainty.member_jackknife import left_out_sd
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["agreement_reason", "estimate_classification", "seed_noise"]
 

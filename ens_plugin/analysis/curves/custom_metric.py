@@ -16,7 +16,7 @@ from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statist
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.report.result import ErrorCurve
+from ens_plugin.report.estimates import ErrorCurve
 
 __all__ = ["with_metric_curve"]
 

@@ -14,7 +14,7 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.intervals import algorithmic_variance
 from ens_plugin.core.uncertainty.pair_covariance import shared_variance
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["Estimates", "Settings", "algorithmic_sd", "path_values"]
 

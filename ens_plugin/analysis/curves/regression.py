@@ -13,7 +13,7 @@ from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import ValueTally, tally_values
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail
-from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["estimate_regression"]
 

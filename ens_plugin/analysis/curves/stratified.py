@@ -25,7 +25,7 @@ from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.errors import WeakEstimateWarning
-from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["combine_estimates", "estimate_by_members", "largest_shared_size", "parts_by_members"]
 

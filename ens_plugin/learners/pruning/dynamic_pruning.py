@@ -14,7 +14,8 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from ens_plugin.adapters.base import EnsembleAdapter, find_adapter, is_known, is_registered
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.registry import find_adapter, is_known, is_registered
 from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.adapters.unwrap.wrappers import unwrap

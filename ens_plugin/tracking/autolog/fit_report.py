@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.core.tallies.bags import Bags

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.distributed_bags import Sums, merge_sums
 from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
 from ens_plugin.adapters.xgboost.draws import RowSampler, powers_at

@@ -13,7 +13,7 @@ from sklearn.ensemble import (
     RandomTreesEmbedding,
 )
 
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.errors import (
     BagError,

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 
 
 def switches(seed: int, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

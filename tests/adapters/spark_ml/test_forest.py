@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.spark_ml.forest import SparkForest, SparkForestAdapter
 from ens_plugin.adapters.spark_ml.nodes import Tree
 from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError

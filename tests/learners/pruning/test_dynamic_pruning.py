@@ -32,7 +32,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import ens_plugin
 from benchmarks.problems import FORMULAS
 from ens_plugin import DynamicPruningClassifier
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.core.stopping.votes import stopping_table, uniform_prior
 from ens_plugin.errors import (
@@ -427,7 +427,7 @@ def test_an_adapter_of_the_user_s_decides_for_itself(monkeypatch: pytest.MonkeyP
         def __init__(self, model: Any) -> None:
             raise InputError("asked once it is trained")
 
-    monkeypatch.setattr("ens_plugin.adapters.base._registered", [Trusting])
+    monkeypatch.setattr("ens_plugin.adapters.registry._registered", [Trusting])
     for booster in boosters():
         with pytest.raises(InputError, match="asked once it is trained"):
             DynamicPruningClassifier(booster).fit(*twonorm(50))

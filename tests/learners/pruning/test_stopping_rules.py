@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin.adapters.base import find_adapter
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.learners.pruning.stopping_rules import Heard, hear, row_prior
 
