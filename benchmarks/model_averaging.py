@@ -20,7 +20,7 @@ from benchmarks.paper_2004 import bootstrap_share
 from benchmarks.problems import FORMULAS, load_real
 from benchmarks.results import Claim, conclude, table
 from ens_plugin import BootstrapModelAveragingClassifier
-from ens_plugin.papers.model_averaging_2004.bounds import mean_bound
+from ens_plugin.papers.model_averaging_2004.bound_formulas import mean_bound
 from ens_plugin.papers.model_averaging_2004.joint_scores import joint_scores
 
 FloatArray = NDArray[np.float64]

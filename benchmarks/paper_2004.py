@@ -12,7 +12,12 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 
 from benchmarks.paper_options import Repetitions, read_paper_options
 from benchmarks.results import Claim, claims_table, publish, run_facts, table
-from ens_plugin.papers.model_averaging_2004.bounds import general_sd_bound, mean_bound, published_sd_bound, sd_bound
+from ens_plugin.papers.model_averaging_2004.bound_formulas import (
+    general_sd_bound,
+    mean_bound,
+    published_sd_bound,
+    sd_bound,
+)
 from ens_plugin.papers.model_averaging_2004.score_regions import models_to_settle, settled_rows
 
 FloatArray = NDArray[np.float64]

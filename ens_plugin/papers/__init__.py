@@ -1,1 +1,1 @@
-"""What the five papers hold beyond the main road, one package a paper; nothing else is built on it."""
+"""What the five papers hold beyond the main road, one package a paper; each takes a fitted model, X and y."""

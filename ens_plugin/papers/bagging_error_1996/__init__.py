@@ -1,1 +1,7 @@
-"""Wolpert & Macready 1996: estimates of the error of a bagged ensemble, and stacking."""
+"""Wolpert and Macready (1996): the error of a bagged ensemble without validation rows."""
+
+from __future__ import annotations
+
+from ens_plugin.papers.bagging_error_1996.estimates import BaggingErrors, estimate
+
+__all__ = ["BaggingErrors", "estimate"]

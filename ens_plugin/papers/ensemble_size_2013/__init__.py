@@ -1,1 +1,7 @@
-"""Hernandez-Lobato et al. 2013: how large a voting ensemble should be, with the baselines that they compare."""
+"""Hernandez-Lobato, Martinez-Munoz and Suarez (2013): how large a voting ensemble should be."""
+
+from __future__ import annotations
+
+from ens_plugin.papers.ensemble_size_2013.recommended_sizes import row_sizes, sizes
+
+__all__ = ["row_sizes", "sizes"]

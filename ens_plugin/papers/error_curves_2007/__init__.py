@@ -1,1 +1,8 @@
-"""Hernandez-Lobato et al. 2007: error curves of bagged votes, and the bias of their plug-in estimate."""
+"""Hernandez-Lobato, Martinez-Munoz and Suarez (2007): error curves of bagged votes, and their estimate's bias."""
+
+from __future__ import annotations
+
+from ens_plugin.papers.error_curves_2007.estimated_curves import curves
+from ens_plugin.papers.error_curves_2007.plugin_bias import plugin_bias
+
+__all__ = ["curves", "plugin_bias"]

@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
-from ens_plugin.papers.model_averaging_2004.bounds import general_sd_bound, mean_bound, published_sd_bound, sd_bound
+from ens_plugin.papers.model_averaging_2004.bound_formulas import (
+    general_sd_bound,
+    mean_bound,
+    published_sd_bound,
+    sd_bound,
+)
 
 __all__ = ["ParameterBounds", "parameter_bounds"]
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.scalars import as_chance
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.papers.model_averaging_2004.bounds import mean_bound
+from ens_plugin.papers.model_averaging_2004.bound_formulas import mean_bound
 
 __all__ = ["ScoreRegions", "models_by_row", "models_to_settle", "score_regions", "settled_rows"]
 
@@ -54,7 +54,7 @@ def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
     Returns
     -------
     ScoreRegions
-        Mean plus and minus :func:`ens_plugin.papers.model_averaging_2004.bounds.mean_bound`, with the
+        Mean plus and minus :func:`ens_plugin.papers.model_averaging_2004.bound_formulas.mean_bound`, with the
         standard deviation over the models (2004 eq. 11 applied to eq. 9).
 
     Raises

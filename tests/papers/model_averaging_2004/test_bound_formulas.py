@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import t as student
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.model_averaging_2004.bounds import (
+from ens_plugin.papers.model_averaging_2004.bound_formulas import (
     general_sd_bound,
     mean_bound,
     models_for_mean,

@@ -1,0 +1,155 @@
+"""What each paper's package offers for a fitted model agrees with the functions behind it, and refuses the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.svm import LinearSVC
+
+import ens_plugin
+from ens_plugin import errors
+from ens_plugin.papers import (
+    bagging_error_1996,
+    ensemble_size_2013,
+    error_curves_2007,
+    model_averaging_2004,
+    score_tables_2017,
+)
+
+PACKAGES = (bagging_error_1996, ensemble_size_2013, error_curves_2007, model_averaging_2004, score_tables_2017)
+
+
+@pytest.fixture(scope="module")
+def patients() -> tuple[Any, Any]:
+    return load_breast_cancer(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def forest(patients: tuple[Any, Any]) -> RandomForestClassifier:
+    return RandomForestClassifier(60, random_state=0).fit(*patients)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_is_there(package: Any) -> None:
+    assert all(callable(getattr(package, name)) for name in package.__all__)
+
+
+def test_estimates_of_1996_agree_with_the_report_of_a_regressor() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    forest = RandomForestRegressor(80, random_state=0).fit(X, y)
+    found = bagging_error_1996.estimate(forest, X, y)
+    report = ens_plugin.analyze(forest, X, y)
+    assert found.per_set["E2-V2"] == pytest.approx(report.error_curve.asymptote, rel=1e-9)
+    assert found.per_set["closed form"] == pytest.approx(report.error, rel=1e-9)
+    assert found.per_point == {}
+
+
+def test_estimates_of_1996_for_a_classifier_are_brier_scores(
+    forest: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    X, y = patients
+    found = bagging_error_1996.estimate(forest, X, y, X[:7])
+    oob = RandomForestClassifier(60, oob_score=True, random_state=0).fit(X, y).oob_decision_function_
+    # The out-of-bag ensemble has some 22 of 60 members, so its Brier score is a little higher.
+    brier = float(np.mean(np.sum((oob - np.eye(2)[y]) ** 2, axis=1)))
+    assert found.per_set["closed form"] < brier < 1.3 * found.per_set["closed form"]
+    assert {values.shape for values in found.per_point.values()} == {(7,)}
+    assert set(found.to_frame()["estimate"]) == set(found.per_set)
+
+
+def test_test_rows_need_no_target_and_change_what_is_estimated(
+    forest: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    X, y = patients
+    sure = X[forest.predict_proba(X).max(axis=1) > 0.99]
+    unsure = X[forest.predict_proba(X).max(axis=1) < 0.9]
+    easy, hard = (bagging_error_1996.estimate(forest, X, y, rows).per_set["mix"] for rows in (sure, unsure))
+    assert easy < hard
+
+
+def test_curves_of_2007_start_at_the_members_own_error(
+    forest: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    X, y = patients
+    found = error_curves_2007.curves(forest, X, y, sizes=[1, 5, np.inf])
+    wrong = np.stack([tree.predict(X) != y for tree in forest.estimators_])
+    oob = ~ens_plugin.in_bag(forest, X, y)
+    assert found.plug_in[0] == pytest.approx(np.mean((wrong & oob).sum(axis=0) / oob.sum(axis=0)))
+    assert found.unbiased[0] == pytest.approx(found.plug_in[0])
+    assert found.plug_in_bias[0] == pytest.approx(0.0, abs=1e-9)
+    assert np.isnan(found.unbiased[2])
+
+
+def test_sizes_of_2013_by_hand(forest: RandomForestClassifier, patients: tuple[Any, Any]) -> None:
+    X, y = patients
+    found = ensemble_size_2013.sizes(forest, X, y, confidence=0.98)
+    assert found["error_reduction"] == 50
+    assert "mcnemar" not in found.index
+    wrong = np.stack([tree.predict(X) != y for tree in forest.estimators_])
+    oob = ~ens_plugin.in_bag(forest, X, y)
+    share = (wrong & oob).sum(axis=0) / oob.sum(axis=0)
+    by_row = ensemble_size_2013.row_sizes(forest, X, y, confidence=0.98)
+    np.testing.assert_allclose(by_row["probability"], share)
+    assert (by_row["size"][share == 0] == 1).all()
+    assert np.isinf(by_row["size"][share == 0.5]).all()
+
+
+def test_rows_of_mcnemar_are_not_trained_on(patients: tuple[Any, Any]) -> None:
+    X, y = patients
+    forest = RandomForestClassifier(51, random_state=0).fit(X[:400], y[:400])
+    found = ensemble_size_2013.sizes(forest, X[:400], y[:400], X[400:], y[400:])
+    assert found["mcnemar"] in range(1, 52, 2)
+
+
+def test_bounds_of_2004_hold_for_a_larger_forest() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    few = RandomForestRegressor(20, random_state=0).fit(X, y)
+    many = RandomForestRegressor(600, random_state=1).fit(X, y)
+    found = model_averaging_2004.bounds(few, X, delta=0.05)
+    distance = np.abs(found["mean"] - many.predict(X))
+    assert np.mean(distance > found["mean_bound"]) < 0.05
+
+
+def test_bounds_of_probabilities_stand_label_by_label() -> None:
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(20, max_depth=2, random_state=0).fit(X, y)
+    found = model_averaging_2004.bounds(forest, X[:4])
+    assert found.shape == (12, 6)
+    np.testing.assert_allclose(found["mean"].to_numpy().reshape(4, 3), forest.predict_proba(X[:4]))
+
+
+@pytest.mark.parametrize("loss", ["zero_one", "log", "squared"])
+def test_tables_of_2017_meet_the_members_own_loss_at_size_one(loss: str, patients: tuple[Any, Any]) -> None:
+    X, y = patients
+    forest = RandomForestClassifier(60, min_samples_leaf=8, random_state=0).fit(X, y)
+    found = score_tables_2017.score_errors(forest, X, y, sizes=[1, 60], loss=loss)
+    truth = np.stack([tree.predict_proba(X)[np.arange(y.size), y] for tree in forest.estimators_])
+    oob = ~ens_plugin.in_bag(forest, X, y)
+    # The log loss of a member with probability 0 is infinite, so only the other two have a value to meet.
+    own = {"zero_one": truth < 0.5, "squared": 2.0 * (1.0 - truth) ** 2}.get(loss)
+    if own is not None:
+        mean = float(np.mean((own * oob).sum(axis=0) / oob.sum(axis=0)))
+        assert found.shrunken_beta[0] == pytest.approx(mean, rel=0.15)
+    for name in ("plug_in", "shrunken", "shrunken_beta"):
+        assert found[name][1] < found[name][0]
+
+
+def test_what_a_paper_is_not_about_is_refused(forest: RandomForestClassifier, patients: tuple[Any, Any]) -> None:
+    X, y = patients
+    flowers, kinds = load_iris(return_X_y=True)
+    three = RandomForestClassifier(20, random_state=0).fit(flowers, kinds)
+    regressor = RandomForestRegressor(20, random_state=0).fit(X, y)
+    votes = BaggingClassifier(LinearSVC(), 10, random_state=0).fit(X, y)
+    for call in (error_curves_2007.curves, ensemble_size_2013.sizes, score_tables_2017.score_errors):
+        with pytest.raises(errors.UnsupportedModelError, match="3 labels"):
+            call(three, flowers, kinds)
+        with pytest.raises(errors.UnsupportedModelError, match=r"regressor|no labels"):
+            call(regressor, X, y)
+    with pytest.raises(errors.InputError, match="vote"):
+        model_averaging_2004.bounds(votes, X)
+    with pytest.raises(errors.DataMismatchError):
+        bagging_error_1996.estimate(forest, X[:-1], y[:-1])
