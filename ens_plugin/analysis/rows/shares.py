@@ -32,6 +32,9 @@ LEAST_DIFFERENCE = 1e-12
 # A handful of rows, which could tell nothing of their label if they were usable.
 HANDFUL = 5
 MOST_LABELS_NAMED = 6
+# Raw scores of a rare label with fewer rows than this hang on single rows.
+FEWEST_SCORED = 60
+LARGEST_RARE_SHARE = 0.15
 WHY = (
     "Rows are in nearly every bag where bags are drawn by weight, as scikit-learn 1.9 and later draws them for "
     "class_weight and for sample_weight given to fit, and rows of large groups are where groups are named."
@@ -102,8 +105,11 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
         _refuse_partial_labels(found, names)
     factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
     labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
+    cautions = handfuls
+    if adapter.aggregation == "mean_score" and trials.min() < adapter.n_members:
+        cautions += _few_scored_rows(labels)
     if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
-        return RowShares(evidence, True, 0.0, labels, handfuls, doubts)
+        return RowShares(evidence, True, 0.0, labels, cautions, doubts)
     if evidence.by_label is not None:
         raise InputError(
             f"{_unevenness(found, names)} Their rows have to be weighed and judged by label, which is not possible on "
@@ -113,7 +119,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
     apart = "judged apart by their number of members, and those left " if labels else ""
     caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to stand for all{_by_label(labels)}."
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
-    return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *handfuls), doubts)
+    return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *cautions), doubts)
 
 
 def refuse_unweighable(shares: RowShares, estimator: str, *, has_metric: bool) -> None:
@@ -175,6 +181,19 @@ def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) 
         f"Label {names[label]!r} has {round(found.n_rows[label])} rows, which have {found.members[label]:.2g} "
         f"out-of-bag members on average: nothing is known of its error ({100 * found.weight[label]:.2g} % of weight)."
         for label in np.flatnonzero(is_scarce & is_handful)
+    )
+
+
+def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[str, ...]:
+    """Warn of a rare label whose few rows decide the raw scores of all."""
+    usable = [basis for basis in labels if basis.n_usable]
+    rarest = min(usable, key=lambda basis: basis.n_usable)
+    if rarest.n_usable >= FEWEST_SCORED or rarest.n_usable > LARGEST_RARE_SHARE * sum(each.n_usable for each in usable):
+        return ()
+    return (
+        f"Only {rarest.n_usable} rows have label {rarest.label!r}, and with raw scores a single one of them can decide "
+        "the label of many others. Out-of-bag rows tell the average error of models trained on as many rows; this "
+        "model's own error may lie outside the interval. Check it on held-out rows.",
     )
 
 

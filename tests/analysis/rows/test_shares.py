@@ -267,3 +267,26 @@ def test_grow_acts_on_no_doubtful_report(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_public_names_are_not_more() -> None:
     assert "row_shares" not in ens_plugin.__all__
+
+
+@pytest.mark.parametrize(("n_rare", "warned"), [(30, True), (59, True), (60, False)])
+def test_raw_scores_of_few_rows_of_a_rare_label_are_named(n_rare: int, warned: bool) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [900, n_rare])
+    scores = rng.normal(2.0 * y - 1.0, 1.5, size=(30, y.size))
+    in_bag = rng.random((30, y.size)) < 0.63
+    report = analyze(CustomEnsemble(scores, in_bag, aggregation="mean_score", classes=[0, 1]), None, y)
+    named = [text for text in report.warnings if f"Only {n_rare} rows have label '1'" in text]
+    assert len(named) == warned
+    fresh = CustomEnsemble(scores, None, aggregation="mean_score", classes=[0, 1])
+    assert not any("rows have label" in text for text in analyze(fresh, None, y, data="holdout").warnings)
+
+
+@pytest.mark.parametrize(("aggregation", "counts"), [("vote", (900, 30)), ("mean_score", (40, 40))])
+def test_votes_and_even_labels_are_not_warned_of(aggregation: Any, counts: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], counts)
+    scores = rng.normal(2.0 * y - 1.0, 1.5, size=(30, y.size))
+    outputs = scores if aggregation == "mean_score" else (scores > 0).astype(int)
+    ensemble = CustomEnsemble(outputs, rng.random(outputs.shape) < 0.63, aggregation=aggregation, classes=[0, 1])
+    assert not any("rows have label" in text for text in analyze(ensemble, None, y).warnings)
