@@ -78,6 +78,12 @@ class TreeEvidence:
         sums = np.bincount(self.leaf[in_bag], weights=self.hessian[in_bag], minlength=self.covers.size)
         return bool(_agree(sums, self.covers, self.tolerance).all())
 
+    def log_chance(self, subsample: float) -> float:
+        """Logarithm of a bound on the chance that a wrong mask is accepted."""
+        hidden = 2.0 * self.tolerance * self.covers
+        visible = np.bincount(self.leaf[self.hessian > hidden[self.leaf]], minlength=self.covers.size)
+        return float(_log_chances(visible, subsample).sum())
+
 
 def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample: float) -> Proof:
     """Compare every leaf of every tree, in blocks of rows, in as many threads as joblib's context grants."""

@@ -69,7 +69,8 @@ def not_found(
         f"The rows drawn for {which} cannot be told. These are not the rows the model was trained on, in training "
         f"order, or its settings are lost: its trees hold {100 * share:.1f} % of the rows, but it says subsample="
         f"{settings.subsample:g}, seed={settings.seed}, as after save_model and load_model, and none of the first "
-        f"{n_seeds} seeds gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
+        f"{n_seeds} seeds (fewer of tree_method='exact', and where many agree with one shallow tree) "
+        f"gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
         f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
         f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
     )

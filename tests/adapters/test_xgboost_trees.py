@@ -172,6 +172,36 @@ def test_exact_method_lost_by_saving_is_recovered(tmp_path: Any) -> None:
     np.testing.assert_array_equal(ens_plugin.in_bag(reloaded(booster, tmp_path), X2), mask)
 
 
+@pytest.mark.parametrize(
+    ("method", "depth", "share"), [("hist", 1, 0.5), ("hist", 2, 0.632), ("exact", 3, 0.8), ("exact", 2, 0.5)]
+)
+def test_draws_of_small_trees_that_other_seeds_give_too_are_recovered(
+    method: str, depth: int, share: float, tmp_path: Any
+) -> None:
+    """Of few rows and leaves, many wrong draws give the sums of one tree: the trees after it tell."""
+    few = slice(0, 200)
+    options = {"tree_method": method, "max_depth": depth, "subsample": share, "seed": 57, "alpha": 0.5}
+    booster = train({**BINARY, **options}, X2[few], Y2[few])
+    mask = ens_plugin.in_bag(booster, X2[few], Y2[few])
+    np.testing.assert_array_equal(ens_plugin.in_bag(reloaded(booster, tmp_path), X2[few], Y2[few]), mask)
+
+
+def test_usual_share_of_few_rows_is_recovered(tmp_path: Any) -> None:
+    """With a hundred rows, more shares of three digits are near the counted one than are tried."""
+    few = slice(0, 100)
+    for seed in (1, 4, 6):
+        booster = train({**BINARY, "num_parallel_tree": 10, "subsample": 0.632, "seed": seed}, X2[few], Y2[few])
+        mask = ens_plugin.in_bag(booster, X2[few])
+        np.testing.assert_array_equal(ens_plugin.in_bag(reloaded(booster, tmp_path), X2[few]), mask)
+
+
+def test_outputs_far_on_are_those_of_the_generator() -> None:
+    generator = np.random.RandomState(2**32 - 1)
+    outputs = generator.randint(0, 2**32, 30_000, dtype=np.uint32)
+    for start, count in ((0, 1), (7, 3), (9_999, 1), (9_999, 2), (20_000, 10_000)):
+        np.testing.assert_array_equal(generator_outputs(2**32 - 1, start, count), outputs[start : start + count])
+
+
 def test_training_continued_with_another_seed() -> None:
     first = train({"seed": 3}, XR, YR)
     second = xgboost.train(
