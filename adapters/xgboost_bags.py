@@ -58,7 +58,7 @@ TREES_AT_ONCE = 4
 DRAWN_CELLS = 1_000_000
 FEW_SHARES = 3
 # Trees so small that more wrong draws than this give the sums of one are not searched further.
-MOST_HITS = 1_000
+MOST_HITS = 3_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +254,7 @@ def _search(
         n_hits = 0
         for looked in _looked_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
             yield pairs, looked
-            n_hits += len(looked.hits)
+            n_hits += sum(len(hit.samplers) for hit in looked.hits)
             if n_hits >= MOST_HITS:
                 break
 

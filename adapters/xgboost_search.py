@@ -37,6 +37,7 @@ N_PAIRED_SEEDS = 1_000
 UNSEEDED = 5489
 SCREENED_ROWS = 96
 CELLS_AT_ONCE = 4_000_000
+WORDS_AT_ONCE = 4096
 CELLS_IN_ALL = 300_000_000
 OUTPUTS_IN_ALL = 100_000_000
 
@@ -112,9 +113,8 @@ def _look_at_words(
     screen = _Screen(evidence)
     low, high = _extremes(samplers)
     n_words = min(words.size, max(CELLS_IN_ALL // screen.rows.size, 1))
-    step = max(CELLS_AT_ONCE // screen.rows.size, 1)
-    for start in range(0, n_words, step):
-        part = words[start : min(start + step, n_words)]
+    for start in range(0, n_words, WORDS_AT_ONCE):
+        part = words[start : min(start + WORDS_AT_ONCE, n_words)]
         enclosed = screen.survivors(low.from_words(part, screen.rows), high.from_words(part, screen.rows))
         giving: dict[int, list[RowSampler]] = {}
         for sampler in samplers if enclosed.size else ():
