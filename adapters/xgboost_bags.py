@@ -17,7 +17,14 @@ from ens_plugin.adapters.xgboost_draws import Draws, RowSampler, generator_outpu
 from ens_plugin.adapters.xgboost_hessians import Hessians
 from ens_plugin.adapters.xgboost_model import Forest
 from ens_plugin.adapters.xgboost_proof import Proof, TreeEvidence, prove, tree_evidence
-from ens_plugin.adapters.xgboost_refusals import check_settings, no_sampling, not_found, too_few_draws, too_weak
+from ens_plugin.adapters.xgboost_refusals import (
+    check_settings,
+    lost_and_weak,
+    no_sampling,
+    not_found,
+    too_few_draws,
+    too_weak,
+)
 from ens_plugin.adapters.xgboost_rows import Rows
 from ens_plugin.adapters.xgboost_search import (
     N_LIKELY_SEEDS,
@@ -106,6 +113,8 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> tu
         raise not_found(forest, share.mean, failed, share.fits(forest.settings.subsample), N_SEEDS)
     chance = chance_of_false_match(guess, proof)
     if chance > CHANCE:
+        if not share.fits(forest.settings.subsample):
+            raise lost_and_weak(chance, CHANCE, forest.settings)
         n_trees, drawn = len(forest.trees), n_draws(guess.draws)
         raise (too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn))
     return bags, y is not None and check_target(forest, rows, hessians, bags, y)

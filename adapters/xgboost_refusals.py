@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost_model import Forest, Settings
 from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = ["check_settings", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
+__all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
 
 HOLDOUT = 'pass data="holdout" with rows the model never saw'
 
@@ -113,6 +113,17 @@ def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
     return BagError(
         f"Bags were found that agree with all {n_trees} trees, but so few and small trees would agree with wrong ones "
         f"with a chance of up to {chance:.2g} ({allowed:g} is allowed). Train more or deeper trees, or {HOLDOUT}."
+    )
+
+
+def lost_and_weak(chance: float, allowed: float, settings: Settings) -> BagError:
+    """The error for trees too small to find again the seed that a booster has lost."""
+    return BagError(
+        f"The rows drawn for the trees cannot be told: the booster says subsample={settings.subsample:g}, "
+        f"seed={settings.seed}, which its trees contradict, as after save_model and load_model, and trees so few and "
+        f"small agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {allowed:g} is "
+        "allowed). Say how it was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': "
+        f"...}}), or pickle boosters instead, or train more or deeper trees, or {HOLDOUT}."
     )
 
 

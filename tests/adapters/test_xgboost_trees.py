@@ -195,6 +195,19 @@ def test_usual_share_of_few_rows_is_recovered(tmp_path: Any) -> None:
         np.testing.assert_array_equal(ens_plugin.in_bag(reloaded(booster, tmp_path), X2[few]), mask)
 
 
+@pytest.mark.slow
+def test_seed_lost_of_trees_too_small_to_find_it_can_be_given_back(tmp_path: Any) -> None:
+    few = slice(0, 40)
+    options = {"tree_method": "exact", "max_depth": 1, "subsample": 0.5, "seed": 957, "num_parallel_tree": 30}
+    booster = train(options, XR[few], YR[few])
+    mask = ens_plugin.in_bag(booster, XR[few])
+    loaded = reloaded(booster, tmp_path)
+    with pytest.raises(BagError, match=r"agree with the draws of many seeds.*set_param"):
+        ens_plugin.in_bag(loaded, XR[few])
+    loaded.set_param({"seed": 957, "subsample": 0.5, "tree_method": "exact"})
+    np.testing.assert_array_equal(ens_plugin.in_bag(loaded, XR[few]), mask)
+
+
 def test_outputs_far_on_are_those_of_the_generator() -> None:
     generator = np.random.RandomState(2**32 - 1)
     outputs = generator.randint(0, 2**32, 30_000, dtype=np.uint32)
