@@ -70,7 +70,9 @@ def tell_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtyp
         values = column_of(table, column)
         if values is not None and chance_of_value(values[np.isfinite(values)].astype(dtype)) <= MOST_SHARED:
             n_telling += np.unique(thresholds).size
-    return n_telling >= ENOUGH
+        if n_telling >= ENOUGH:
+            return True
+    return False
 
 
 def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:

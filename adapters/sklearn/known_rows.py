@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_matrix
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.shared.split_values import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
-from ens_plugin.core.tallies.known_rows import are_known, may_be_known
+from ens_plugin.core.tallies.known_rows import are_known, are_wrong_too_often, may_be_known
 
 __all__ = ["are_outputs_of_known_rows", "are_shuffled_rows", "hold_node_values", "tell_node_values"]
 
 ASKED_TREES, ASKED_NODES = 8, 64
-ASKED_ROWS = 2_000
+ASKED_ROWS, FIRST_ROWS = 2_000, 200
 
 
 def are_shuffled_rows(
@@ -39,11 +38,18 @@ def are_shuffled_rows(
     n_trained : int
         Training rows.
     """
-    asked = _asked(features.shape[0])
-    rows = features[asked]
-    # Member by member: the outputs of all for many labels may not fit into memory.
-    outputs = (adapter.member_outputs(member, rows) for member in range(adapter.n_members))
-    return _are_left_out(adapter, outputs, target[asked], draw, n_trained)
+    left_out = 1.0 - np.unique(draw(0)).size / n_trained
+    if left_out == 0.0:
+        return False
+    # Of fresh rows, the first few already show one that too many members are wrong about.
+    for asked in (_asked(features.shape[0], FIRST_ROWS), _asked(features.shape[0], ASKED_ROWS)):
+        rows = features[asked]
+        # Member by member: the outputs of all for many labels may not fit into memory.
+        outputs = (adapter.member_outputs(member, rows) for member in range(adapter.n_members))
+        wrong = _wrong(adapter, outputs, target[asked])
+        if are_wrong_too_often(wrong, left_out):
+            return False
+    return _are_left_out(adapter, wrong, left_out, draw, n_trained)
 
 
 def are_outputs_of_known_rows(
@@ -61,8 +67,11 @@ def are_outputs_of_known_rows(
         As there.
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     """
-    asked = _asked(target.size)
-    return _are_left_out(adapter, (own[asked] for own in outputs), target[asked], draw, n_trained)
+    asked, left_out = _asked(target.size, ASKED_ROWS), 1.0 - np.unique(draw(0)).size / n_trained
+    if left_out == 0.0:
+        return False
+    wrong = _wrong(adapter, (own[asked] for own in outputs), target[asked])
+    return _are_left_out(adapter, wrong, left_out, draw, n_trained)
 
 
 def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
@@ -76,21 +85,24 @@ def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
     counts: dict[tuple[int, int], list[int]] = {}
     columns: dict[tuple[int, int], tuple[NDArray[np.float32], float]] = {}
     for tree, features in trees[:: max(len(trees) // ASKED_TREES, 1)][:ASKED_TREES]:
-        nodes, reached = tree.tree_, None
+        nodes, reached = tree.tree_, {0: np.arange(features.shape[0])}
+        # Nodes come after their parents.
         for node in np.flatnonzero(nodes.children_left != -1)[:ASKED_NODES]:
             column = int(nodes.feature[node])
             key = id(features), column
             if key not in columns:
                 columns[key] = _column_and_chance(features, column)
             values, chance = columns[key]
+            rows, threshold = reached.pop(int(node)), nodes.threshold[node]
+            own_values = values[rows]
+            goes_left = (own_values <= threshold) | (np.isnan(own_values) & bool(nodes.missing_go_to_left[node]))
+            reached[int(nodes.children_left[node])] = rows[goes_left]
+            reached[int(nodes.children_right[node])] = rows[~goes_left]
             if chance > MOST_SHARED:
                 continue
-            if reached is None:
-                reached = csc_matrix(tree.decision_path(features, check_input=False))
-            rows = reached.indices[reached.indptr[node] : reached.indptr[node + 1]]
             own = counts.setdefault(key, [0, 0])
             own[0] += 1
-            own[1] += _is_midpoint(values[rows], float(nodes.threshold[node]))
+            own[1] += _is_midpoint(own_values, threshold)
     found = [(tested, matched, columns[key][1]) for key, (tested, matched) in counts.items()]
     return are_too_many(found, trees[0][1].shape[0])
 
@@ -107,7 +119,9 @@ def tell_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
             if key not in chances:
                 chances[key] = _column_and_chance(features, column)[1]
             n_telling += int(np.count_nonzero(split == column)) if chances[key] <= MOST_SHARED else 0
-    return n_telling >= ENOUGH
+            if n_telling >= ENOUGH:
+                return True
+    return False
 
 
 def _column_and_chance(features: Any, column: int) -> tuple[NDArray[np.float32], float]:
@@ -116,29 +130,30 @@ def _column_and_chance(features: Any, column: int) -> tuple[NDArray[np.float32],
     return values.astype(np.float32), chance_of_value(values[np.isfinite(values)].astype(np.float32))
 
 
-def _is_midpoint(values: NDArray[np.float32], threshold: float) -> bool:
+def _is_midpoint(values: NDArray[np.float32], threshold: np.float64) -> bool:
     """Whether a threshold is half-way between the nearest values below and above it."""
     below, above = values[values <= threshold], values[values > threshold]
     return bool(below.size and above.size and (float(below.max()) + float(above.min())) / 2.0 == threshold)
 
 
-def _asked(n_rows: int) -> NDArray[np.intp]:
+def _asked(n_rows: int, most: int) -> NDArray[np.intp]:
     """Some of the rows, spread over all."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, ASKED_ROWS)).astype(np.intp))
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
+
+
+def _wrong(adapter: EnsembleAdapter, outputs: Iterable[NDArray[Any]], target: NDArray[Any]) -> NDArray[np.bool_]:
+    """Members that are wrong about each row, shape (n_members, n_rows)."""
+    is_wrong = _other_value if adapter.task == "regression" else _other_label
+    return np.stack([is_wrong(own, target) for own in outputs])
 
 
 def _are_left_out(
     adapter: EnsembleAdapter,
-    outputs: Iterable[NDArray[Any]],
-    target: NDArray[Any],
+    wrong: NDArray[np.bool_],
+    left_out: float,
     draw: Callable[[int], NDArray[np.integer[Any]]],
     n_trained: int,
 ) -> bool:
-    left_out = 1.0 - np.unique(draw(0)).size / n_trained
-    if left_out == 0.0:
-        return False
-    is_wrong = _other_value if adapter.task == "regression" else _other_label
-    wrong = np.stack([is_wrong(own, target) for own in outputs])
     return may_be_known(wrong, left_out, n_trained) and are_known(wrong, draw_bags(draw, adapter.n_members, n_trained))
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import cache
+from heapq import nlargest
+from itertools import chain, islice
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +17,14 @@ from ens_plugin.adapters.xgboost.document.model import Forest
 from ens_plugin.adapters.xgboost.draws import Draws, RowSampler, generator_outputs, likely_draws, tree_words
 from ens_plugin.adapters.xgboost.hessians import Hessians
 from ens_plugin.adapters.xgboost.proof import Proof, TreeEvidence, prove, tree_evidence
-from ens_plugin.adapters.xgboost.refusals import check_settings, no_sampling, not_found, too_few_draws, too_weak
+from ens_plugin.adapters.xgboost.refusals import (
+    check_settings,
+    lost_and_weak,
+    no_sampling,
+    not_found,
+    too_few_draws,
+    too_weak,
+)
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.search import (
     N_LIKELY_SEEDS,
@@ -23,10 +33,12 @@ from ens_plugin.adapters.xgboost.search import (
     NEAR,
     UNSEEDED,
     WINDOW,
-    Found,
-    find_in_generators,
-    find_in_seeds,
+    Hit,
+    Looked,
+    look_in_generators,
+    look_in_seeds,
 )
+from ens_plugin.adapters.xgboost.share import Share
 from ens_plugin.adapters.xgboost.target import check_target
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, InputError
@@ -35,7 +47,6 @@ __all__ = [
     "CHANCE",
     "MAX_PROOFS",
     "Guess",
-    "Share",
     "are_confirmed",
     "chance_of_false_match",
     "n_draws",
@@ -52,9 +63,9 @@ PROBE_CELLS = 200_000
 MAX_PROOFS = 6
 TREES_AT_ONCE = 4
 DRAWN_CELLS = 1_000_000
-SPREADS = 5.0
-MAX_SHARES = 40
 FEW_SHARES = 3
+# Trees so small that more wrong draws than this give the sums of one are not searched further.
+MOST_HITS = 3_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +99,7 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> tu
     """
     check_settings(forest.settings)
     hessians = Hessians.of(forest, rows, y)
-    share = _sampled_share(hessians)
+    share = Share.sampled(hessians)
     if share.is_whole:
         raise no_sampling()
     probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
@@ -102,6 +113,8 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> tu
         raise not_found(forest, share.mean, failed, share.fits(forest.settings.subsample), N_SEEDS)
     chance = chance_of_false_match(guess, proof)
     if chance > CHANCE:
+        if not share.fits(forest.settings.subsample):
+            raise lost_and_weak(chance, CHANCE, forest.settings)
         n_trees, drawn = len(forest.trees), n_draws(guess.draws)
         raise (too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn))
     return bags, y is not None and check_target(forest, rows, hessians, bags, y)
@@ -124,7 +137,7 @@ def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> 
     probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
     if sum(probe.covers.size - 1 for probe in probes) < LEAVES_THAT_TELL:
         return False
-    share = _sampled_share(hessians)
+    share = Share.sampled(hessians)
     if share.is_whole:
         everything = np.ones(rows.shape[0], dtype=bool)
         return all(probe.accepts(everything) for probe in probes)
@@ -134,59 +147,6 @@ def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> 
     return any(
         _confirmed(draws, sampler.with_subsample(value), probes) == len(probes) for value in shares for draws in likely
     )
-
-
-@dataclass(frozen=True)
-class Share:
-    """Share of the rows that the first round's roots count, with its standard deviation."""
-
-    mean: float
-    sd: float
-    is_whole: bool
-
-    @classmethod
-    def of_roots(cls, hessians: Hessians, total: NDArray[np.float64], n_effective: float) -> Share:
-        """Share that the roots give.
-
-        Parameters
-        ----------
-        hessians : Hessians
-        total : ndarray, shape (n_groups,)
-            Sums of the second derivatives over all training rows.
-        n_effective : float
-            Rows that would scatter as much, were their derivatives alike (Kish).
-        """
-        forest = hessians.forest
-        first = np.flatnonzero(forest.round == 0)
-        roots = np.array([forest.trees[tree].covers[0] for tree in first], dtype=np.float64)
-        shares = roots / total[forest.group[first]]
-        mean = float(shares.mean())
-        spread = np.sqrt(max(mean * (1 - mean), 0.0) / n_effective)
-        whole = np.abs(shares - 1.0) <= hessians.tolerance()[first]
-        return cls(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
-
-    def fits(self, subsample: float) -> bool:
-        """Whether a value of `subsample` below 1 may have given this share."""
-        return 0 < subsample < 1 and abs(self.mean - subsample) <= SPREADS * self.sd + 1e-6
-
-    def candidates(self, subsample: float) -> list[float]:
-        """Values that may have given this share: the booster's own, then those of few digits."""
-        found = [subsample] if self.fits(subsample) else []
-        for digits in (1, 2, 3, 4):
-            unit = 10.0**-digits
-            low, high = (round((self.mean + side * SPREADS * self.sd) / unit) for side in (-1, 1))
-            near = sorted((k * unit for k in range(low, high + 1)), key=lambda value: abs(value - self.mean))
-            found += [round(value, digits) for value in near if self.fits(value)]
-            if len(found) >= MAX_SHARES:
-                break
-        return list(dict.fromkeys(found))[:MAX_SHARES]
-
-
-def _sampled_share(hessians: Hessians) -> Share:
-    rows = slice(0, hessians.weight.size)
-    hessian = np.asarray(hessians.at(rows, hessians.first(rows)), dtype=np.float64)
-    total, squares = hessian.sum(axis=0), (hessian**2).sum(axis=0)
-    return Share.of_roots(hessians, total, 1.0 / float((squares / total**2).mean()))
 
 
 def _n_probes(rows: Rows) -> int:
@@ -232,50 +192,99 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
         return
     # A booster whose share is still known still knows its seed: only the position is to be found.
     known = share.fits(forest.settings.subsample)
-    n_seeds = {False: N_LIKELY_SEEDS if known else N_SEEDS, True: 0 if known else N_PAIRED_SEEDS}
-    for pairs in (False, True):
-        found = _search(forest, probes[0], samplers[:1] if known else samplers, pairs=pairs, n_seeds=n_seeds[pairs])
-        tried += found.tried
-        if found.seed is None:
-            continue
-        shifted = [_shifted(draws, 0, found) for draws in likely if draws.pairs == pairs]
-        tried += len(shifted) * len(samplers)
-        ranked = sorted(
-            ((_confirmed(draws, own, probes), at, draws, own) for at, draws in enumerate(shifted) for own in samplers),
-            key=lambda entry: -entry[0],
-        )
-        yield from (Guess(draws, own, stretch, {0: tried}) for _, _, draws, own in ranked)
+    layouts, best = _distinct(likely), list[tuple[int, Guess]]()
+
+    @cache
+    def log_chances(subsample: float) -> FloatArray:
+        return np.cumsum([probe.log_chance(subsample) for probe in probes])
+
+    for pairs, looked in _search(forest, probes[0], samplers[:1] if known else samplers, known=known):
+        tried += looked.tried
+        # Each draw is tried with every place that the draws of the trees after it may have.
+        own_layouts = [draws for draws in layouts if draws.pairs == pairs]
+        n_tried = {0: tried * len(layouts)}
+        for hit in looked.hits:
+            ranked = _ranked(hit, own_layouts, probes, stretch, n_tried)
+            best = nlargest(MAX_PROOFS, [*best, *ranked], key=itemgetter(0))
+            n_confirmed, guess = ranked[0]
+            if log_chances(guess.sampler.subsample)[n_confirmed - 1] + np.log(n_tried[0]) < np.log(CHANCE):
+                yield from (guess for _, guess in ranked)
+                return
+    yield from (guess for _, guess in best)
 
 
-def _confirmed(draws: Draws, sampler: RowSampler, probes: list[TreeEvidence]) -> int:
-    """Number of the first trees that confirm the draws, up to the first that does not."""
+def _distinct(likely: list[Draws]) -> list[Draws]:
+    """Draws that differ in more than where the first tree's is."""
+    found = {
+        (draws.pairs, draws.seed.tobytes(), (draws.position - draws.position[0]).tobytes()): draws
+        for draws in reversed(likely)
+    }
+    return list(found.values())[::-1]
+
+
+def _ranked(
+    hit: Hit, layouts: list[Draws], probes: list[TreeEvidence], stretch: NDArray[np.int64], tried: dict[int, int]
+) -> list[tuple[int, Guess]]:
+    """Guesses whose first draw is a hit, with the number of trees that confirm them, most first."""
+    known: dict[tuple[int, int, int, float], bool] = {}
+    ranked = [
+        (_confirmed(draws, sampler, probes, known), Guess(draws, sampler, stretch, tried))
+        for draws in (_shifted(draws, 0, hit) for draws in layouts)
+        for sampler in hit.samplers
+    ]
+    return sorted(ranked, key=lambda entry: -entry[0])
+
+
+def _confirmed(
+    draws: Draws,
+    sampler: RowSampler,
+    probes: list[TreeEvidence],
+    known: dict[tuple[int, int, int, float], bool] | None = None,
+) -> int:
+    """Number of the first trees that confirm the draws, up to the first that does not.
+
+    ``known`` keeps what was found by tree, seed, position and share, where several layouts put a tree in one place.
+    """
+    known = {} if known is None else known
     for tree, probe in enumerate(probes):
-        if not probe.accepts(_mask(draws, sampler, tree)):
+        key = (tree, int(draws.seed[tree]), int(draws.position[tree]), sampler.subsample)
+        if key not in known:
+            known[key] = probe.accepts(_mask(draws, sampler, tree))
+        if not known[key]:
             return tree
     return len(probes)
 
 
-def _search(forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, pairs: bool, n_seeds: int) -> Found:
+def _search(
+    forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, known: bool
+) -> Iterator[tuple[bool, Looked]]:
+    """Look for one tree's draw, of one output and then of two a row; fewer seeds where the booster knows its own."""
+    for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_PAIRED_SEEDS)):
+        n_hits = 0
+        for looked in _looked_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
+            yield pairs, looked
+            n_hits += sum(len(hit.samplers) for hit in looked.hits)
+            if n_hits >= MOST_HITS:
+                break
+
+
+def _looked_everywhere(
+    forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], n_seeds: int, *, pairs: bool
+) -> Iterator[Looked]:
     """One tree's draw: in the booster's generators, in those any thread starts from, then in small seeds'."""
-    if not samplers:
-        return Found(None, 0, None, 0)
     generators = list(dict.fromkeys([*_own_seeds(forest), 0, UNSEEDED]))
-    found = find_in_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
-    if found.seed is not None or n_seeds == 0:
-        return found
-    more = find_in_seeds(evidence, samplers, n_seeds, pairs=pairs)
-    return replace(more, tried=found.tried + more.tried)
+    yield from look_in_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
+    yield from look_in_seeds(evidence, samplers, n_seeds, pairs=pairs)
 
 
 def _own_seeds(forest: Forest) -> list[int]:
     return [int(seed) for seed in dict.fromkeys(likely_draws(forest, 1)[0].seed.tolist())][:64]
 
 
-def _shifted(draws: Draws, member: int, found: Found) -> Draws:
+def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
     """The draws from `member` on moved to another generator and position; further rounds' own seeds go too."""
     seed, position = draws.seed.copy(), draws.position.copy()
     own = slice(member, None)
-    assert found.seed is not None
     if draws.seed[member] != found.seed:
         seed[own] = found.seed
     position[own] += found.position - position[member]
@@ -291,26 +300,38 @@ def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, shar
         for member, evidence in zip(chosen, tree_evidence(forest, rows, hessians, chosen), strict=True):
             if evidence.accepts(_mask(draws, guess.sampler, member)):
                 continue
-            found = _near(forest, evidence, guess.sampler, draws, member)
-            if found.seed is None:
+            found, n_tried = _near(forest, evidence, guess.sampler, draws, member)
+            if found is None:
                 fits = share.fits(forest.settings.subsample)
                 raise not_found(forest, share.mean, np.array([member]), fits, N_SEEDS)
             draws = _shifted(draws, member, found)
             stretch[member:] = member
-            tried[member] = found.tried
+            tried[member] = n_tried
     return Guess(draws, guess.sampler, stretch, tried)
 
 
-def _near(forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int) -> Found:
-    """A tree's draw close to where it was expected, else further in that generator, else in the others."""
-    at, own, tried = int(draws.position[member]), [int(draws.seed[member])], 0
-    for start, window in ((at, NEAR), (0, at + WINDOW)):
-        found = find_in_generators(evidence, [sampler], own, window, pairs=draws.pairs, start=start)
-        tried += found.tried
-        if found.seed is not None:
-            return replace(found, tried=tried)
-    more = _search(forest, evidence, [sampler], pairs=draws.pairs, n_seeds=0 if draws.pairs else N_LIKELY_SEEDS)
-    return replace(more, tried=tried + more.tried)
+def _near(
+    forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int
+) -> tuple[Hit | None, int]:
+    """A tree's draw close to where it was expected, else further in that generator, else in the others.
+
+    Returns
+    -------
+    hit : Hit or None
+    tried : int
+        Draws looked at.
+    """
+    at, own, pairs = int(draws.position[member]), [int(draws.seed[member])], draws.pairs
+    n_seeds, tried = 0 if pairs else N_LIKELY_SEEDS, 0
+    for looked in chain(
+        look_in_generators(evidence, [sampler], own, NEAR, pairs=pairs, start=at),
+        look_in_generators(evidence, [sampler], own, at + WINDOW, pairs=pairs),
+        _looked_everywhere(forest, evidence, [sampler], n_seeds, pairs=pairs),
+    ):
+        tried += looked.tried
+        if looked.hits:
+            return looked.hits[0], tried
+    return None, tried
 
 
 def _mask(draws: Draws, sampler: RowSampler, tree: int) -> NDArray[np.bool_]:

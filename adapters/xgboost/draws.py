@@ -8,6 +8,7 @@ bag if :math:`(a + 2^{32} b) / 2^{64}` is.  Weights, labels and thread counts pl
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,8 @@ STATE_WORDS = 624
 SHIFTED_WORD = 397
 ROUND_FACTOR = 127
 RECENT = (3, 3)
+FEW_OUTPUTS = 10_000
+_OF_THREAD = threading.local()
 
 _METHODS = ("grow_quantile_histmaker", "grow_histmaker", "grow_colmaker")
 
@@ -86,11 +89,16 @@ class RowSampler:
 
 def generator_outputs(seed: int, start: int, count: int) -> WordArray:
     """Outputs start, ..., start + count - 1 of mt19937 with a 32-bit seed."""
-    bits: Any = np.random.MT19937(0)
-    bits.state = np.random.RandomState(seed).get_state(legacy=False)
-    if start:
+    if start + count > FEW_OUTPUTS:
+        bits: Any = np.random.MT19937(0)
+        bits.state = np.random.RandomState(seed).get_state(legacy=False)
         bits.random_raw(start, output=False)
-    return np.asarray(bits.random_raw(count), dtype=np.uint64)
+        return np.asarray(bits.random_raw(count), dtype=np.uint64)
+    # For few outputs, a new generator costs thirty times as much as one that is seeded again.
+    if not hasattr(_OF_THREAD, "generator"):
+        _OF_THREAD.generator = np.random.RandomState(np.random.MT19937(0))
+    _OF_THREAD.generator.seed(seed)
+    return np.frombuffer(_OF_THREAD.generator.bytes(4 * (start + count)), dtype="<u4")[start:].astype(np.uint64)
 
 
 def first_outputs(seeds: NDArray[np.integer], position: int) -> WordArray:

@@ -20,9 +20,9 @@ from scipy.stats import binom
 
 from ens_plugin.adapters.shared.leaf_counts import count_leaves
 from ens_plugin.adapters.shared.threads import in_threads
+from ens_plugin.adapters.xgboost.document.leaves import LeafReader, read_leaves
 from ens_plugin.adapters.xgboost.document.model import Forest
 from ens_plugin.adapters.xgboost.hessians import Hessians
-from ens_plugin.adapters.xgboost.leaves import LeafReader, read_leaves
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags
 
@@ -77,6 +77,12 @@ class TreeEvidence:
         """Tell whether a mask gives the sum of every leaf."""
         sums = np.bincount(self.leaf[in_bag], weights=self.hessian[in_bag], minlength=self.covers.size)
         return bool(_agree(sums, self.covers, self.tolerance).all())
+
+    def log_chance(self, subsample: float) -> float:
+        """Logarithm of a bound on the chance that a wrong mask is accepted."""
+        hidden = 2.0 * self.tolerance * self.covers
+        visible = np.bincount(self.leaf[self.hessian > hidden[self.leaf]], minlength=self.covers.size)
+        return float(_log_chances(visible, subsample).sum())
 
 
 def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample: float) -> Proof:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost.document.model import Forest, Settings
 from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = ["check_settings", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
+__all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
 
 HOLDOUT = 'pass data="holdout" with rows the model never saw'
 
@@ -69,7 +69,8 @@ def not_found(
         f"The rows drawn for {which} cannot be told. These are not the rows the model was trained on, in training "
         f"order, or its settings are lost: its trees hold {100 * share:.1f} % of the rows, but it says subsample="
         f"{settings.subsample:g}, seed={settings.seed}, as after save_model and load_model, and none of the first "
-        f"{n_seeds} seeds gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
+        f"{n_seeds} seeds (fewer of tree_method='exact', and where many agree with one shallow tree) "
+        f"gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
         f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
         f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
     )
@@ -112,6 +113,17 @@ def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
     return BagError(
         f"Bags were found that agree with all {n_trees} trees, but so few and small trees would agree with wrong ones "
         f"with a chance of up to {chance:.2g} ({allowed:g} is allowed). Train more or deeper trees, or {HOLDOUT}."
+    )
+
+
+def lost_and_weak(chance: float, allowed: float, settings: Settings) -> BagError:
+    """The error for trees too small to find again the seed that a booster has lost."""
+    return BagError(
+        f"The rows drawn for the trees cannot be told: the booster says subsample={settings.subsample:g}, "
+        f"seed={settings.seed}, which its trees contradict, as after save_model and load_model, and trees so few and "
+        f"small agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {allowed:g} is "
+        "allowed). Say how it was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': "
+        f"...}}), or pickle boosters instead, or train more or deeper trees, or {HOLDOUT}."
     )
 
 

@@ -14,7 +14,6 @@ from ens_plugin.adapters.xgboost.bags import (
     CHANCE,
     MAX_PROOFS,
     Guess,
-    Share,
     chance_of_false_match,
     n_draws,
     packed_bags,
@@ -25,6 +24,7 @@ from ens_plugin.adapters.xgboost.hessians import Hessians
 from ens_plugin.adapters.xgboost.proof import judge_leaf_sums, leaf_sums
 from ens_plugin.adapters.xgboost.refusals import check_settings, no_sampling, not_likely, too_few_draws, too_weak
 from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.xgboost.share import Share
 from ens_plugin.adapters.xgboost.target import judge_target, target_sums, telling_trees
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +18,14 @@ __all__ = [
     "N_SEEDS",
     "UNSEEDED",
     "WINDOW",
-    "Found",
-    "find_in_generators",
-    "find_in_seeds",
+    "Hit",
+    "Looked",
+    "look_in_generators",
+    "look_in_seeds",
 ]
 
 BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
 
 WINDOW = 4096
 NEAR = 64
@@ -35,31 +37,44 @@ N_PAIRED_SEEDS = 1_000
 UNSEEDED = 5489
 SCREENED_ROWS = 96
 CELLS_AT_ONCE = 4_000_000
+WORDS_AT_ONCE = 4096
 CELLS_IN_ALL = 300_000_000
 OUTPUTS_IN_ALL = 100_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """A draw that gives a tree's sums, if any.
+class Hit:
+    """A draw that gives a tree's sums.
 
     Attributes
     ----------
-    seed, position : int or None
+    seed, position : int
         Generator, and the outputs it gave before.
-    sampler : RowSampler or None
-        With the share the rows were drawn with.
-    tried : int
-        Draws looked at.
+    samplers : tuple of RowSampler
+        With the shares of rows that give the sums.
     """
 
-    seed: int | None
+    seed: int
     position: int
-    sampler: RowSampler | None
+    samplers: tuple[RowSampler, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """Some draws that were looked at, each with each share.
+
+    Attributes
+    ----------
+    tried : int
+    hits : list of Hit
+        Those that give the tree's sums; a small tree's are given by many wrong ones.
+    """
+
     tried: int
+    hits: list[Hit]
 
 
-def find_in_generators(
+def look_in_generators(
     evidence: TreeEvidence,
     samplers: Sequence[RowSampler],
     seeds: Sequence[int],
@@ -67,68 +82,72 @@ def find_in_generators(
     *,
     pairs: bool,
     start: int = 0,
-) -> Found:
+) -> Iterator[Looked]:
     """Look among `window` outputs of some generators, from `start` on."""
-    tried = 0
     for seed in seeds:
         if pairs:
             outputs = generator_outputs(seed, start, window + 2 * samplers[0].n_rows)
-            position, sampler, count = _find_pairs(evidence, samplers, outputs, window)
+            yield from _look_at_pairs(evidence, samplers, outputs, window, seed, start)
         else:
-            position, sampler, count = _find_word(evidence, samplers, generator_outputs(seed, start, window))
-        tried += count
-        if position is not None:
-            return Found(seed, start + position, sampler, tried)
-    return Found(None, 0, None, tried)
+            words, positions = generator_outputs(seed, start, window), np.arange(start, start + window)
+            yield from _look_at_words(evidence, samplers, words, np.full(window, seed), positions)
 
 
-def find_in_seeds(evidence: TreeEvidence, samplers: Sequence[RowSampler], n_seeds: int, *, pairs: bool) -> Found:
+def look_in_seeds(
+    evidence: TreeEvidence, samplers: Sequence[RowSampler], n_seeds: int, *, pairs: bool
+) -> Iterator[Looked]:
     """Look at the first draw of every small seed."""
     if pairs:
         n_seeds = min(n_seeds, OUTPUTS_IN_ALL // (2 * samplers[0].n_rows))
-        return find_in_generators(evidence, samplers, range(n_seeds), 1, pairs=True)
-    tried = 0
+        yield from look_in_generators(evidence, samplers, range(n_seeds), 1, pairs=True)
+        return
+    seeds = np.arange(n_seeds)
     for position in (1, 0):
-        seed, sampler, count = _find_word(evidence, samplers, first_outputs(np.arange(n_seeds), position))
-        tried += count
-        if seed is not None:
-            return Found(seed, position, sampler, tried)
-    return Found(None, 0, None, tried)
+        positions = np.full(n_seeds, position)
+        yield from _look_at_words(evidence, samplers, first_outputs(seeds, position), seeds, positions)
 
 
-def _find_word(
-    evidence: TreeEvidence, samplers: Sequence[RowSampler], words: WordArray
-) -> tuple[int | None, RowSampler | None, int]:
+def _look_at_words(
+    evidence: TreeEvidence, samplers: Sequence[RowSampler], words: WordArray, seeds: IntArray, positions: IntArray
+) -> Iterator[Looked]:
     screen = _Screen(evidence)
     low, high = _extremes(samplers)
     n_words = min(words.size, max(CELLS_IN_ALL // screen.rows.size, 1))
-    step = max(CELLS_AT_ONCE // screen.rows.size, 1)
-    for start in range(0, n_words, step):
-        part = words[start : min(start + step, n_words)]
-        for index in screen.survivors(low.from_words(part, screen.rows), high.from_words(part, screen.rows)):
-            for sampler in samplers:
+    for start in range(0, n_words, WORDS_AT_ONCE):
+        part = words[start : min(start + WORDS_AT_ONCE, n_words)]
+        enclosed = screen.survivors(low.from_words(part, screen.rows), high.from_words(part, screen.rows))
+        giving: dict[int, list[RowSampler]] = {}
+        for sampler in samplers if enclosed.size else ():
+            own = sampler.from_words(part[enclosed], screen.rows)
+            for index in enclosed[screen.survivors(own, own)].tolist():
                 if evidence.accepts(sampler.from_words(part[index : index + 1])[0]):
-                    return start + int(index), sampler, n_words * len(samplers)
-    return None, None, n_words * len(samplers)
+                    giving.setdefault(start + index, []).append(sampler)
+        hits = [Hit(int(seeds[index]), int(positions[index]), tuple(giving[index])) for index in sorted(giving)]
+        yield Looked(part.size * len(samplers), hits)
 
 
-def _find_pairs(
-    evidence: TreeEvidence, samplers: Sequence[RowSampler], outputs: WordArray, window: int
-) -> tuple[int | None, RowSampler | None, int]:
+def _look_at_pairs(
+    evidence: TreeEvidence,
+    samplers: Sequence[RowSampler],
+    outputs: WordArray,
+    window: int,
+    seed: int,
+    offset: int,
+) -> Iterator[Looked]:
     screen = _Screen(evidence)
     low, high = _extremes(samplers)
     step = max(CELLS_AT_ONCE // screen.rows.size, 1)
     for start in range(0, window, step):
-        positions = np.arange(start, min(start + step, window))
+        positions, hits = np.arange(start, min(start + step, window)), []
         first = positions[:, None] + 2 * screen.rows
         for index in screen.survivors(
             low.from_pairs(outputs[first], outputs[first + 1]), high.from_pairs(outputs[first], outputs[first + 1])
         ):
             own = outputs[positions[index] : positions[index] + 2 * low.n_rows]
-            for sampler in samplers:
-                if evidence.accepts(sampler.from_pairs(own[0::2], own[1::2])):
-                    return int(positions[index]), sampler, window * len(samplers)
-    return None, None, window * len(samplers)
+            giving = tuple(s for s in samplers if evidence.accepts(s.from_pairs(own[0::2], own[1::2])))
+            if giving:
+                hits.append(Hit(seed, offset + int(positions[index]), giving))
+        yield Looked(positions.size * len(samplers), hits)
 
 
 def _extremes(samplers: Sequence[RowSampler]) -> tuple[RowSampler, RowSampler]:

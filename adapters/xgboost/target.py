@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from ens_plugin.adapters.shared.distributed_bags import Sums
+from ens_plugin.adapters.xgboost.document.leaves import read_leaves
 from ens_plugin.adapters.xgboost.document.model import Forest, Tree
 from ens_plugin.adapters.xgboost.hessians import LOGISTIC, SOFTMAX, Hessians
-from ens_plugin.adapters.xgboost.leaves import read_leaves
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import DataMismatchError

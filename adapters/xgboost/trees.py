@@ -19,10 +19,10 @@ from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
+from ens_plugin.adapters.xgboost.document.leaves import LeafReader
 from ens_plugin.adapters.xgboost.document.model import LEAF, Forest, read_forest, read_shape
 from ens_plugin.adapters.xgboost.document.truncation import truncated_trees
 from ens_plugin.adapters.xgboost.hessians import hessian_of_a_row
-from ens_plugin.adapters.xgboost.leaves import LeafReader
 from ens_plugin.adapters.xgboost.row_bags import DrawnTrees
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags

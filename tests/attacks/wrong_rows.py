@@ -267,8 +267,16 @@ def _with_weights(model: Any, X: Array, y: Array, weight: Array | None) -> Any:
     )
 
 
-def true_error(model: Any, data: Data) -> float:
-    """Error of the ensemble on fresh rows."""
+@dataclass(frozen=True)
+class Truth:
+    """Error of an ensemble on fresh rows, with its standard error."""
+
+    error: float
+    sd: float
+
+
+def true_error(model: Any, data: Data) -> Truth:
+    """Error of the ensemble on fresh rows: few of a known data set, and of squares a few carry much of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if isinstance(model, xgboost.Booster):
@@ -277,12 +285,11 @@ def true_error(model: Any, data: Data) -> float:
                 predicted = predicted.argmax(axis=1) if predicted.ndim == 2 else (predicted > 0.5).astype(int)
         else:
             predicted = np.asarray(model.predict(data.fresh_X))
-    if data.is_labels:
-        return float(np.mean(predicted != data.fresh_y))
-    return float(np.mean((predicted - data.fresh_y) ** 2))
+    losses = predicted != data.fresh_y if data.is_labels else (predicted - data.fresh_y) ** 2
+    return Truth(float(losses.mean()), float(losses.std() / np.sqrt(losses.size)))
 
 
-def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: float, n_fresh: int) -> tuple[str, str]:
+def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: Truth) -> tuple[str, str]:
     """Analyse what is passed and judge what comes of it."""
     try:
         with warnings.catch_warnings():
@@ -295,13 +302,12 @@ def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: float, n_fresh: i
     curve = report.error_curve
     place = int(np.flatnonzero(curve.sizes == report.n_members)[0])
     error, half = float(curve.error[place]), float(curve.upper[place] - curve.lower[place]) / 2
-    figures = f"error {error:.4g} +- {half:.3g}, truth {truth:.4g}, {report.bags}"
+    figures = f"error {error:.4g} +- {half:.3g}, truth {truth.error:.4g}, {report.bags}"
     first_lines = " ".join(report.summary().partition("\n\n")[0].split())
     if any(sentence in first_lines for sentence in SENTENCES):
         return "warned", figures
-    # The truth is measured on few fresh rows of a known data set.
-    noise = 2.0 * float(np.sqrt(max(truth * (1 - truth), 0.0) / n_fresh)) if report.task == "classification" else 0.0
-    return ("past" if abs(error - truth) > HALF_WIDTHS * half + noise else "harmless"), figures
+    is_far = abs(error - truth.error) > HALF_WIDTHS * (half + truth.sd)
+    return ("past" if is_far else "harmless"), figures
 
 
 def run(n_trials: int, seed: int, report: Callable[[Trial], None] | None = None) -> list[Trial]:
@@ -323,7 +329,7 @@ def run(n_trials: int, seed: int, report: Callable[[Trial], None] | None = None)
             # Valid analyses are accepted, which takes longest.
             if attack.startswith("valid") and rng.random() > VALID_SHARE:
                 continue
-            outcome, found = outcome_of(model, X, y, kind, truth, len(data.fresh_y))
+            outcome, found = outcome_of(model, X, y, kind, truth)
             trials.append(Trial(library, name, data.name, attack, outcome, found))
             n_attacks += not attack.startswith("valid")
             if report is not None and outcome in ("past", "foreign"):

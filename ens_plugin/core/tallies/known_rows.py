@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from ens_plugin.core.tallies.bags import Bags
 
-__all__ = ["are_known", "chance_to_match", "may_be_known"]
+__all__ = ["are_known", "are_wrong_too_often", "chance_to_match", "may_be_known"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -44,11 +44,24 @@ def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
     """
     n_members, counts = wrong.shape[0], wrong.sum(axis=0)
     mean = n_members * left_out
-    if left_out > MOST_LEFT_OUT or counts.max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)):
+    if left_out > MOST_LEFT_OUT or are_wrong_too_often(wrong, left_out):
         return False
     # Equal numbers make the smallest chance: C(m, w) is convex in m.
     least = n_trained * chance_to_match(counts, np.array([int(mean)]), n_members)
     return bool(np.count_nonzero(_tell(counts, least, mean)) >= FEWEST_TELLING)
+
+
+def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
+    """Tell whether a row is wrong for more members than can have left out a training row.
+
+    Parameters
+    ----------
+    wrong : ndarray of bool, shape (n_members, n_rows)
+    left_out : float
+        Share of the training rows that one bag leaves out.
+    """
+    mean = wrong.shape[0] * left_out
+    return bool(wrong.sum(axis=0).max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)))
 
 
 def are_known(wrong: BoolArray, bags: Bags) -> bool:

@@ -8,6 +8,8 @@ import os
 import threading
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -120,7 +122,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
         )
     try:
         ensemble = inner_ensemble(fit.model)
-        with _one_at_a_time:
+        with _turn(deadline, settings):
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
             folder = _render(report, fit, deadline, settings) if settings.log_artifacts else None
@@ -139,6 +141,22 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
         data_digest=digest,
     )
     _send(shipment, folder, deadline, settings)
+
+
+@contextmanager
+def _turn(deadline: float, settings: Settings) -> Iterator[None]:
+    """Wait for the reports of other threads, which may have more time than this one's fit."""
+    lock = _one_at_a_time
+    if not lock.acquire(timeout=min(max(deadline - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)):
+        raise InputError(
+            "reports of other threads took all the time that autologging may take for this fit "
+            f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze when you have "
+            "the time."
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _is_no_request(error: EnsPluginError, fit: FinishedFit) -> bool:

@@ -126,6 +126,44 @@ def test_target_must_be_that_of_the_training(name: str) -> None:
         prove(fitted(name), X, y[::-1])
 
 
+def inverted(y: Any) -> Any:
+    """Values from top to bottom; of labels, each for the next."""
+    labels = np.unique(y)
+    is_values = labels.size > 3
+    return y.max() + y.min() - y if is_values else labels[(np.searchsorted(labels, y) + 1) % labels.size]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_target_of_the_training_is_accepted(name: str) -> None:
+    X, y, _ = in_order(trained_on(name))
+    np.testing.assert_array_equal(prove(fitted(name), X, y), on_one_machine(fitted(name), X, y))
+
+
+@pytest.mark.parametrize("change", [np.random.default_rng(2).permutation, inverted])
+@pytest.mark.parametrize("name", NAMES)
+def test_permuted_and_inverted_targets_are_refused(name: str, change: Any) -> None:
+    X, y, _ = in_order(trained_on(name))
+    with pytest.raises(DataMismatchError, match="not the target the model was trained on"):
+        prove(fitted(name), X, change(y))
+
+
+@pytest.mark.parametrize("name", ["values", "lightgbm values", "xgboost values"])
+@pytest.mark.parametrize("change", ["scaled", "shifted", "inverted"])
+def test_values_on_another_scale_are_refused(name: str, change: str) -> None:
+    X, y = rows_of_training(), labels_of_training("values")
+    if name == "values":
+        X, y, _ = in_order(trained_on("values"))
+        model = fitted("values")
+    elif name == "lightgbm values":
+        model = lightgbm.LGBMRegressor(**LIGHTGBM, verbose=-1, n_jobs=1).fit(X, y)
+    else:
+        model = xgboost_forest(y)
+    wrong = {"scaled": 1.5 * y, "shifted": y + np.ptp(y) / 4, "inverted": inverted(y)}[change]
+    np.testing.assert_array_equal(prove(model, X, y), on_one_machine(model, X, y))
+    with pytest.raises(DataMismatchError, match="not the target the model was trained on"):
+        prove(model, X, wrong)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_in_another_order_are_not_those_of_the_training(name: str) -> None:
     X, y, _ = in_order(trained_on(name))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 
 
 def switches(seed: int, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -48,3 +51,32 @@ def test_fresh_rows_are_held_out_where_bags_are_small() -> None:
     fresh = adapter.prepare(X)
     for rows in np.split(np.arange(1000, 2000), 10):
         assert not adapter.are_training_rows(fresh[rows], y[rows])
+
+
+@pytest.mark.parametrize("options", [{}, {"max_leaf_nodes": 40}])
+def test_rows_with_missing_values_in_any_order_are_training_rows(options: dict[str, int]) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1200, 4)), rng.normal(size=1200)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    forest = RandomForestRegressor(10, random_state=0, **options).fit(X[:600], y[:600])
+    adapter, order = find_adapter(forest), rng.permutation(600)
+    assert adapter.are_training_rows(adapter.prepare(X[:600][order]), y[:600][order])
+    assert not adapter.are_training_rows(adapter.prepare(X[600:]), y[600:])
+
+
+def test_few_fresh_rows_are_asked_of_all_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of the analysis of 20 000 rows went into asking 2000 of them, and into the paths of all through trees."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 4))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=4000) > 0).astype(int)
+    forest = RandomForestClassifier(40, random_state=0).fit(X[:1000], y[:1000])
+    adapter, asked = find_adapter(forest), []
+    original = SklearnForestAdapter.member_outputs
+
+    def counted(self: SklearnForestAdapter, member: int, features: Any) -> Any:
+        asked.append(features.shape[0])
+        return original(self, member, features)
+
+    monkeypatch.setattr(SklearnForestAdapter, "member_outputs", counted)
+    assert not adapter.are_training_rows(adapter.prepare(X[1000:]), y[1000:])
+    assert sum(asked) <= 200 * 40

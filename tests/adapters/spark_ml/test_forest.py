@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
 from ens_plugin.adapters.registry import find_adapter
@@ -117,6 +117,30 @@ def test_training_rows_are_refused() -> None:
         ens_plugin.analyze(forest, rows(), np.zeros(2000))
     with pytest.raises(BagError, match="partition by partition"):
         SparkForestAdapter(forest).row_bags(2000, 0)
+
+
+@pytest.mark.parametrize("change", ["none", "permuted", "inverted", "scaled"])
+@pytest.mark.parametrize("kind", ["labels", "values"])
+def test_no_target_makes_training_rows_held_out(kind: str, change: str) -> None:
+    """Leaf values are those of training rows, whichever target comes along; rows never seen are accepted."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(500, 4)).astype(np.float32)
+    y = X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=500)
+    y = (y > 0).astype(int) if kind == "labels" else y
+    made = RandomForestClassifier if kind == "labels" else RandomForestRegressor
+    forest = spark_forest_of(made(20, max_depth=8, random_state=0).fit(X[:300], y[:300]))
+    own = y[:300]
+    target = {
+        "none": own,
+        "permuted": rng.permutation(own),
+        "inverted": own.max() + own.min() - own,
+        "scaled": own * 1.5 if kind == "values" else 1 - own,
+    }[change]
+    with pytest.raises(DataMismatchError, match="rows the model was trained on"):
+        ens_plugin.analyze(forest, X[:300], target, data="holdout")
+    with pytest.raises(BagError, match="partition by partition"):
+        ens_plugin.analyze(forest, X[:300], target)
+    assert ens_plugin.analyze(forest, X[300:], y[300:], data="holdout").bags == "holdout"
 
 
 def test_forests_of_fewer_trees_are_for_spark_to_train() -> None:

@@ -21,11 +21,11 @@ from ens_plugin.errors import (
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
 from ens_plugin.adapters.xgboost import bags as xgboost_bags  # noqa: E402
+from ens_plugin.adapters.xgboost.document.leaves import LeafReader, read_leaves  # noqa: E402
 from ens_plugin.adapters.xgboost.document.model import read_forest  # noqa: E402
 from ens_plugin.adapters.xgboost.document.ubjson import decode, encode  # noqa: E402
 from ens_plugin.adapters.xgboost.draws import RowSampler, first_outputs, generator_outputs  # noqa: E402
 from ens_plugin.adapters.xgboost.hessians import Hessians  # noqa: E402
-from ens_plugin.adapters.xgboost.leaves import LeafReader, read_leaves  # noqa: E402
 from ens_plugin.adapters.xgboost.proof import prove  # noqa: E402
 from ens_plugin.adapters.xgboost.rows import Rows  # noqa: E402
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
@@ -95,7 +95,7 @@ def test_document_of_another_form_is_an_error() -> None:
 @pytest.mark.parametrize(("depth", "bits"), [(1, 24), (3, 24), (9, 24), (9, 6)])
 def test_leaves_are_the_library_s_own(depth: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether 24 trees share an output, a few, or none."""
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.leaves.EXACT_BITS", bits)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.document.leaves.EXACT_BITS", bits)
     booster = train({**MULTI, "max_depth": depth, "min_child_weight": 0}, X3, Y3, rounds=2)
     expected = booster.predict(xgboost.DMatrix(X3), pred_leaf=True).reshape(N, -1).T
     forest, rows = read_forest(booster), Rows(X3, booster)
@@ -170,6 +170,49 @@ def test_exact_method_lost_by_saving_is_recovered(tmp_path: Any) -> None:
     outputs = np.random.RandomState(12).randint(0, 2**32, 2 * N, dtype=np.uint32).astype(float)
     np.testing.assert_array_equal(mask[0], (outputs[::2] + outputs[1::2] * 2.0**32) / 2.0**64 < np.float32(0.6))
     np.testing.assert_array_equal(ens_plugin.in_bag(reloaded(booster, tmp_path), X2), mask)
+
+
+@pytest.mark.parametrize(
+    ("method", "depth", "share"), [("hist", 1, 0.5), ("hist", 2, 0.632), ("exact", 3, 0.8), ("exact", 2, 0.5)]
+)
+def test_draws_of_small_trees_that_other_seeds_give_too_are_recovered(
+    method: str, depth: int, share: float, tmp_path: Any
+) -> None:
+    """Of few rows and leaves, many wrong draws give the sums of one tree: the trees after it tell."""
+    few = slice(0, 200)
+    options = {"tree_method": method, "max_depth": depth, "subsample": share, "seed": 57, "alpha": 0.5}
+    booster = train({**BINARY, **options}, X2[few], Y2[few])
+    mask = ens_plugin.in_bag(booster, X2[few], Y2[few])
+    np.testing.assert_array_equal(ens_plugin.in_bag(reloaded(booster, tmp_path), X2[few], Y2[few]), mask)
+
+
+def test_usual_share_of_few_rows_is_recovered(tmp_path: Any) -> None:
+    """With a hundred rows, more shares of three digits are near the counted one than are tried."""
+    few = slice(0, 100)
+    for seed in (1, 4, 6):
+        booster = train({**BINARY, "num_parallel_tree": 10, "subsample": 0.632, "seed": seed}, X2[few], Y2[few])
+        mask = ens_plugin.in_bag(booster, X2[few])
+        np.testing.assert_array_equal(ens_plugin.in_bag(reloaded(booster, tmp_path), X2[few]), mask)
+
+
+@pytest.mark.slow
+def test_seed_lost_of_trees_too_small_to_find_it_can_be_given_back(tmp_path: Any) -> None:
+    few = slice(0, 40)
+    options = {"tree_method": "exact", "max_depth": 1, "subsample": 0.5, "seed": 957, "num_parallel_tree": 30}
+    booster = train(options, XR[few], YR[few])
+    mask = ens_plugin.in_bag(booster, XR[few])
+    loaded = reloaded(booster, tmp_path)
+    with pytest.raises(BagError, match=r"agree with the draws of many seeds.*set_param"):
+        ens_plugin.in_bag(loaded, XR[few])
+    loaded.set_param({"seed": 957, "subsample": 0.5, "tree_method": "exact"})
+    np.testing.assert_array_equal(ens_plugin.in_bag(loaded, XR[few]), mask)
+
+
+def test_outputs_far_on_are_those_of_the_generator() -> None:
+    generator = np.random.RandomState(2**32 - 1)
+    outputs = generator.randint(0, 2**32, 30_000, dtype=np.uint32)
+    for start, count in ((0, 1), (7, 3), (9_999, 1), (9_999, 2), (20_000, 10_000)):
+        np.testing.assert_array_equal(generator_outputs(2**32 - 1, start, count), outputs[start : start + count])
 
 
 def test_training_continued_with_another_seed() -> None:
@@ -313,7 +356,7 @@ def test_threads_and_kept_leaves_change_nothing(
     expected = ens_plugin.analyze(booster, X, y).to_dict()
     threads = ens_plugin.analyze(booster, X, y, n_jobs=2).to_dict()
     monkeypatch.setattr("ens_plugin.adapters.xgboost.trees.KEPT_BYTES", 0)
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.leaves.OUTPUT_BYTES", 1)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.document.leaves.OUTPUT_BYTES", 1)
     monkeypatch.setattr("ens_plugin.adapters.xgboost.proof.BLOCK_CELLS", 1)
     walked_twice = ens_plugin.analyze(booster, X, y).to_dict()
     for report in (expected, threads, walked_twice):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -29,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 import ens_plugin
 from ens_plugin.learners.growth.right_sized import RightSizedClassifier
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.autolog import fit_report
+from ens_plugin.tracking.autolog import fit_report, settings
 from ens_plugin.tracking.autolog.autolog import autolog
 from ens_plugin.tracking.store.data_digest import data_digest
 from tests.extras import lightgbm, xgboost
@@ -324,3 +326,32 @@ class TestRuns:
         child.kill()
         assert code == 0
         assert [has_report(run) for run in top_runs(embedded, experiment)] == [True, True]
+
+    def test_a_fit_does_not_wait_for_reports_of_other_threads_beyond_its_own_time(
+        self, embedded: mlflow.MlflowClient, experiment: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The report of a fit of an hour may take six minutes."""
+        autolog(log_artifacts=False)
+        is_held, is_over = threading.Event(), threading.Event()
+
+        def report_for_long() -> None:
+            with fit_report._one_at_a_time:
+                is_held.set()
+                is_over.wait(20)
+
+        other = threading.Thread(target=report_for_long)
+        other.start()
+        is_held.wait()
+        start = time.perf_counter()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(settings, "LEAST_SECONDS", 0.5)
+            classifier().fit(X, y)
+        seconds = time.perf_counter() - start
+        is_over.set()
+        other.join()
+        assert seconds < 10
+        assert "reports of other threads took all the time" in messages(caplog, logging.WARNING)[-1]
+        assert top_runs(embedded, experiment) == []
+        autolog(log_artifacts=False, max_overhead=PATIENT)
+        classifier().fit(X, y)
+        assert [has_report(run) for run in top_runs(embedded, experiment)] == [True]
