@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.shared.distributed_bags import RowBags
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.tallies.bags import Bags
@@ -59,15 +59,15 @@ class EnsembleAdapter(ABC):
         What :meth:`outputs` returns.  ``"labels"`` is allowed under ``"mean_proba"`` where every
         member gives one label probability 1 to every row it can meet: vote and mean are then the
         same rule.
-    bags_are : {"recorded", "proved", "given"}
+    bag_provenance : {"recorded", "proved", "given"}
         How the bags are known: the library stores them (or the seeds they are drawn from);
         recomputed and checked against the trained members' own counts; given by the user.
-    reads_rows_alone : bool
+    is_row_independent : bool
         Whether an output never depends, to the bit, on the other rows it is asked for with.  True of
         trees; not of matrix products, whose rounding follows their height.
     target_is_proved : bool
         Set by :meth:`bags`: whether y was compared with what the members were fitted to.  Without, a report warns.
-    asked_together : int
+    member_batch_size : int
         Members whose :meth:`range_outputs` cost hardly more than those of one; 1 by default.
 
     Raises
@@ -87,10 +87,10 @@ class EnsembleAdapter(ABC):
     n_members: int
     aggregation: Aggregation
     output_kind: OutputKind
-    bags_are: Provenance
+    bag_provenance: Provenance
     target_is_proved: bool = True
-    reads_rows_alone: bool = False
-    asked_together: int = 1
+    is_row_independent: bool = False
+    member_batch_size: int = 1
 
     @classmethod
     @abstractmethod
@@ -232,7 +232,7 @@ class EnsembleAdapter(ABC):
             "ens_plugin.CustomEnsemble.from_estimators(models, row_indices)."
         )
 
-    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
         """Bags of training rows that are spread over many machines, told from each row's position.
 
         Optional; needed for ``ens_plugin.spark.analyze(..., data="oob")``.

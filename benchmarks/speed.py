@@ -19,7 +19,7 @@ import ens_plugin
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.analysis.row_blocks import collect
+from ens_plugin.analysis.row_blocks import tally_rows
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.estimates.error_curve import binomial_curve
 from ens_plugin.core.row_models.mixture import fit_mixture
@@ -69,7 +69,7 @@ def tally_curve_and_size(forest: RandomForestClassifier, features: Array, y: Arr
     adapter = find_adapter(forest)
     prepared = adapter.prepare(features)
     with parallel_config(backend="threading", n_jobs=n_jobs):
-        evidence = collect(
+        evidence = tally_rows(
             adapter,
             prepared,
             adapter.bags(features, prepared, y),

@@ -51,7 +51,7 @@ class CustomAdapter(EnsembleAdapter):
         self.n_members = model.n_members
         self.aggregation = model.aggregation
         self.output_kind = _OUTPUT_KIND[self.aggregation]
-        self.bags_are = "given"
+        self.bag_provenance = "given"
 
     def prepare(self, X: Any) -> Any:
         """Return row positions (arrays; `X` may be None) or `X` as the models take it."""

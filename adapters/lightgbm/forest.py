@@ -21,7 +21,7 @@ from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_target
 from ens_plugin.adapters.lightgbm.text import ModelText, parse_model, split_values
 from ens_plugin.adapters.lightgbm.truncation import truncated_forest
 from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
-from ens_plugin.adapters.shared.distributed_bags import RowBags
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
 from ens_plugin.adapters.sklearn.data import training_target
@@ -79,7 +79,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
     library: ClassVar[str] = "lightgbm"
     supported_versions: ClassVar[str] = ">=4.0,<4.8"
-    asked_together = WALKED_TREES
+    member_batch_size = WALKED_TREES
 
     _text: ModelText
     _objective: Objective
@@ -98,7 +98,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         self._text = parse_model(self._booster.model_to_string())
         self._objective = read_objective(self._text.header.get("objective"))
         self.n_members = len(self._text.trees) // self._text.trees_per_iteration
-        self.bags_are = "proved"
+        self.bag_provenance = "proved"
         self.classes = _labels(model, self._objective)
         if self.classes is None:
             self.task, self.aggregation, self.output_kind = "regression", "mean", "values"
@@ -106,7 +106,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
         self._values = [tree.floats("leaf_value") for tree in self._text.trees]
         self._is_linear = any(tree.has_linear_leaves for tree in self._text.trees)
-        self.reads_rows_alone = not self._is_linear
+        self.is_row_independent = not self._is_linear
         self._leaf_dtype = np.min_scalar_type(max(value.size for value in self._values) - 1)
 
     def prepare(self, X: Any) -> PreparedRows:
@@ -184,7 +184,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
-    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
         """Return the draws of the model's seed, to be reached row by row."""
         sampling = read_sampling(self._text.parameters)
         check_not_refit(self._text, self._objective)

@@ -13,14 +13,14 @@ from ens_plugin.adapters.lightgbm.objective import Objective
 from ens_plugin.adapters.lightgbm.proof import count_grown, explained, grown_trees, judge_counts
 from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
 from ens_plugin.adapters.lightgbm.text import ModelText
-from ens_plugin.adapters.shared.distributed_bags import RowBags, Sums, merge_sums
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 
 __all__ = ["DrawnRows"]
 
 
-class DrawnRows(RowBags):
+class DrawnRows(DistributedBags):
     """Draws of the generators of LightGBM, proved by the leaf counts of every tree.
 
     Parameters
@@ -71,20 +71,20 @@ class DrawnRows(RowBags):
         ]
         return min([n_rounds, *complete])
 
-    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
         """Count rows by leaf of every tree, and sum up the target of three."""
         leaves = self._leaves_of(features)
         _, first = np.unique(self._grown.round_of, return_index=True)
         rounds = Bags(bags.bits[first], bags.n_rows)
         found, reached = count_grown(self._grown, rounds, [(slice(0, bags.n_rows), leaves)])
         added = {"found": np.concatenate(found), "reached": np.concatenate(reached)}
-        parts = [Sums(added)]
+        parts = [ProofStatistics(added)]
         for tree in checked_trees(self._text):
             own = bags.member(tree // self._text.trees_per_iteration)
             parts.append(target_sums(self._text, self._objective, tree, leaves[tree], target, own).named(tree))
         return merge_sums(parts)
 
-    def prove(self, sums: Sums) -> bool:
+    def prove(self, sums: ProofStatistics) -> bool:
         """Compare the counts with those of the trees, then the target with their leaf values."""
         edges = np.cumsum([counts.size for counts in self._grown.counts])[:-1]
         found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))

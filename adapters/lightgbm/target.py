@@ -15,7 +15,7 @@ from scipy.special import logit
 
 from ens_plugin.adapters.lightgbm.objective import Objective
 from ens_plugin.adapters.lightgbm.text import ModelText, TreeText
-from ens_plugin.adapters.shared.distributed_bags import Sums
+from ens_plugin.adapters.shared.distributed_bags import ProofStatistics
 from ens_plugin.adapters.shared.leaf_counts import target_ranges
 from ens_plugin.adapters.sklearn.trees import checked_members
 from ens_plugin.errors import DataMismatchError
@@ -46,7 +46,7 @@ def target_sums(
     leaves: NDArray[np.integer],
     target: NDArray[np.generic],
     in_bag: BoolArray,
-) -> Sums:
+) -> ProofStatistics:
     """Sum up what the target of rows in a tree's bag comes to, by leaf, and that of all rows.
 
     Parameters
@@ -62,7 +62,7 @@ def target_sums(
 
     Returns
     -------
-    Sums
+    ProofStatistics
         Of labels, rows ``by_label`` of each leaf, one array after the other, and of ``all``; of values ``count``,
         ``total``, rows ``below`` and ``above`` the leaf's value, the ``lowest`` and negated ``highest`` of each leaf,
         and of ``all`` rows the number and the sum.
@@ -73,7 +73,7 @@ def target_sums(
         n_labels = objective.n_labels
         code = own.astype(np.int64) * n_labels + target[in_bag].astype(np.int64)
         counts = np.bincount(target.astype(np.int64), minlength=n_labels)
-        return Sums({"by_label": np.bincount(code, minlength=n_leaves * n_labels), "all": counts})
+        return ProofStatistics({"by_label": np.bincount(code, minlength=n_leaves * n_labels), "all": counts})
     # LightGBM keeps the target as float32.
     values = target.astype(np.float32).astype(np.float64)
     y, held = values[in_bag], text.floats("leaf_value")[own]
@@ -85,10 +85,10 @@ def target_sums(
         "above": np.bincount(own, y > held + slack, n_leaves),
         "all": np.array([values.size, values.sum()]),
     }
-    return Sums(added, target_ranges(own, y, n_leaves))
+    return ProofStatistics(added, target_ranges(own, y, n_leaves))
 
 
-def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, Sums]) -> bool:
+def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, ProofStatistics]) -> bool:
     """Refuse a target that cannot have given some trees their leaf values.
 
     Parameters
@@ -112,7 +112,7 @@ def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, S
     return bool(found) and all(found)
 
 
-def _judged(model: ModelText, objective: Objective, index: int, sums: Sums) -> bool:
+def _judged(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> bool:
     tree, value = model.trees[index], model.trees[index].floats("leaf_value")
     # The slack is for what LightGBM rounds: hessians to float32, and the text's own digits.
     slack = CLOSE * np.ptp(value) + PRINTED * float(np.abs(value).max())
@@ -173,7 +173,7 @@ def _is_weighted(tree: TreeText) -> bool:
     return bool(np.ptp(share) > EVEN * share.max())
 
 
-def _label_values(model: ModelText, objective: Objective, index: int, sums: Sums) -> Iterator[FloatArray]:
+def _label_values(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> Iterator[FloatArray]:
     """Leaf values that the labels give, for each way in which weights of labels may count; none if rows have others."""
     tree = model.trees[index]
     weight = tree.floats("leaf_weight")
@@ -228,7 +228,7 @@ def _start(model: ModelText, objective: Objective, p: float) -> tuple[float, flo
     return start, 1.0 / (objective.sigmoid * curvature)
 
 
-def _mean_values(model: ModelText, tree: TreeText, sums: Sums) -> Iterator[FloatArray]:
+def _mean_values(model: ModelText, tree: TreeText, sums: ProofStatistics) -> Iterator[FloatArray]:
     n_rows, total = sums.added["all"]
     weight = tree.floats("leaf_weight")
     start = total / n_rows if _parameter(model, "boost_from_average", 1.0) != 0 else 0.0
@@ -246,7 +246,7 @@ def _values(model: ModelText, tree: TreeText, start: float, step: FloatArray) ->
     return np.asarray(start + (np.clip(values, -largest, largest) if largest > 0 else values))
 
 
-def _has_other_rank(model: ModelText, objective: Objective, sums: Sums) -> BoolArray:
+def _has_other_rank(model: ModelText, objective: Objective, sums: ProofStatistics) -> BoolArray:
     """Leaves that do not lie at the quantile of their rows, give or take one row."""
     share = 0.5 if objective.name == "regression_l1" else _parameter(model, "alpha", 0.9)
     count, below, above = (sums.added[name] for name in ("count", "below", "above"))

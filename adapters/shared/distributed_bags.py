@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 
-__all__ = ["RowBags", "Sums", "merge_sums", "refuse_other_attempts"]
+__all__ = ["DistributedBags", "ProofStatistics", "merge_sums", "refuse_other_attempts"]
 
 IntArray = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class ProofStatistics:
     """What rows add to a proof; that of disjoint rows merges.
 
     Attributes
@@ -34,7 +34,7 @@ class Sums:
     added: Arrays = field(default_factory=dict)
     least: Arrays = field(default_factory=dict)
 
-    def named(self, tree: int) -> Sums:
+    def named(self, tree: int) -> ProofStatistics:
         """Return the same sums under names of their own, for a merge with those of other trees.
 
         Examples
@@ -42,11 +42,11 @@ class Sums:
         >>> Sums({"rows": np.array([1])}).named(7).added
         {'rows 7': array([1])}
         """
-        return Sums(_named(self.added, tree), _named(self.least, tree))
+        return ProofStatistics(_named(self.added, tree), _named(self.least, tree))
 
-    def of_tree(self, tree: int) -> Sums:
+    def of_tree(self, tree: int) -> ProofStatistics:
         """Return what :meth:`named` was called on, out of the sums of several trees."""
-        return Sums(_of_tree(self.added, tree), _of_tree(self.least, tree))
+        return ProofStatistics(_of_tree(self.added, tree), _of_tree(self.least, tree))
 
 
 def _named(arrays: Arrays, tree: int) -> Arrays:
@@ -58,7 +58,7 @@ def _of_tree(arrays: Arrays, tree: int) -> Arrays:
     return {name.removesuffix(end): values for name, values in arrays.items() if name.endswith(end)}
 
 
-class RowBags(ABC):
+class DistributedBags(ABC):
     """Which members saw a row, for some of the training rows at a time.
 
     The bags are those of the model's own record or seed, and count only once :meth:`prove` has passed with the
@@ -77,11 +77,11 @@ class RowBags(ABC):
         """
 
     @abstractmethod
-    def sums(self, rows: IntArray, features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+    def sums(self, rows: IntArray, features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
         """What some rows, by position and prepared, add to the proof."""
 
     @abstractmethod
-    def prove(self, sums: Sums) -> bool:
+    def prove(self, sums: ProofStatistics) -> bool:
         """Compare the sums over all rows with what the members kept.
 
         Returns
@@ -104,7 +104,7 @@ def refuse_other_attempts(attempt: int) -> None:
         raise BagError("There is one possible draw of these bags, and it is not that of these rows.")
 
 
-def merge_sums(parts: Sequence[Sums]) -> Sums:
+def merge_sums(parts: Sequence[ProofStatistics]) -> ProofStatistics:
     """Sums of the rows of all parts, which are disjoint.
 
     Examples
@@ -114,7 +114,7 @@ def merge_sums(parts: Sequence[Sums]) -> Sums:
     >>> merged.added["rows"].tolist(), merged.least["low"].tolist()
     ([3], [3.0])
     """
-    return Sums(
+    return ProofStatistics(
         _merged([part.added for part in parts], np.add),
         _merged([part.least for part in parts], np.minimum),
     )

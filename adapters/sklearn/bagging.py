@@ -13,7 +13,7 @@ from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
-from ens_plugin.adapters.shared.distributed_bags import RowBags, refuse_other_attempts
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_attempts
 from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_of_rows
 from ens_plugin.adapters.shared.foreign_calls import ask, checked_numbers
 from ens_plugin.adapters.shared.labels import code_dtype
@@ -93,9 +93,9 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             raise _several_outputs(model, n_outputs)
         self.model = model
         self.n_members = len(model.estimators_)
-        self.bags_are = "recorded"
+        self.bag_provenance = "recorded"
         self._columns = [_column_choice(columns, model.n_features_in_) for columns in model.estimators_features_]
-        self._are_trees = self.reads_rows_alone = all(type(member) in _TREES for member in model.estimators_)
+        self._are_trees = self.is_row_independent = all(type(member) in _TREES for member in model.estimators_)
         if isinstance(model, BaggingClassifier):
             self.task, self.classes = "classification", model.classes_
             self._describe_classifier()
@@ -157,7 +157,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         rule: DrawRule = "with_replacement" if self.model.bootstrap else "without_replacement"
         return counts_of_rows(drawn, self.n_members, features.shape[0], rule, weight)
 
-    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
         """Return the rows each member drew, to be looked up by position."""
         refuse_other_attempts(attempt)
         self._check_recorded(n_rows)

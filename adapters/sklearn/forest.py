@@ -17,7 +17,7 @@ from sklearn.ensemble import (
 )
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
-from ens_plugin.adapters.shared.distributed_bags import RowBags, refuse_other_attempts
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_attempts
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
 from ens_plugin.adapters.sklearn.data import (
     check_fitted,
@@ -92,7 +92,7 @@ class SklearnForestAdapter(EnsembleAdapter):
             )
         self.model = model
         self.n_members = len(model.estimators_)
-        self.bags_are, self.reads_rows_alone = "recorded", True
+        self.bag_provenance, self.is_row_independent = "recorded", True
         if isinstance(model, _CLASSIFIERS):
             self.task, self.aggregation, self.classes = "classification", "mean_proba", model.classes_
             pure = leaves_are_pure(model.estimators_, len(model.classes_))
@@ -135,7 +135,7 @@ class SklearnForestAdapter(EnsembleAdapter):
         drawn = map(self._draw, range(self.n_members))
         return counts_of_rows(drawn, self.n_members, features.shape[0], "with_replacement", weight)
 
-    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
         """Return the rows each tree drew, to be looked up by position."""
         refuse_other_attempts(attempt)
         self._check_bootstrap()

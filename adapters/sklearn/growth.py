@@ -8,7 +8,7 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.distributed_bags import Sums
+from ens_plugin.adapters.shared.distributed_bags import ProofStatistics
 from ens_plugin.adapters.shared.leaf_counts import target_ranges
 from ens_plugin.errors import DataMismatchError
 
@@ -91,7 +91,9 @@ def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray
     return counted.ravel(), found.reshape(nodes.node_count, n_labels)[is_leaf].ravel()
 
 
-def growth_sums(tree: Any, features: Any, target: NDArray[Any] | None, draws: NDArray[np.integer[Any]]) -> Sums:
+def growth_sums(
+    tree: Any, features: Any, target: NDArray[Any] | None, draws: NDArray[np.integer[Any]]
+) -> ProofStatistics:
     """Sum up, by node, rows of a tree's bag.
 
     Parameters
@@ -104,7 +106,7 @@ def growth_sums(tree: Any, features: Any, target: NDArray[Any] | None, draws: ND
 
     Returns
     -------
-    Sums
+    ProofStatistics
         ``rows`` that end in each node, and their ``draws``; of the target, draws ``by_label``, one array after the
         other, or its sum ``total``, that of its ``size``, draws ``below`` and ``above`` what the leaf holds, its
         ``lowest`` and negated ``highest`` value.
@@ -116,27 +118,29 @@ def growth_sums(tree: Any, features: Any, target: NDArray[Any] | None, draws: ND
         "draws": np.bincount(leaves, draws, n_nodes),
     }
     if target is None:
-        return Sums(added)
+        return ProofStatistics(added)
     if hasattr(tree, "classes_"):
         n_labels = tree.tree_.value.shape[2]
         added["by_label"] = np.bincount(leaves * n_labels + target, draws, n_nodes * n_labels)
-        return Sums(added)
+        return ProofStatistics(added)
     held = tree.tree_.value[:, 0, 0].take(leaves)
     slack = CLOSE * np.abs(held)
     added["total"] = np.bincount(leaves, draws * target, n_nodes)
     added["size"] = np.bincount(leaves, draws * np.abs(target), n_nodes)
     added["below"] = np.bincount(leaves, draws * (target < held - slack), n_nodes)
     added["above"] = np.bincount(leaves, draws * (target > held + slack), n_nodes)
-    return Sums(added, target_ranges(leaves, target, n_nodes))
+    return ProofStatistics(added, target_ranges(leaves, target, n_nodes))
 
 
-def judge_growth(tree: Any, sums: Sums, member: int, *, weights_are_known: bool = _WEIGHTS_ONLY_DRAW) -> bool:
+def judge_growth(
+    tree: Any, sums: ProofStatistics, member: int, *, weights_are_known: bool = _WEIGHTS_ONLY_DRAW
+) -> bool:
     """Raise DataMismatchError unless `tree` can have been grown on the rows that were summed up, all of its bag.
 
     Parameters
     ----------
     tree : fitted DecisionTree* or ExtraTree*
-    sums : Sums
+    sums : ProofStatistics
     member : int
         Position of the tree, for the message.
     weights_are_known : bool, optional
@@ -175,7 +179,7 @@ def judge_growth(tree: Any, sums: Sums, member: int, *, weights_are_known: bool 
     return is_proved
 
 
-def _are_telling(tree: Any, sums: Sums, is_leaf: BoolArray, weights_are_known: bool) -> bool:
+def _are_telling(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights_are_known: bool) -> bool:
     """Whether nothing but another target can have moved the values of leaves."""
     if _counts_draws(tree.tree_, sums, is_leaf):
         return True
@@ -183,13 +187,13 @@ def _are_telling(tree: Any, sums: Sums, is_leaf: BoolArray, weights_are_known: b
     return weights_are_known and hasattr(tree, "classes_") and tree.tree_.n_leaves > 1
 
 
-def _counts_draws(nodes: Any, sums: Sums, is_leaf: BoolArray) -> bool:
+def _counts_draws(nodes: Any, sums: ProofStatistics, is_leaf: BoolArray) -> bool:
     """Whether every draw of a row counts 1 inside the tree."""
     gap = np.abs(nodes.weighted_n_node_samples - sums.added["draws"])[is_leaf]
     return bool((gap <= CLOSE * sums.added["draws"][is_leaf]).all())
 
 
-def _differing_leaves(tree: Any, sums: Sums, is_leaf: BoolArray) -> BoolArray | None:
+def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> BoolArray | None:
     """Leaves whose value the targets do not give, shape (n_leaves,); None where the criterion is not known."""
     nodes, draws = tree.tree_, sums.added["draws"][is_leaf]
     value = nodes.value[is_leaf, 0, :]
@@ -215,7 +219,7 @@ def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
     return np.asarray((np.abs(weight - factor * drawn) > slack).any(axis=1))
 
 
-def _is_impossible(value: FloatArray, sums: Sums) -> BoolArray:
+def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
     """Nodes with a value that the targets of their rows cannot give, whatever the weights."""
     if "by_label" in sums.added:
         drawn = sums.added["by_label"].reshape(value.shape[0], -1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.shared.split_values import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
-from ens_plugin.core.tallies.known_rows import are_known, are_wrong_too_often, may_be_known
+from ens_plugin.core.tallies.known_rows import are_wrong_too_often, match_training_rows, may_be_known
 
 __all__ = ["are_outputs_of_known_rows", "are_shuffled_rows", "hold_node_values", "tell_node_values"]
 
@@ -154,7 +154,9 @@ def _are_left_out(
     draw: Callable[[int], NDArray[np.integer[Any]]],
     n_trained: int,
 ) -> bool:
-    return may_be_known(wrong, left_out, n_trained) and are_known(wrong, draw_bags(draw, adapter.n_members, n_trained))
+    return may_be_known(wrong, left_out, n_trained) and match_training_rows(
+        wrong, draw_bags(draw, adapter.n_members, n_trained)
+    )
 
 
 def _other_value(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import draw_bags
-from ens_plugin.adapters.shared.distributed_bags import RowBags, Sums, merge_sums
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.sklearn.growth import growth_sums, judge_growth
 from ens_plugin.adapters.sklearn.trees import checked_members, growth_is_known
 from ens_plugin.core.tallies.bags import Bags
@@ -18,7 +18,7 @@ from ens_plugin.core.tallies.bags import Bags
 __all__ = ["RecordedBags"]
 
 
-class RecordedBags(RowBags):
+class RecordedBags(DistributedBags):
     """Bags drawn again from recorded seeds, of all rows once in each process, one bit per row and member.
 
     Three members' leaf counts are compared with those of the rows, as on one machine.
@@ -53,12 +53,12 @@ class RecordedBags(RowBags):
         """Look some rows up."""
         return Bags.from_mask(self._bags.at(rows))
 
-    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> Sums:
+    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
         """Count rows by node of three trees; nothing where routing of missing values is not known."""
         if self._trees is None:
-            return Sums()
+            return ProofStatistics()
         if not growth_is_known(features):
-            return Sums({"unknown": np.ones(1)})
+            return ProofStatistics({"unknown": np.ones(1)})
         parts = []
         for member in checked_members(self._n_members):
             own = np.flatnonzero(bags.member(member))
@@ -67,7 +67,7 @@ class RecordedBags(RowBags):
             parts.append(sums.named(member))
         return merge_sums(parts)
 
-    def prove(self, sums: Sums) -> bool:
+    def prove(self, sums: ProofStatistics) -> bool:
         """Compare the counts and the target with those of the trees."""
         if self._trees is None or "unknown" in sums.added:
             return False

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.distributed_bags import RowBags
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.labels import code_dtype
 from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
@@ -64,7 +64,7 @@ class SparkForestAdapter(EnsembleAdapter):
         self.model = model
         self.forest = model if isinstance(model, SparkForest) else _read(model)
         self.n_members = len(self.forest.trees)
-        self.bags_are, self.reads_rows_alone = "recorded", True
+        self.bag_provenance, self.is_row_independent = "recorded", True
         if self.forest.n_labels is None:
             self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
             return
@@ -128,7 +128,7 @@ class SparkForestAdapter(EnsembleAdapter):
             np.add.at(found, (leaves, target), 1)
             yield (tree.value[is_leaf] > 0).astype(np.int64).ravel(), found[is_leaf].ravel()
 
-    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
         """Raise BagError, as :meth:`bags`."""
         raise self._unknown_bags()
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.xgboost.document.model import Forest, Settings, Tree
+from ens_plugin.adapters.xgboost.document.model import Forest, TrainingParameters, Tree
 
 __all__ = ["Draws", "RowSampler", "first_outputs", "generator_outputs", "likely_draws", "powers_at", "tree_words"]
 
@@ -206,7 +206,7 @@ def _column_draws(forest: Forest, *, once: bool) -> IntArray:
     return by_level + by_node
 
 
-def _evaluated_splits(tree: Tree, depth: IntArray, settings: Settings) -> NDArray[np.bool_]:
+def _evaluated_splits(tree: Tree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:
     """Splits whose children were looked at as candidates for further splits."""
     splits = ~tree.is_leaf
     full = settings.max_leaves and np.count_nonzero(tree.is_leaf) == settings.max_leaves

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.xgboost.document.model import Forest, Settings
+from ens_plugin.adapters.xgboost.document.model import Forest, TrainingParameters
 from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
@@ -13,7 +13,7 @@ __all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_l
 HOLDOUT = 'pass data="holdout" with rows the model never saw'
 
 
-def check_settings(settings: Settings) -> None:
+def check_settings(settings: TrainingParameters) -> None:
     """Raise BagError for settings under which bags are known not to follow from the seed."""
     if settings.sampling_method != "uniform":
         raise BagError(
@@ -116,7 +116,7 @@ def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
     )
 
 
-def lost_and_weak(chance: float, allowed: float, settings: Settings) -> BagError:
+def lost_and_weak(chance: float, allowed: float, settings: TrainingParameters) -> BagError:
     """The error for trees too small to find again the seed that a booster has lost."""
     return BagError(
         f"The rows drawn for the trees cannot be told: the booster says subsample={settings.subsample:g}, "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.distributed_bags import RowBags, Sums, merge_sums
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.xgboost.bags import (
     CHANCE,
     MAX_PROOFS,
@@ -32,7 +32,7 @@ from ens_plugin.errors import BagError, DataMismatchError
 __all__ = ["DrawnTrees"]
 
 
-class DrawnTrees(RowBags):
+class DrawnTrees(DistributedBags):
     """The likely draws of a booster's own seed, proved on the sums in all leaves of all trees.
 
     Draws that are not where the booster's settings put them are not searched for: that takes all rows at once.
@@ -80,16 +80,18 @@ class DrawnTrees(RowBags):
             return Bags.from_mask(self._packed.at(rows))
         return Bags.from_mask(RowSampler(rows.size, self._subsample, powers_at(rows)).from_words(self._words))
 
-    def sums(self, rows: NDArray[np.int64], features: Rows, target: NDArray[Any], bags: Bags) -> Sums:
+    def sums(self, rows: NDArray[np.int64], features: Rows, target: NDArray[Any], bags: Bags) -> ProofStatistics:
         """Add up second derivatives by leaf of every tree, and first ones of three trees."""
         self._keep_leaves(features)
         y = target.astype(np.float64)
         hessians = Hessians.of(self._forest, features, y)
         sums, sizes = leaf_sums(self._forest, features, hessians, bags)
         by_tree = target_sums(self._forest, features, hessians, bags, y)
-        return merge_sums([Sums({"sums": sums, "sizes": sizes}), *(own.named(tree) for tree, own in by_tree.items())])
+        return merge_sums(
+            [ProofStatistics({"sums": sums, "sizes": sizes}), *(own.named(tree) for tree, own in by_tree.items())]
+        )
 
-    def prove(self, sums: Sums) -> bool:
+    def prove(self, sums: ProofStatistics) -> bool:
         """Compare the sums with those in the leaves, bound the chance of a false match, then check the target."""
         forest = self._forest
         hessians = _unit_hessians(forest)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from ens_plugin.adapters.shared.distributed_bags import Sums
+from ens_plugin.adapters.shared.distributed_bags import ProofStatistics
 from ens_plugin.adapters.xgboost.document.leaves import read_leaves
 from ens_plugin.adapters.xgboost.document.model import Forest, Tree
 from ens_plugin.adapters.xgboost.hessians import LOGISTIC, SOFTMAX, Hessians
@@ -43,7 +43,9 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
     return judge_target(forest, target_sums(forest, rows, hessians, bags, y))
 
 
-def target_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray) -> dict[int, Sums]:
+def target_sums(
+    forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray
+) -> dict[int, ProofStatistics]:
     """Add up by leaf, for each of the :func:`telling_trees`, what the target of rows in the bag comes to.
 
     Returns
@@ -69,7 +71,7 @@ def target_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: F
     for member, reached in leaves:
         n_leaves, seen = forest.trees[member].n_leaves, bags.member(member)
         own = gradient[seen, forest.group[member]]
-        sums[member] = Sums(
+        sums[member] = ProofStatistics(
             {
                 "total": np.bincount(reached[seen], weights=own, minlength=n_leaves).astype(np.float64),
                 "size": np.bincount(reached[seen], np.abs(own) + largest[seen], n_leaves).astype(np.float64),
@@ -89,7 +91,7 @@ def telling_trees(forest: Forest) -> list[int]:
     return sorted({0, n_trees // 2, n_trees - 1})
 
 
-def judge_target(forest: Forest, sums: dict[int, Sums]) -> bool:
+def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
     """Raise DataMismatchError unless the sums of all rows, as of :func:`target_sums`, give the leaf values.
 
     Returns
@@ -120,7 +122,7 @@ def _may_be_forgotten(forest: Forest) -> bool:
     return settings.subsample == 1 or bool(np.isclose(settings.eta, FORGOTTEN_RATE))
 
 
-def _differing_leaves(forest: Forest, member: int, sums: Sums) -> NDArray[np.bool_]:
+def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDArray[np.bool_]:
     """Leaves that the target does not give, by the parameters that the booster states."""
     settings, tree = forest.settings, forest.trees[member]
     rate = settings.eta / forest.n_parallel
@@ -137,7 +139,7 @@ def _differing_leaves(forest: Forest, member: int, sums: Sums) -> NDArray[np.boo
     return np.asarray(np.abs(tree.leaf_values - rate * step) > CLOSE * rate * slack + 1e-30)
 
 
-def _told_by_fit(forest: Forest, sums: dict[int, Sums]) -> bool | None:
+def _told_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | None:
     """Whether y is proved with a rate and penalties that are fitted; None where it is another target."""
     parts = [(forest.trees[member], own.added["total"], own.added["size"]) for member, own in sums.items()]
     values = np.concatenate([tree.leaf_values for tree, _, _ in parts])
@@ -158,7 +160,9 @@ def _told_by_fit(forest: Forest, sums: dict[int, Sums]) -> bool | None:
     return forest.objective != "reg:squarederror" or abs(rate * forest.n_parallel - 1.0) < SAME_RATE
 
 
-def _rank_sums(tree: Tree, reached: NDArray[np.integer], weight: FloatArray, rest: FloatArray, rate: float) -> Sums:
+def _rank_sums(
+    tree: Tree, reached: NDArray[np.integer], weight: FloatArray, rest: FloatArray, rate: float
+) -> ProofStatistics:
     """Add up by leaf the weight of rows, of those below and of those above the leaf's value."""
     held = tree.leaf_values[reached] / rate
     slack = CLOSE * np.maximum(np.abs(held), np.abs(rest).max())
@@ -166,10 +170,10 @@ def _rank_sums(tree: Tree, reached: NDArray[np.integer], weight: FloatArray, res
     heaviest = np.zeros(tree.n_leaves)
     np.minimum.at(heaviest, reached, -weight)
     added = {name: np.bincount(reached, own, tree.n_leaves) for name, own in parts.items()}
-    return Sums(added, {"heaviest": heaviest})
+    return ProofStatistics(added, {"heaviest": heaviest})
 
 
-def _has_other_rank(forest: Forest, sums: Sums) -> NDArray[np.bool_]:
+def _has_other_rank(forest: Forest, sums: ProofStatistics) -> NDArray[np.bool_]:
     """Leaves that do not lie at the quantile of their rows, give or take one row."""
     share = 0.5 if forest.objective == "reg:absoluteerror" else _quantile(forest)
     weight, one = sums.added["weight"], -sums.least["heaviest"] * (1.0 + CLOSE)

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.distributed_bags import RowBags
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
@@ -64,7 +64,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     library: ClassVar[str] = "xgboost"
     supported_versions: ClassVar[str] = ">=2.1,<3.5"
-    asked_together = 32
+    member_batch_size = 32
 
     @classmethod
     def accepts(cls, model: object) -> bool:
@@ -81,7 +81,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             self.n_members = len(self.forest.trees) // n_groups
         else:
             self.n_members = self._shape.n_trees
-        self.bags_are, self.reads_rows_alone = "proved", True
+        self.bag_provenance, self.is_row_independent = "proved", True
         if objective in _TWO_LABELS or objective in _MORE_LABELS:
             self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
             self.classes = np.asarray(getattr(model, "classes_", np.arange(max(n_groups, 2))))
@@ -209,7 +209,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             )
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
-    def row_bags(self, n_rows: int, attempt: int) -> RowBags:
+    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
         """Return the likely draws of the booster's seed, to be reached row by row."""
         return DrawnTrees(self.forest, n_rows, attempt, self._keep_leaves)
 

@@ -15,13 +15,13 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.build_report import Metric, compare_with_stored, conclude
+from ens_plugin.analysis.build_report import Metric, build_report, compare_with_stored
 from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
 from ens_plugin.analysis.checks.likeness import row_likeness
 from ens_plugin.analysis.options import encode_target, n_threads, resolve_settings, row_weights
-from ens_plugin.analysis.row_blocks import BlockReader, Progress, collect
+from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
 from ens_plugin.core.tallies.bags import Bags
@@ -248,7 +248,7 @@ def _analyzed(
         else:
             bags = None
             row_doubts, row_warnings = judge_held_out_rows(adapter, features, target, labels)
-        evidence = collect(
+        evidence = tally_rows(
             adapter,
             features,
             bags,
@@ -263,11 +263,11 @@ def _analyzed(
         sampled = evidence.sample.rows
         if data == "oob" and likeness.groups is None:
             compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
-        report = conclude(
+        report = build_report(
             adapter,
             replace(evidence, chance=chances),
             settings,
-            own_sizes=options.get("sizes") is not None,
+            sizes_given=options.get("sizes") is not None,
             metric=metric,
             sampled_labels=labels.reshape(-1)[sampled],
             repeats=likeness.repeats,

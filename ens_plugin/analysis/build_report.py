@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.custom_metric import with_metric_curve
-from ens_plugin.analysis.curves.estimates import Estimates, Settings
+from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
 from ens_plugin.analysis.curves.regression import estimate_regression
 from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
-from ens_plugin.analysis.options import within_reach
-from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.analysis.options import clip_sizes_to_oob
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
 from ens_plugin.analysis.rows.shares import RowShares, refuse_unweighable, row_shares
@@ -32,7 +32,7 @@ from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.report.basis import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
-__all__ = ["Metric", "compare_with_stored", "conclude"]
+__all__ = ["Metric", "build_report", "compare_with_stored"]
 
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target (it was fitted with weights, constraints or penalties "
@@ -47,12 +47,12 @@ UNTOLD_ROWS = (
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 
 
-def conclude(
+def build_report(
     adapter: EnsembleAdapter,
-    evidence: Evidence,
-    settings: Settings,
+    evidence: TalliedRows,
+    settings: AnalysisOptions,
     *,
-    own_sizes: bool,
+    sizes_given: bool,
     metric: Metric | None,
     sampled_labels: NDArray[Any],
     repeats: RepeatedRows | None = None,
@@ -63,9 +63,9 @@ def conclude(
     Parameters
     ----------
     adapter : EnsembleAdapter
-    evidence : Evidence
-    settings : Settings
-    own_sizes : bool
+    evidence : TalliedRows
+    settings : AnalysisOptions
+    sizes_given : bool
         Whether the user named the sizes to tabulate.
     metric : callable or None
     sampled_labels : ndarray, shape (n_sampled,)
@@ -84,10 +84,12 @@ def conclude(
         assert not isinstance(evidence.tally, GroupedValues)
         weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
         evidence = replace(evidence, weight=weight)
-    if not own_sizes:
+    if not sizes_given:
         trials, rows = evidence.tally.trials[usable], evidence.weight.select(usable).rows
         settings = (
-            within_reach(settings, trials, rows) if shared is None else within_reach(settings, np.array([shared]))
+            clip_sizes_to_oob(settings, trials, rows)
+            if shared is None
+            else clip_sizes_to_oob(settings, np.array([shared]))
         )
     estimates = _estimate(adapter, evidence, usable, settings, is_even=shares.is_even)
     if metric is not None:
@@ -104,7 +106,7 @@ def conclude(
 def _with_repeats(
     report: EnsembleReport,
     adapter: EnsembleAdapter,
-    evidence: Evidence,
+    evidence: TalliedRows,
     usable: NDArray[np.bool_],
     repeats: RepeatedRows,
     target: NDArray[Any],
@@ -153,7 +155,7 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
         )
 
 
-def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
+def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
     """Rows about which enough members speak: one hard vote, or two outputs for a variance."""
     tally, weight = evidence.tally, evidence.weight
     refuse_groups_in_bags(weight, tally.trials >= 2)
@@ -172,7 +174,7 @@ def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
     return np.asarray(usable)
 
 
-def _members_needed(evidence: Evidence) -> int:
+def _members_needed(evidence: TalliedRows) -> int:
     return 1 if counts_hard_votes(evidence.tally) else 2
 
 
@@ -188,12 +190,17 @@ def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: i
     )
 
 
-def _shared_size(evidence: Evidence, usable: NDArray[np.bool_]) -> int:
+def _shared_size(evidence: TalliedRows, usable: NDArray[np.bool_]) -> int:
     return largest_shared_size(evidence.tally.trials[usable], evidence.sample.keep(usable).rows)
 
 
 def _estimate(
-    adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], settings: Settings, *, is_even: bool
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    settings: AnalysisOptions,
+    *,
+    is_even: bool,
 ) -> Estimates:
     sample = evidence.sample.keep(usable)
     weight = evidence.weight.select(usable)
@@ -224,10 +231,10 @@ def _kept(crossed: CrossedMargins | None, stays: NDArray[np.bool_]) -> CrossedMa
 
 def _report(
     adapter: EnsembleAdapter,
-    evidence: Evidence,
+    evidence: TalliedRows,
     usable: NDArray[np.bool_],
     estimates: Estimates,
-    settings: Settings,
+    settings: AnalysisOptions,
     given: RowWeight,
     shares: RowShares,
 ) -> EnsembleReport:
@@ -262,11 +269,11 @@ def _report(
 
 
 def _provenance(adapter: EnsembleAdapter) -> str:
-    return "recorded" if adapter.bags_are == "proved" and not adapter.target_is_proved else adapter.bags_are
+    return "recorded" if adapter.bag_provenance == "proved" and not adapter.target_is_proved else adapter.bag_provenance
 
 
 def _cautions(
-    adapter: EnsembleAdapter, estimates: Estimates, n_effective: float, dropped: int, settings: Settings
+    adapter: EnsembleAdapter, estimates: Estimates, n_effective: float, dropped: int, settings: AnalysisOptions
 ) -> tuple[str, ...]:
     cautions = list(adapter.cautions(settings.data))
     if settings.data == "oob" and not adapter.checks_training_rows():

@@ -12,12 +12,12 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.estimates import Settings
+from ens_plugin.analysis.curves.estimates import AnalysisOptions
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import LARGEST, MAX_SIZE, as_array, as_sizes, as_weight, one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
-__all__ = ["encode_target", "n_threads", "resolve_settings", "row_weights", "within_reach"]
+__all__ = ["clip_sizes_to_oob", "encode_target", "n_threads", "resolve_settings", "row_weights"]
 
 IntArray = NDArray[np.int64]
 
@@ -39,7 +39,7 @@ def resolve_settings(
     interval_level: float = 0.95,
     sizes: ArrayLike | None = None,
     estimator: str = "auto",
-) -> Settings:
+) -> AnalysisOptions:
     """Check the options of :func:`ens_plugin.analyze` and fill in what ``"auto"`` and None stand for.
 
     Raises
@@ -69,7 +69,7 @@ def resolve_settings(
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
         raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
     resolved = _resolve_estimator(estimator, adapter.task, metric)
-    return Settings(
+    return AnalysisOptions(
         estimator=resolved,
         data=data,
         confidence=float(confidence),
@@ -130,7 +130,9 @@ def n_threads(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
-def within_reach(settings: Settings, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None) -> Settings:
+def clip_sizes_to_oob(
+    settings: AnalysisOptions, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None
+) -> AnalysisOptions:
     """Default sizes of the hypergeometric estimator: those that most rows can answer."""
     limit = hypergeometric_limit(trials, rows)
     if settings.estimator != "hypergeometric" or limit < 1:

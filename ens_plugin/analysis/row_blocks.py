@@ -31,13 +31,13 @@ from ens_plugin.core.tallies.tally import (
 
 __all__ = [
     "BlockReader",
-    "Evidence",
     "Progress",
+    "TalliedRows",
     "block_rows",
-    "collect",
     "merge_samples",
     "sample_limit",
     "sampling_seed",
+    "tally_rows",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -51,7 +51,7 @@ SAMPLE_BYTES = 48_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class TalliedRows:
     """Everything the estimates need, from one pass over the rows.
 
     Attributes
@@ -88,7 +88,7 @@ class Evidence:
     chance: FloatArray | None = field(default=None, kw_only=True)
 
 
-def collect(
+def tally_rows(
     adapter: EnsembleAdapter,
     features: Any,
     bags: Bags | None,
@@ -98,7 +98,7 @@ def collect(
     with_path: bool,
     rng: np.random.Generator,
     progress: Progress | None,
-) -> Evidence:
+) -> TalliedRows:
     """Ask every member about every row it never saw, and tally what they say.
 
     Blocks are read in as many threads as joblib's context grants; the result does not depend on it.
@@ -126,7 +126,7 @@ def collect(
     blocks = _row_blocks(adapter, n_rows, n_labels)
     finished = in_threads(reader.read, blocks)
     parts = list(finished if progress is None else progress(finished, len(blocks)))
-    return Evidence(
+    return TalliedRows(
         tally=concatenate([part.tally for part in parts]),
         sample=merge_samples([part.sample for part in parts]),
         path=merge_paths([part.path for part in parts if part.path is not None]) if with_path else None,
@@ -136,7 +136,7 @@ def collect(
 
 
 @dataclass(frozen=True, eq=False)
-class BlockEvidence:
+class TalliedBlock:
     """What one block of rows adds to the evidence; attributes as there."""
 
     tally: AnyTally
@@ -146,7 +146,7 @@ class BlockEvidence:
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
-    """Reads blocks of some rows; attributes as the arguments of :func:`collect`.
+    """Reads blocks of some rows; attributes as the arguments of :func:`tally_rows`.
 
     Attributes
     ----------
@@ -165,10 +165,10 @@ class BlockReader:
     sampled: IntArray
     with_path: bool
 
-    def read(self, rows: slice) -> BlockEvidence:
+    def read(self, rows: slice) -> TalliedBlock:
         """Tally one block of rows."""
         block = self._block(rows)
-        return BlockEvidence(
+        return TalliedBlock(
             tally=_tally(block, self.adapter),
             sample=self._sample(block, rows),
             path=tally_path(self._both(block), self.weight[rows]) if self.with_path else None,
@@ -224,7 +224,7 @@ def _row_blocks(adapter: EnsembleAdapter, n_rows: int, n_labels: int) -> list[sl
 def block_rows(adapter: EnsembleAdapter, wanted: int, n_labels: int) -> int:
     """Rows to read at once: about `wanted` where memory allows, in whole chunks."""
     # Where rounding follows the height of a block, the height must not follow the threads.
-    wanted = wanted if adapter.reads_rows_alone else FIXED_ROWS
+    wanted = wanted if adapter.is_row_independent else FIXED_ROWS
     # Raw scores of two labels mostly come as one.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
     rows = min(BLOCK_BYTES // (adapter.n_members * _bytes_said(adapter, n_outputs)), wanted)

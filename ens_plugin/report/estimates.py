@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.tied_sizes import is_tied, untied
+from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
@@ -133,10 +133,13 @@ class ErrorCurve:
                 "use estimator='auto', which reaches every size and infinity."
             )
         shift = np.zeros(values.size) if self.even_shift is None else self.even_shift
-        inverse, known = 1.0 / untied(self.sizes, self.ties_to), values - shift * is_tied(self.sizes, self.ties_to)
+        inverse, known = (
+            1.0 / previous_odd_size(self.sizes, self.ties_to),
+            values - shift * is_tied(self.sizes, self.ties_to),
+        )
         if not math.isnan(limit):
             inverse, known = np.append(inverse, 0.0), np.append(known, limit)
-        wanted = untied([float(size)], self.ties_to)[0]
+        wanted = previous_odd_size([float(size)], self.ties_to)[0]
         found = float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
         if self.even_shift is None or not is_tied(size, self.ties_to):
             return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.tied_sizes import untied
+from ens_plugin.core.estimates.tied_sizes import previous_odd_size
 from ens_plugin.errors import InputError
 from ens_plugin.report.chart_style import BLUE, GREEN, GREY, INK, ORANGE, default_style, label_in_percent, new_axes
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
@@ -80,7 +80,7 @@ def plot_error_curve(
     shown = _limit_sizes(ax, curve.sizes, n_members, recommended_size)
     dense = _dense_sizes(curve.sizes, shown)
     # Even sizes at which votes tie would make steps of the line.
-    drawn = [size for size in dense[untied(dense, curve.ties_to) == dense] if can_answer(curve, size)]
+    drawn = [size for size in dense[previous_odd_size(dense, curve.ties_to) == dense] if can_answer(curve, size)]
     error = np.array([curve.at(size) for size in drawn])
     lower, upper = np.array([curve.interval_at(size) for size in drawn]).T
     ax.fill_between(drawn, lower, upper, color=BLUE, alpha=0.18, linewidth=0, label="interval")

@@ -14,7 +14,7 @@ from ens_plugin import errors
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
-from ens_plugin.analysis.build_report import Metric, compare_with_stored, conclude
+from ens_plugin.analysis.build_report import Metric, build_report, compare_with_stored
 from ens_plugin.analysis.options import resolve_settings
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed
 from ens_plugin.errors import BagError, DataMismatchError, InputError
@@ -170,11 +170,11 @@ def analyze(
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, evidence.sample, kept.row)
-        report = conclude(
+        report = build_report(
             adapter,
             evidence,
             settings,
-            own_sizes=sizes is not None,
+            sizes_given=sizes is not None,
             metric=metric,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 LEAST_VARIETY = 0.25
 
 
-def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Evidence:
+def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> TalliedRows:
     """Return the evidence of all rows.
 
     Parameters
@@ -44,7 +44,7 @@ def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Evi
         tally = GroupedValues(np.append(groups.code.astype(np.float64), np.flatnonzero(part.idle)), part.moments)
     else:
         tally = concatenate([tally_of(grouping, groups, adapter.n_members), _idle_tally(grouping, adapter, part.idle)])
-    return Evidence(
+    return TalliedRows(
         tally=tally,
         sample=_sample(adapter, kept, groups.find(kept.code)),
         path=None if part.path is None else PathTally(part.path[0][:, None], part.path[1][:, None]),

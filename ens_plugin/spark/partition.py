@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.distributed_bags import RowBags, Sums
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics
 from ens_plugin.adapters.shared.labels import label_codes
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
 from ens_plugin.analysis.curves.label_models import soft_spreads
-from ens_plugin.analysis.row_blocks import BlockEvidence, BlockReader, block_rows
+from ens_plugin.analysis.row_blocks import BlockReader, TalliedBlock, block_rows
 from ens_plugin.core.estimates.squared_loss import loss_moments
 from ens_plugin.core.tallies.row_sampling import sample_keys
 from ens_plugin.core.tallies.tally import SupportTally, ValueTally, select_rows
@@ -90,7 +90,7 @@ def load_model(content: bytes) -> tuple[Any, EnsembleAdapter]:
 
 
 @lru_cache(maxsize=1)
-def load_bags(content: bytes, n_trained: int, attempt: int) -> RowBags:
+def load_bags(content: bytes, n_trained: int, attempt: int) -> DistributedBags:
     """Return the bags of a model's training rows, looked up in this process."""
     return load_model(content)[1].row_bags(n_trained, attempt)
 
@@ -177,7 +177,7 @@ def _numbers(column: pa.Array | pa.ChunkedArray) -> FloatArray:
 
 
 def _read_block(
-    model: Any, adapter: EnsembleAdapter, row_bags: RowBags | None, rows: Rows, plan: Plan, *, check: bool
+    model: Any, adapter: EnsembleAdapter, row_bags: DistributedBags | None, rows: Rows, plan: Plan, *, check: bool
 ) -> Part:
     features = adapter.prepare(unwrap(model, rows.features, are_fresh=row_bags is None)[1])
     if check:
@@ -186,7 +186,7 @@ def _read_block(
     target = rows.target.astype(np.float64) if adapter.classes is None else label_codes(rows.target, adapter.classes)
     bags = None if row_bags is None else row_bags.at(rows.row, target)
     marks = None if plan.n_trained is None else row_marks(features, rows.features, target, plan.n_trained)
-    proof = Sums() if bags is None or row_bags is None else row_bags.sums(rows.row, features, target, bags)
+    proof = ProofStatistics() if bags is None or row_bags is None else row_bags.sums(rows.row, features, target, bags)
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
     reader = BlockReader(adapter, features, bags, target, rows.weight, n_labels, sampled, plan.with_path)
@@ -195,7 +195,7 @@ def _read_block(
 
 
 def _part(
-    block: BlockEvidence,
+    block: TalliedBlock,
     adapter: EnsembleAdapter,
     rows: Rows,
     target: NDArray[Any],

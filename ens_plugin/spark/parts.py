@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.distributed_bags import Sums, merge_sums
+from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
 from ens_plugin.core.estimates.grouped_tally import Groups, merge_groups
 from ens_plugin.core.estimates.squared_loss import LossMoments
 from ens_plugin.core.tallies.row_sampling import smallest_keys
@@ -111,7 +111,7 @@ class Part:
     kept : KeptRows or None
     marks : ndarray of uint64, shape (3, n_marks), or None
         Of training rows, to tell copies by.
-    proof : Sums
+    proof : ProofStatistics
         What the rows add to the proof of their bags.
     problems : Problems
     """
@@ -125,7 +125,7 @@ class Part:
     path: FloatArray | None = None
     kept: KeptRows | None = None
     marks: Marks | None = None
-    proof: Sums = field(default_factory=Sums)
+    proof: ProofStatistics = field(default_factory=ProofStatistics)
     problems: Problems = field(default_factory=Problems)
 
 

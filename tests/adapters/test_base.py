@@ -37,7 +37,7 @@ class ForeignAdapter(EnsembleAdapter):
 
     def __init__(self, model: Any) -> None:
         self.model, self.n_members, self.classes = model, 2, None
-        self.task, self.aggregation, self.output_kind, self.bags_are = "regression", "mean", "values", "given"
+        self.task, self.aggregation, self.output_kind, self.bag_provenance = "regression", "mean", "values", "given"
 
     def prepare(self, X: Any) -> Any:
         return np.arange(3)[:, None]

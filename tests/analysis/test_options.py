@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.estimates import Settings
-from ens_plugin.analysis.options import encode_target, resolve_settings, row_weights, within_reach
+from ens_plugin.analysis.curves.estimates import AnalysisOptions
+from ens_plugin.analysis.options import clip_sizes_to_oob, encode_target, resolve_settings, row_weights
 from ens_plugin.errors import InputError, TooFewMembersError
 
 
@@ -25,7 +25,7 @@ def adapter(classes: list[Any] | None = None, n_members: int = 50) -> EnsembleAd
     return cast(EnsembleAdapter, Stub(classes, n_members))
 
 
-def resolve(model: EnsembleAdapter | None = None, **options: Any) -> Settings:
+def resolve(model: EnsembleAdapter | None = None, **options: Any) -> AnalysisOptions:
     chosen: dict[str, Any] = {"data": "oob", "metric": None, "random_state": 0, **options}
     return resolve_settings(adapter([0, 1]) if model is None else model, **chosen)
 
@@ -117,8 +117,10 @@ def test_estimators_that_stop_short_keep_to_the_given_sizes(estimator: str) -> N
 
 def test_hypergeometric_sizes_stop_where_one_row_in_ten_does() -> None:
     trials = np.array([4.0] + [12.0] * 9)
-    np.testing.assert_array_equal(within_reach(resolve(estimator="hypergeometric"), trials).sizes, np.arange(1, 12, 2))
-    np.testing.assert_array_equal(within_reach(resolve(), trials).sizes, resolve().sizes)
+    np.testing.assert_array_equal(
+        clip_sizes_to_oob(resolve(estimator="hypergeometric"), trials).sizes, np.arange(1, 12, 2)
+    )
+    np.testing.assert_array_equal(clip_sizes_to_oob(resolve(), trials).sizes, resolve().sizes)
 
 
 def test_no_seed_is_another_seed_each_time() -> None:

@@ -134,7 +134,7 @@ def test_analysis_is_that_of_the_first_members_outputs_and_bags(case: Case) -> N
     expected = ens_plugin.analyze(by_hand, None, case.y)
     report = ens_plugin.analyze(truncated(case).model, case.X, case.y)
     assert report.n_members == SIZE
-    assert report.bags == adapter.bags_are
+    assert report.bags == adapter.bag_provenance
     np.testing.assert_allclose(report.error_curve.error, expected.error_curve.error, rtol=1e-5)
 
 

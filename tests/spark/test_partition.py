@@ -22,10 +22,10 @@ import ens_plugin
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.labels import label_codes
-from ens_plugin.analysis.build_report import conclude
+from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.curves.label_models import soft_spreads
 from ens_plugin.analysis.options import resolve_settings
-from ens_plugin.analysis.row_blocks import Evidence, collect, sample_limit, sampling_seed
+from ens_plugin.analysis.row_blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
 from ens_plugin.core.tallies.row_sampling import sample_keys
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.errors import InputError
@@ -195,7 +195,7 @@ def seven_parts(kind: str, *, oob: bool) -> tuple[EnsembleAdapter, Part, Plan]:
     return adapter, merged(read(kind, plan, partitions), plan.sample_limit, 3), plan
 
 
-def local_evidence(kind: str, *, oob: bool) -> Evidence:
+def local_evidence(kind: str, *, oob: bool) -> TalliedRows:
     """The same rows' evidence on one machine."""
     name = KINDS[kind][0]
     X, y, weight = in_order(rows_of(name, oob=oob))
@@ -203,7 +203,9 @@ def local_evidence(kind: str, *, oob: bool) -> Evidence:
     features = adapter.prepare(X)
     codes = y if adapter.classes is None else label_codes(y, adapter.classes)
     bags = adapter.bags(X, features, y) if oob else None
-    return collect(adapter, features, bags, codes, weight, with_path=True, rng=np.random.default_rng(0), progress=None)
+    return tally_rows(
+        adapter, features, bags, codes, weight, with_path=True, rng=np.random.default_rng(0), progress=None
+    )
 
 
 @pytest.mark.parametrize("oob", [False, True])
@@ -299,11 +301,11 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     adapter, part, plan = seven_parts(kind, oob=oob)
     settings_ = resolve_settings(adapter, data="oob" if oob else "holdout", metric=None, random_state=0)
     assert part.kept is not None
-    return conclude(
+    return build_report(
         adapter,
         evidence_of(adapter, replace(part, path=None), plan.grouping),
         settings_,
-        own_sizes=False,
+        sizes_given=False,
         metric=None,
         sampled_labels=part.kept.target,
     )

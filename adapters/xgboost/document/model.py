@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost.document.ubjson import decode
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
-__all__ = ["GROWN_PARALLEL", "LEAF", "Forest", "Settings", "Shape", "Tree", "read_forest", "read_shape"]
+__all__ = ["GROWN_PARALLEL", "LEAF", "Forest", "Shape", "TrainingParameters", "Tree", "read_forest", "read_shape"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -72,7 +72,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingParameters:
     """What the booster remembers of its training; saving and loading as a file resets it to defaults.
 
     Attributes
@@ -135,7 +135,7 @@ class Forest:
     objective_parameters : dict of str to str
     base_margin : ndarray, shape (n_groups,)
         What every prediction starts from.
-    settings : Settings
+    settings : TrainingParameters
     """
 
     document: dict[str, Any]
@@ -146,7 +146,7 @@ class Forest:
     objective: str
     objective_parameters: dict[str, str]
     base_margin: FloatArray
-    settings: Settings
+    settings: TrainingParameters
 
     @property
     def n_rounds(self) -> int:
@@ -304,13 +304,13 @@ def _base_margin(text: str, objective: str, n_groups: int) -> FloatArray:
     return np.broadcast_to(scores, (n_groups,)).astype(np.float64)
 
 
-def _settings(configuration: dict[str, Any]) -> Settings:
+def _settings(configuration: dict[str, Any]) -> TrainingParameters:
     learner = configuration["learner"]
     general, booster = learner["generic_param"], learner["gradient_booster"]
     tree = booster["tree_train_param"]
     training = booster["gbtree_train_param"]
     constraints = tree["monotone_constraints"].strip("()[] ")
-    return Settings(
+    return TrainingParameters(
         seed=int(general["seed"]),
         seed_per_iteration=general["seed_per_iteration"] in ("1", "true"),
         subsample=float(tree["subsample"]),

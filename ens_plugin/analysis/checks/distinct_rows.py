@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.curves.classification import agreement_reason
-from ens_plugin.analysis.curves.estimates import Settings
-from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.analysis.curves.estimates import AnalysisOptions
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.analysis.rows.hashes import HashedRows
 from ens_plugin.core.estimates.cell_votes import (
     CellVotes,
@@ -50,18 +50,18 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
 
 
 def with_distinct_rows(
-    report: EnsembleReport, evidence: Evidence, cell: NDArray[np.int64] | None, settings: Settings
+    report: EnsembleReport, evidence: TalliedRows, cell: NDArray[np.int64] | None, settings: AnalysisOptions
 ) -> EnsembleReport:
     """Count the different rows; where they are few, tell the size from the members' votes on each of them.
 
     Parameters
     ----------
     report : EnsembleReport
-    evidence : Evidence
+    evidence : TalliedRows
         One entry for each row.
     cell : ndarray of int64, shape (n_rows,), or None
         :func:`row_cells` of the same rows; None leaves the report as it is.
-    settings : Settings
+    settings : AnalysisOptions
 
     Returns
     -------
@@ -89,7 +89,7 @@ def with_distinct_rows(
     return replace(report, recommendation=advice, basis=basis, warnings=(*report.warnings, warning))
 
 
-def _recommended(report: EnsembleReport, cells: CellVotes, settings: Settings) -> SizeRecommendation:
+def _recommended(report: EnsembleReport, cells: CellVotes, settings: AnalysisOptions) -> SizeRecommendation:
     confidence, max_size, before = settings.confidence, settings.max_size, report.recommendation
     size = cell_size(cells, confidence, max_size)
     draws = cell_size_draws(cells, confidence, max_size, settings.random_state)

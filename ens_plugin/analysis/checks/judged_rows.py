@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.classification import seed_noise
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
-from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance, squared_losses_at
@@ -38,13 +38,13 @@ class JudgedRows(NamedTuple):
     seed_variance: float
 
 
-def judge_rows(adapter: EnsembleAdapter, evidence: Evidence, target: FloatArray, data: str) -> JudgedRows:
+def judge_rows(adapter: EnsembleAdapter, evidence: TalliedRows, target: FloatArray, data: str) -> JudgedRows:
     """Judge every row by the members that never saw it.
 
     Parameters
     ----------
     adapter : EnsembleAdapter
-    evidence : Evidence
+    evidence : TalliedRows
         One entry for each row, all of equal weight.
     target : ndarray, shape (n_rows,)
         Label codes or values.
@@ -60,7 +60,7 @@ def judge_rows(adapter: EnsembleAdapter, evidence: Evidence, target: FloatArray,
 
 
 def _label_variance(
-    tally: SupportTally | MarginTally, adapter: EnsembleAdapter, evidence: Evidence, data: str
+    tally: SupportTally | MarginTally, adapter: EnsembleAdapter, evidence: TalliedRows, data: str
 ) -> float:
     usable = tally.trials >= (1 if counts_hard_votes(tally) else 2)
     used = select_rows(tally, usable)
@@ -74,7 +74,7 @@ def _label_variance(
     )
 
 
-def _judged_values(tally: ValueTally, evidence: Evidence, n_members: int, data: str) -> JudgedRows:
+def _judged_values(tally: ValueTally, evidence: TalliedRows, n_members: int, data: str) -> JudgedRows:
     losses = row_losses(tally) if data == "holdout" else squared_losses_at(tally, n_members)
     block = evidence.sample.block
     rows = tally_values(block)

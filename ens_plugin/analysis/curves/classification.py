@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.curves.estimates import Estimates, Settings, algorithmic_sd, path_values
+from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, row_models
 from ens_plugin.core.estimates.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.estimates.extrapolation import subset_sizes
 from ens_plugin.core.estimates.grouped_tally import CrossedMargins
-from ens_plugin.core.estimates.tied_sizes import is_tied, untied
+from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
 from ens_plugin.core.row_models.mixture import Mixture
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_slopes, row_variances
@@ -63,7 +63,7 @@ def estimate_classification(
     path: PathTally | None,
     weight: FloatArray | RowWeight,
     n_members: int,
-    settings: Settings,
+    settings: AnalysisOptions,
     *,
     has_scores: bool,
     spreads: FloatArray | None = None,
@@ -79,7 +79,7 @@ def estimate_classification(
     path : PathTally or None
     weight : ndarray, shape (n_rows,), or RowWeight
     n_members : int
-    settings : Settings
+    settings : AnalysisOptions
     has_scores : bool
         True for raw scores, False for votes and probabilities.
     spreads : ndarray, shape (2, 2), optional
@@ -102,7 +102,7 @@ def estimate_classification(
     sd = _classification_sd(models[0], tally, sample, weight, n_members)
     luck = _member_luck(sample, settings, ties_to, sd) if has_scores else sd
     curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, luck)
-    now, limit = _deconvolved(models, anchor, untied(np.array([n_members, np.inf]), ties_to))
+    now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
     if np.isinf(ties_to):
         shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
         curve = _with_even_sizes(curve, shift[:-1])
@@ -131,7 +131,7 @@ def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
 
 
 def _subset_rates(
-    tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: Settings
+    tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: AnalysisOptions
 ) -> SubsetRates | None:
     """What random subsets of the members say, to put the model right with where its form is an approximation."""
     limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
@@ -177,7 +177,7 @@ def _classification_curve(
     tally: SupportTally | MarginTally,
     path: PathTally | None,
     weight: RowWeight,
-    settings: Settings,
+    settings: AnalysisOptions,
     ties_to: float,
     seed_sd: float | FloatArray,
 ) -> tuple[ErrorCurve, tuple[str, ...]]:
@@ -187,7 +187,7 @@ def _classification_curve(
     """
     # The path follows the model's own predict, where the first of two labels wins.
     ties_to = ties_to if path is None else 0.0
-    sizes = np.append(untied(settings.sizes, ties_to), np.inf)
+    sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
     sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
     of_models = _share_of_models(anchor, sizes)
     sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), seed_sd)
@@ -219,10 +219,10 @@ def _classification_curve(
     return curve, cautions
 
 
-def _member_luck(sample: Sample, settings: Settings, ties_to: float, seed_sd: float) -> FloatArray:
+def _member_luck(sample: Sample, settings: AnalysisOptions, ties_to: float, seed_sd: float) -> FloatArray:
     """Standard deviation over members at each size and at infinity, for raw scores: they can be far from normal."""
     part = sample.some_rows(JACKKNIFE_ROWS)
-    sizes = np.append(untied(settings.sizes, ties_to), np.inf)
+    sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
     return np.maximum(seed_sd, left_out_sd(_margins(part.block), part.block.seen, part.weight, sizes))
 
 
@@ -270,7 +270,7 @@ def _compared_values(
     tally: SupportTally | MarginTally,
     path: PathTally | None,
     weight: RowWeight,
-    settings: Settings,
+    settings: AnalysisOptions,
     sizes: FloatArray,
 ) -> FloatArray:
     """Error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
@@ -304,7 +304,7 @@ def _check(
     return float(np.abs(mean_error(models, sizes) - unbiased).max())
 
 
-def _classification_size(model: RowModel, n_members: int, settings: Settings) -> SizeRecommendation:
+def _classification_size(model: RowModel, n_members: int, settings: AnalysisOptions) -> SizeRecommendation:
     def mean_agreement(size: float) -> float:
         return float(model_agreement(model, [size])[0])
 
@@ -328,7 +328,7 @@ def _classification_size(model: RowModel, n_members: int, settings: Settings) ->
     )
 
 
-def agreement_reason(size: int | None, agreement: float, n_members: int, settings: Settings) -> str:
+def agreement_reason(size: int | None, agreement: float, n_members: int, settings: AnalysisOptions) -> str:
     """Say what agreement the members reach, and how many the wanted one takes."""
     now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
     wanted = f"{100 * settings.confidence:.6g} %"

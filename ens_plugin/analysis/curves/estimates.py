@@ -16,14 +16,14 @@ from ens_plugin.core.uncertainty.pair_covariance import shared_variance
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["Estimates", "Settings", "algorithmic_sd", "path_values"]
+__all__ = ["AnalysisOptions", "Estimates", "algorithmic_sd", "path_values"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Settings:
+class AnalysisOptions:
     """The validated options of an analysis.
 
     Attributes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.curves.estimates import Estimates, Settings, algorithmic_sd, path_values
+from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates, algorithmic_sd, path_values
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.tallies.growth_path import PathTally
@@ -34,7 +34,7 @@ def estimate_regression(
     path: PathTally | None,
     weight: FloatArray | RowWeight,
     n_members: int,
-    settings: Settings,
+    settings: AnalysisOptions,
 ) -> Estimates:
     """Estimate curve, size, bias, variance and uncertainty of a regressor under squared loss.
 
@@ -46,7 +46,7 @@ def estimate_regression(
     path : PathTally or None
     weight : ndarray, shape (n_rows,), or RowWeight
     n_members : int
-    settings : Settings
+    settings : AnalysisOptions
     """
     weight = as_row_weight(weight, tally.trials.size)
     moments = _moments(tally, weight)
@@ -109,7 +109,7 @@ def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoment
     return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total, weight.groups)
 
 
-def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Settings) -> ErrorCurve:
+def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: AnalysisOptions) -> ErrorCurve:
     sizes = np.append(settings.sizes.astype(np.float64), np.inf)
     lower, upper = loss.interval(sizes, settings.interval_level)
     error = loss.error(sizes)
@@ -131,7 +131,7 @@ def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Setti
     )
 
 
-def _regression_size(loss: SquaredLoss, n_members: int, settings: Settings) -> SizeRecommendation:
+def _regression_size(loss: SquaredLoss, n_members: int, settings: AnalysisOptions) -> SizeRecommendation:
     size = loss.recommended_size(settings.tolerance, settings.max_size)
     excess = _relative_excess(loss, settings.sizes)
     now = float(_relative_excess(loss, np.array([n_members]))[0])
@@ -156,7 +156,7 @@ def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
     return np.asarray(loss.member_variance / sizes / loss.asymptote)
 
 
-def _excess_reason(size: int | None, now: float, n_members: int, settings: Settings) -> str:
+def _excess_reason(size: int | None, now: float, n_members: int, settings: AnalysisOptions) -> str:
     if np.isnan(now):
         return "The mean squared error of the infinite ensemble cannot be told from 0, so no relative excess exists."
     state = f"With {n_members} members, the mean squared error is {100 * now:.2f} % above that of the infinite ensemble"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.row_blocks import Evidence
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.tallies.representation import Representation, represent
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.report.basis import LabelBasis
@@ -51,7 +51,7 @@ class RowShares:
 
     Attributes
     ----------
-    evidence : Evidence
+    evidence : TalliedRows
     is_even : bool
         Whether nothing had to be changed.
     change : float
@@ -61,7 +61,7 @@ class RowShares:
         Sentences to warn with, and reasons not to rely on the figures.
     """
 
-    evidence: Evidence
+    evidence: TalliedRows
     is_even: bool
     change: float = 0.0
     labels: tuple[LabelBasis, ...] = ()
@@ -69,13 +69,13 @@ class RowShares:
     doubts: tuple[str, ...] = ()
 
 
-def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], needed: int) -> RowShares:
+def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[np.bool_], needed: int) -> RowShares:
     """Weigh the usable rows so that they stand for all rows, or refuse where too few are left to do so.
 
     Parameters
     ----------
     adapter : EnsembleAdapter
-    evidence : Evidence
+    evidence : TalliedRows
     usable : ndarray of bool, shape (n_entries,)
     needed : int
         Fewest members that make a row usable.
@@ -140,7 +140,7 @@ def refuse_unweighable(shares: RowShares, estimator: str, *, has_metric: bool) -
         raise InputError(f"{shares.cautions[0]} A metric(y, mean_output) takes no weights. {REMEDIES}")
 
 
-def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: Evidence, found: Representation) -> bool:
+def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found: Representation) -> bool:
     """Whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
     if evidence.by_label is None or found.members.max() >= adapter.n_members:
         return False
@@ -148,7 +148,9 @@ def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: Evidence, found: Re
     return chances is not None and bool(np.ptp(chances) > LEAST_DIFFERENCE)
 
 
-def _entries(evidence: Evidence, n_members: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
+def _entries(
+    evidence: TalliedRows, n_members: int
+) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
     """Label, members, weight and rows of each entry; of a cluster's rows by their label and number of members."""
     if evidence.by_label is None:
         trials = evidence.tally.trials
@@ -160,7 +162,7 @@ def _entries(evidence: Evidence, n_members: int) -> tuple[NDArray[np.int64], Flo
     return label, np.tile(np.arange(n_members + 1.0), n_labels), weight.reshape(-1), rows.reshape(-1)
 
 
-def _weighed(evidence: Evidence, factor: FloatArray) -> Evidence:
+def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
     weight, sample = evidence.weight, evidence.sample
     squares = None if weight.squares is None else weight.squares * factor**2
     return replace(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["is_tied", "untied"]
+__all__ = ["is_tied", "previous_odd_size"]
 
 FloatArray = NDArray[np.float64]
 
 
-def untied(sizes: ArrayLike, ties_to: float) -> FloatArray:
+def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
     """Return sizes with the even ones up to `ties_to` replaced by the odd ones below, whose error is theirs.
 
     Parameters
@@ -22,7 +22,7 @@ def untied(sizes: ArrayLike, ties_to: float) -> FloatArray:
 
     Examples
     --------
-    >>> untied([1, 2, 3, 4], ties_to=2.0)
+    >>> previous_odd_size([1, 2, 3, 4], ties_to=2.0)
     array([1., 1., 3., 4.])
     """
     return np.asarray(np.asarray(sizes, dtype=np.float64) - is_tied(sizes, ties_to))

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from ens_plugin.core.tallies.bags import Bags
 
-__all__ = ["are_known", "are_wrong_too_often", "chance_to_match", "may_be_known"]
+__all__ = ["are_wrong_too_often", "chance_to_match", "match_training_rows", "may_be_known"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -27,7 +27,7 @@ PART_ROWS = 65_536
 
 
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
-    """Tell, without any bags, whether it is worth while to ask :func:`are_known`.
+    """Tell, without any bags, whether it is worth while to ask :func:`match_training_rows`.
 
     It is not where a row is wrong for more members than can have left out a training row, with fewer than eight rows
     that tell anything, nor where bags hold less than a quarter of the rows: who drew no row like a fresh one is then
@@ -64,7 +64,7 @@ def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
     return bool(wrong.sum(axis=0).max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)))
 
 
-def are_known(wrong: BoolArray, bags: Bags) -> bool:
+def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
     r"""Tell whether rows may be different training rows, each wrong only for members that left it out.
 
     That is so of training rows, in any order and number, if members are right about the rows in their bags (fully
@@ -84,9 +84,9 @@ def are_known(wrong: BoolArray, bags: Bags) -> bool:
     >>> rng = np.random.default_rng(0)
     >>> in_bag = rng.random((60, 200)) < 0.63
     >>> unlike = rng.random((60, 200)) < 0.9
-    >>> are_known((~in_bag & unlike)[:, ::-2], Bags.from_mask(in_bag))
+    >>> match_training_rows((~in_bag & unlike)[:, ::-2], Bags.from_mask(in_bag))
     True
-    >>> are_known(rng.permuted(~in_bag & unlike, axis=0), Bags.from_mask(in_bag))
+    >>> match_training_rows(rng.permuted(~in_bag & unlike, axis=0), Bags.from_mask(in_bag))
     False
     """
     counts, left_out = wrong.sum(axis=0), _left_out(bags)

@@ -17,7 +17,7 @@ from ens_plugin.analysis.analyze import analyze
 from ens_plugin.core.scalars import as_confidence, as_count, as_positive
 from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
-from ens_plugin.learners.growth.member_training import Evidence, TrainingRows, find_trainer
+from ens_plugin.learners.growth.member_training import TrainedModel, TrainingRows, find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, outcome_of
 from ens_plugin.learners.growth.pipelines import split_pipeline
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
@@ -226,7 +226,7 @@ class _Course:
     def progress(self, n_members: int) -> None:
         self.bar.update(n_members - self.bar.n)
 
-    def next_size(self, evidence: Evidence) -> int | None:
+    def next_size(self, evidence: TrainedModel) -> int | None:
         """Estimate, note it, and return a size above that of the model, or None."""
         trained = time.perf_counter()
         self.report, problem = self._estimate(evidence)
@@ -247,7 +247,7 @@ class _Course:
             return 0
         return np.inf if last.recommended_size is None else last.recommended_size
 
-    def _estimate(self, evidence: Evidence) -> tuple[EnsembleReport | None, str]:
+    def _estimate(self, evidence: TrainedModel) -> tuple[EnsembleReport | None, str]:
         try:
             report = analyze(
                 evidence.model,
@@ -278,7 +278,7 @@ def _weakness(report: EnsembleReport) -> str:
 
 
 def _step(
-    evidence: Evidence, report: EnsembleReport | None, problem: str, train_seconds: float, estimate_seconds: float
+    evidence: TrainedModel, report: EnsembleReport | None, problem: str, train_seconds: float, estimate_seconds: float
 ) -> GrowthStep:
     found = None if report is None else report.recommendation
     return GrowthStep(

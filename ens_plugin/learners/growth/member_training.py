@@ -24,7 +24,7 @@ from ens_plugin.errors import BagError, UnsupportedModelError
 from ens_plugin.learners.common.boosting import refuse_boosting
 from ens_plugin.sizing.truncate import truncate
 
-__all__ = ["Evidence", "NextSize", "Trainer", "TrainingRows", "find_trainer"]
+__all__ = ["NextSize", "TrainedModel", "Trainer", "TrainingRows", "find_trainer"]
 
 _FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 _BAGGING = (BaggingClassifier, BaggingRegressor)
@@ -68,7 +68,7 @@ class TrainingRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class TrainedModel:
     """A trained model, and the rows as :func:`ens_plugin.analyze` has to be given them to judge it.
 
     Attributes
@@ -87,7 +87,7 @@ class Evidence:
     trained_members: int
 
 
-NextSize = Callable[[Evidence], "int | None"]
+NextSize = Callable[[TrainedModel], "int | None"]
 # trainer(estimator, rows, first, next_size) trains `first` members, then up to the size that next_size asks for, until
 # it asks for none.  `estimator` is unfitted and is changed; the fitted model that comes back has the parameters of one
 # that was trained at its final size at once.
@@ -195,7 +195,7 @@ def _warm_started(
             after_fit()
             rows.progress(part)
         size = wanted
-        larger = next_size(Evidence(ensemble, rows.X, rows.y, size, size))
+        larger = next_size(TrainedModel(ensemble, rows.X, rows.y, size, size))
         if larger is None:
             return ensemble.set_params(warm_start=kept)
         wanted = larger
@@ -244,7 +244,7 @@ def _from_scratch(model: Any, parameter: str, rows: TrainingRows, X: Any, first:
         rows.fit(model.set_params(**{parameter: wanted}))
         rows.progress(wanted)
         trained += wanted
-        larger = next_size(Evidence(model, X, rows.y, wanted, trained))
+        larger = next_size(TrainedModel(model, X, rows.y, wanted, trained))
         if larger is None:
             return model
         wanted = larger
@@ -269,7 +269,7 @@ def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize)
         if size < wanted:
             return
         so_far = Booster(model_str=environment.model.model_to_string())
-        larger = next_size(Evidence(so_far, rows.X, codes, size, size))
+        larger = next_size(TrainedModel(so_far, rows.X, codes, size, size))
         if larger is None:
             raise EarlyStopException(environment.iteration, [])
         wanted = larger

@@ -23,7 +23,7 @@ from ens_plugin.analysis.options import encode_target
 from ens_plugin.core.scalars import as_confidence
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.learners.common.boosting import refuse_boosting
-from ens_plugin.learners.pruning.member_queries import Stopper, Totals, codes, mean_outputs, query_rows
+from ens_plugin.learners.pruning.member_queries import StoppingRule, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.pruning.stopping_rules import Heard, expected_saving, hear, row_prior, stopper
 
 __all__ = ["DynamicPruningClassifier", "PrunedPrediction"]
@@ -260,7 +260,9 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
                 raise
             return None
 
-    def _keep(self, model: Any, adapter: EnsembleAdapter, table: Stopper, saving: tuple[float, float] | None) -> None:
+    def _keep(
+        self, model: Any, adapter: EnsembleAdapter, table: StoppingRule, saving: tuple[float, float] | None
+    ) -> None:
         self.estimator_ = model
         assert adapter.classes is not None
         self.classes_ = adapter.classes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.tallies.tally import count_members
 
-__all__ = ["AskedRows", "Members", "ReplayedRows", "Stopper", "Totals", "codes", "mean_outputs", "query_members"]
+__all__ = ["AskedRows", "Members", "ReplayedRows", "StoppingRule", "Totals", "codes", "mean_outputs", "query_members"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -24,7 +24,7 @@ FEWEST_ROWS = 256
 FEW_LABELS = 24
 
 
-class Stopper(Protocol):
+class StoppingRule(Protocol):
     """A stopping table: when to look, and which rows are settled then."""
 
     @property
@@ -87,7 +87,7 @@ class AskedRows:
     """
 
     def __init__(self, adapter: EnsembleAdapter, features: Any) -> None:
-        self.together = adapter.asked_together
+        self.together = adapter.member_batch_size
         self._adapter = adapter
         self._features = features
 
@@ -123,14 +123,14 @@ class ReplayedRows:
         self._outputs = self._outputs[:, rows]
 
 
-def query_members(members: Members, n_rows: int, stopper: Stopper, n_labels: int, kind: str) -> Totals:
+def query_members(members: Members, n_rows: int, stopper: StoppingRule, n_labels: int, kind: str) -> Totals:
     """Query block after block of members, each about the rows that are not settled yet.
 
     Parameters
     ----------
     members : Members
     n_rows : int
-    stopper : Stopper
+    stopper : StoppingRule
     n_labels : int
         At least two.
     kind : {"labels", "probabilities", "scores"}
@@ -160,7 +160,7 @@ def query_members(members: Members, n_rows: int, stopper: Stopper, n_labels: int
     return Totals(found, queries)
 
 
-def query_rows(adapter: EnsembleAdapter, features: Any, stopper: Stopper) -> Totals:
+def query_rows(adapter: EnsembleAdapter, features: Any, stopper: StoppingRule) -> Totals:
     """Query an adapter's members about prepared rows, in blocks of rows that fit into memory.
 
     Parameters
@@ -168,11 +168,11 @@ def query_rows(adapter: EnsembleAdapter, features: Any, stopper: Stopper) -> Tot
     adapter : EnsembleAdapter
         Of a classifier.
     features : prepared rows
-    stopper : Stopper
+    stopper : StoppingRule
     """
     assert adapter.classes is not None
     n_rows, n_labels, kind = features.shape[0], int(adapter.classes.size), adapter.output_kind
-    height = max(BLOCK_BYTES // (8 * n_labels * adapter.asked_together), FEWEST_ROWS)
+    height = max(BLOCK_BYTES // (8 * n_labels * adapter.member_batch_size), FEWEST_ROWS)
     parts = []
     for start in range(0, n_rows, height):
         block = features if height >= n_rows else features[start : start + height]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.row_blocks import collect
+from ens_plugin.analysis.row_blocks import tally_rows
 from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.mixture import fit_mixture
@@ -33,7 +33,7 @@ from ens_plugin.core.stopping.votes import (
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, label_support
 from ens_plugin.errors import TooFewMembersError
-from ens_plugin.learners.pruning.member_queries import ReplayedRows, Stopper, codes, query_members
+from ens_plugin.learners.pruning.member_queries import ReplayedRows, StoppingRule, codes, query_members
 
 __all__ = ["Heard", "expected_saving", "hear", "row_prior", "stopper"]
 
@@ -108,7 +108,7 @@ def hear(adapter: EnsembleAdapter, X: Any, features: Any, y: ArrayLike, data: st
     """
     bags = adapter.bags(X, features, np.asarray(y)) if data == "oob" else None
     n_rows = features.shape[0]
-    evidence = collect(
+    evidence = tally_rows(
         adapter,
         features,
         bags,
@@ -167,7 +167,7 @@ def _votes_per_member(heard: Heard) -> float:
     return effective_votes([float(s.sum()) for s in spreads], [float(s[close].sum()) for s in spreads])
 
 
-def stopper(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> Stopper:
+def stopper(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> StoppingRule:
     """Make the stopping table of a classifier.
 
     Parameters
@@ -181,7 +181,7 @@ def stopper(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPr
     assert adapter.classes is not None
     target = "infinite" if rule == "infinite" else "full"
     two = adapter.classes.size == 2
-    n_members, together, kind = adapter.n_members, adapter.asked_together, adapter.output_kind
+    n_members, together, kind = adapter.n_members, adapter.member_batch_size, adapter.output_kind
     if kind == "scores":
         assert prior is not None
         known = prior if rule == "learned" else None
@@ -203,7 +203,9 @@ def _vote_prior(prior: RowPrior | None, n_members: int) -> VotePrior:
     return learned_prior(prior.support, prior.weights, n_members)
 
 
-def expected_saving(adapter: EnsembleAdapter, table: Stopper, heard: Heard, prior: RowPrior) -> tuple[float, float]:
+def expected_saving(
+    adapter: EnsembleAdapter, table: StoppingRule, heard: Heard, prior: RowPrior
+) -> tuple[float, float]:
     """Mean number of members that fresh rows will need, and the share with another label than the whole ensemble's.
 
     Exact, given the learned distribution of votes, where members vote for one of two labels.  Else the rule is
@@ -212,7 +214,7 @@ def expected_saving(adapter: EnsembleAdapter, table: Stopper, heard: Heard, prio
     Parameters
     ----------
     adapter : EnsembleAdapter
-    table : Stopper
+    table : StoppingRule
     heard : Heard
     prior : RowPrior
     """

@@ -13,7 +13,7 @@ from ens_plugin.papers.members import Members, label_probabilities, out_of_bag_m
 from ens_plugin.papers.score_tables_2017.beta_probabilities import shrink_beta_probabilities
 from ens_plugin.papers.score_tables_2017.cache import load_score_tables
 from ens_plugin.papers.score_tables_2017.matched_scores import fit_matched_scores, shrink_matched_scores
-from ens_plugin.papers.score_tables_2017.score_losses import loss_curve
+from ens_plugin.papers.score_tables_2017.score_losses import ScoreRows, loss_curve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ def score_errors(
     truth = _probability_of_truth(members)
     tables = load_score_tables()
     wanted = as_sizes(sizes)
-    rows = {
+    rows: dict[str, ScoreRows] = {
         "plug_in": fit_matched_scores(truth, tables, members.is_oob),
         "shrunken": shrink_matched_scores(truth, tables, members.is_oob),
         "shrunken_beta": shrink_beta_probabilities(truth, members.is_oob),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaselineEvidence",
-    "Evidence",
+    "GateEvidence",
     "GateRequest",
     "compare_with_baseline",
     "gather_evidence",
@@ -55,7 +55,7 @@ class GateRequest:
     prefix: str
 
 
-class Evidence(NamedTuple):
+class GateEvidence(NamedTuple):
     """What is known of the candidate itself.
 
     Attributes
@@ -94,7 +94,7 @@ class BaselineEvidence(NamedTuple):
     words: str | None
 
 
-def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> Evidence:
+def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> GateEvidence:
     """Read the logged report of a version, or measure on the rows of the request.
 
     Raises
@@ -105,16 +105,18 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
         If the server refuses.
     """
     if not request.policy.needs_report():
-        return Evidence(None, None, None, "logged metrics; the policy asks nothing of an ensemble report")
+        return GateEvidence(None, None, None, "logged metrics; the policy asks nothing of an ensemble report")
     if request.rows is None:
         logged = read_report(client, version, request.prefix)
         refuse_doubts(logged.report, version)
         _check_level(logged.report, version, request.policy)
-        return Evidence(logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}")
+        return GateEvidence(
+            logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}"
+        )
     measured = measure(client, version, request.rows)
     refuse_doubts(measured.report, version)
     words = f"{_rows_in_words(measured.report)}, measured by the gate (digest {measured.digest})"
-    return Evidence(measured.report, None, measured, words)
+    return GateEvidence(measured.report, None, measured, words)
 
 
 def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
@@ -150,7 +152,7 @@ def _rows_in_words(report: EnsembleReport) -> str:
 
 
 def compare_with_baseline(
-    client: MlflowClient, version: RegisteredVersion, evidence: Evidence, request: GateRequest
+    client: MlflowClient, version: RegisteredVersion, evidence: GateEvidence, request: GateRequest
 ) -> BaselineEvidence:
     """Compare the candidate with the baseline, as far as the policy asks for it.
 
@@ -177,7 +179,7 @@ def compare_with_baseline(
 
 
 def _compared(
-    client: MlflowClient, version: RegisteredVersion, baseline: RegisteredVersion, evidence: Evidence,
+    client: MlflowClient, version: RegisteredVersion, baseline: RegisteredVersion, evidence: GateEvidence,
     request: GateRequest,
 ) -> Comparison:  # fmt: skip
     assert evidence.report is not None
@@ -203,7 +205,7 @@ def _relied_on(client: MlflowClient, version: RegisteredVersion, request: GateRe
 
 
 def scalar_tables(
-    client: MlflowClient, version: RegisteredVersion, evidence: Evidence, baseline: BaselineEvidence, policy: Policy
+    client: MlflowClient, version: RegisteredVersion, evidence: GateEvidence, baseline: BaselineEvidence, policy: Policy
 ) -> dict[str, Mapping[str, float]]:
     """Scalars by table of the policy and by name."""
     tables: dict[str, Mapping[str, float]] = {}

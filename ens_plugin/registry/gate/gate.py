@@ -17,7 +17,7 @@ from ens_plugin.registry.gate.audit import Audit, audit_line, audit_to_file, aud
 from ens_plugin.registry.gate.decision import Check, GateDecision
 from ens_plugin.registry.gate.evidence import (
     BaselineEvidence,
-    Evidence,
+    GateEvidence,
     GateRequest,
     compare_with_baseline,
     gather_evidence,
@@ -251,7 +251,7 @@ def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
 
 
 def _decision(
-    version: RegisteredVersion, policy: Policy, checks: tuple[Check, ...], evidence: Evidence,
+    version: RegisteredVersion, policy: Policy, checks: tuple[Check, ...], evidence: GateEvidence,
     baseline: BaselineEvidence,
 ) -> GateDecision:  # fmt: skip
     return GateDecision(

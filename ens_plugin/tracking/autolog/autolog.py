@@ -17,14 +17,14 @@ from ens_plugin.tracking.autolog.fit_watch import (
     start_watching,
     stop_watching,
 )
-from ens_plugin.tracking.autolog.settings import Settings, warn_once
+from ens_plugin.tracking.autolog.settings import AutologOptions, warn_once
 from ens_plugin.tracking.logging.report_log import check_prefix
 from ens_plugin.tracking.store.mlflow_events import FitEvents
 
 __all__ = ["autolog"]
 
 _lock = threading.RLock()
-_settings: Settings | None = None
+_settings: AutologOptions | None = None
 _events: FitEvents | None = None
 
 
@@ -109,7 +109,7 @@ def autolog(
     with _lock:
         _disable()
         if not disable:
-            _enable(Settings(silent, exclusive, float(max_overhead), prefix, log_artifacts))
+            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts))
 
 
 def _check_switches(**switches: object) -> None:
@@ -118,7 +118,7 @@ def _check_switches(**switches: object) -> None:
             raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False; pass one of them.")
 
 
-def _enable(settings: Settings) -> None:
+def _enable(settings: AutologOptions) -> None:
     global _settings, _events
     from mlflow.utils.import_hooks import register_post_import_hook
 

@@ -34,7 +34,7 @@ from ens_plugin.errors import (
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.autolog.delivery import AVOIDED_S, Shipment, deliver, unreachable
 from ens_plugin.tracking.autolog.row_budget import affordable_rows, pass_seconds
-from ens_plugin.tracking.autolog.settings import Settings, inform, warn_once
+from ens_plugin.tracking.autolog.settings import AutologOptions, inform, warn_once
 from ens_plugin.tracking.autolog.training_data import TrainingData
 from ens_plugin.tracking.autolog.upload_queue import Upload, post
 from ens_plugin.tracking.logging.artifacts import RENDERING_S, render_artifacts, write_data
@@ -92,7 +92,7 @@ class FinishedFit:
     digest: str | None = None
 
 
-def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> None:
+def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> None:
     """Analyze a finished fit and send the report to its run.
 
     Models that have no out-of-bag rows are left alone.
@@ -102,7 +102,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
     fit : FinishedFit
     model_id : str or None
         LoggedModel of this fit.
-    settings : Settings
+    settings : AutologOptions
 
     Raises
     ------
@@ -144,7 +144,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: Settings) -> No
 
 
 @contextmanager
-def _turn(deadline: float, settings: Settings) -> Iterator[None]:
+def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
     """Wait for the reports of other threads, which may have more time than this one's fit."""
     lock = _one_at_a_time
     if not lock.acquire(timeout=min(max(deadline - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)):
@@ -169,7 +169,7 @@ def _is_no_request(error: EnsPluginError, fit: FinishedFit) -> bool:
     return has_several_outputs or has_one_label or find_adapter(inner_ensemble(fit.model)).n_members < 2
 
 
-def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Settings) -> EnsembleReport:
+def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: AutologOptions) -> EnsembleReport:
     _refuse_resampled_layers(fit.model)
     data = _data_of(ensemble, fit)
     if data is None or data.X is None:
@@ -210,7 +210,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Setting
     return replace(report, warnings=(*cautions, *report.warnings))
 
 
-def _seconds_for_digest(data: TrainingData, left: float, settings: Settings) -> float:
+def _seconds_for_digest(data: TrainingData, left: float, settings: AutologOptions) -> float:
     """Estimate the digest's time; refuse rows that take longer to go through than there is time for."""
     passes = pass_seconds(data.X, data.y)
     if sum(passes) > max(left, 0.0):
@@ -245,7 +245,9 @@ def _n_jobs(ensemble: Any) -> int | None:
     return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
 
-def _render(report: EnsembleReport, fit: FinishedFit, deadline: float, settings: Settings) -> TemporaryDirectory[str]:
+def _render(
+    report: EnsembleReport, fit: FinishedFit, deadline: float, settings: AutologOptions
+) -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="ens_plugin-")
     try:
         if time.perf_counter() < deadline and _is_trifle(fit, settings):
@@ -260,12 +262,12 @@ def _render(report: EnsembleReport, fit: FinishedFit, deadline: float, settings:
     return folder
 
 
-def _is_trifle(fit: FinishedFit, settings: Settings) -> bool:
+def _is_trifle(fit: FinishedFit, settings: AutologOptions) -> bool:
     """Whether a fit was so short that figures would be most of its cost, and nobody asked for that."""
     return fit.seconds < TRIFLE_S and settings.max_overhead * fit.seconds < RENDERING_S
 
 
-def _without_figures(model: str, settings: Settings) -> str:
+def _without_figures(model: str, settings: AutologOptions) -> str:
     return (
         f"The report of {model} has no page and no figures: its analysis left too little of the time that autologging "
         f"may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them with "
@@ -273,7 +275,9 @@ def _without_figures(model: str, settings: Settings) -> str:
     )
 
 
-def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: float, settings: Settings) -> None:
+def _send(
+    shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: float, settings: AutologOptions
+) -> None:
     name = shipment.report.model
     is_done = threading.Event()
 
@@ -312,7 +316,7 @@ def _send(shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: 
         watch.start()
 
 
-def _say_unless(is_done: threading.Event, settings: Settings, message: str) -> None:
+def _say_unless(is_done: threading.Event, settings: AutologOptions, message: str) -> None:
     if not is_done.is_set():
         warn_once(settings, "slow", message)
 
@@ -346,7 +350,7 @@ def _tracking_uri() -> str:
     return str(mlflow.get_tracking_uri())
 
 
-def _digest(data: TrainingData, settings: Settings) -> str | None:
+def _digest(data: TrainingData, settings: AutologOptions) -> str | None:
     try:
         return data_digest(data.table(), data.y)
     except InputError as error:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.tracking.autolog.fit_report import FinishedFit, report_fit
 from ens_plugin.tracking.autolog.growth import continues_growth, report_grown, report_later
-from ens_plugin.tracking.autolog.settings import Settings, attempt
+from ens_plugin.tracking.autolog.settings import AutologOptions, attempt
 from ens_plugin.tracking.autolog.training_data import TrainingData
 from ens_plugin.tracking.store.mlflow_events import FitEvents
 from ens_plugin.tracking.store.mlflow_state import MlflowState, autologging_is_suspended, state_of_thread
@@ -51,13 +51,13 @@ class _Pending:
 
     fit: FinishedFit
     before: MlflowState
-    settings: Settings
+    settings: AutologOptions
     is_growth: bool
 
 
 @dataclass(frozen=True, eq=False)
 class _Watch:
-    settings: Settings
+    settings: AutologOptions
     events: FitEvents
 
 
@@ -71,7 +71,7 @@ _thread = _ThreadState()
 _watch: _Watch | None = None
 
 
-def start_watching(settings: Settings, events: FitEvents) -> None:
+def start_watching(settings: AutologOptions, events: FitEvents) -> None:
     """Report fits from now on."""
     global _watch
     _watch = _Watch(settings, events)
@@ -185,7 +185,7 @@ def _report_after(
     return result
 
 
-def _report_or_wait(fit: FinishedFit, model_id: str | None, settings: Settings, is_growth: bool) -> None:
+def _report_or_wait(fit: FinishedFit, model_id: str | None, settings: AutologOptions, is_growth: bool) -> None:
     if not (is_growth and report_later(fit, model_id, settings)):
         report_fit(fit, model_id, settings)
 

@@ -11,7 +11,7 @@ from typing import Any
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.tracking.autolog.fit_report import FinishedFit, report_fit
-from ens_plugin.tracking.autolog.settings import Settings, attempt, inform
+from ens_plugin.tracking.autolog.settings import AutologOptions, attempt, inform
 from ens_plugin.tracking.autolog.upload_queue import call_at_exit
 from ens_plugin.tracking.store.data_digest import data_digest
 
@@ -24,7 +24,7 @@ class _Step:
 
     fit: FinishedFit
     model_id: str | None
-    settings: Settings
+    settings: AutologOptions
 
 
 _last_steps: dict[int, _Step] = {}  # by thread
@@ -45,7 +45,7 @@ def continues_growth(model: Any) -> bool:
     return bool(getattr(ensemble, "warm_start", False) and getattr(ensemble, "estimators_", None))
 
 
-def report_later(fit: FinishedFit, model_id: str | None, settings: Settings) -> bool:
+def report_later(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> bool:
     """Keep a fit that continues a growth until the growth is over.
 
     Nothing tells that a fit is the last one. The growth is taken to be over when another model is fitted in the same
@@ -55,7 +55,7 @@ def report_later(fit: FinishedFit, model_id: str | None, settings: Settings) -> 
     ----------
     fit : FinishedFit
     model_id : str or None
-    settings : Settings
+    settings : AutologOptions
 
     Returns
     -------

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-__all__ = ["LEAST_SECONDS", "Settings", "attempt", "inform", "warn_once"]
+__all__ = ["LEAST_SECONDS", "AutologOptions", "attempt", "inform", "warn_once"]
 
 Result = TypeVar("Result")
 
@@ -18,7 +18,7 @@ _logger = logging.getLogger("ens_plugin.autolog")
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
+class AutologOptions:
     """The arguments of one call of :func:`ens_plugin.autolog`.
 
     Attributes
@@ -47,7 +47,7 @@ class Settings:
         return max(self.max_overhead * fit_seconds, LEAST_SECONDS)
 
 
-def warn_once(settings: Settings, kind: str, message: str) -> None:
+def warn_once(settings: AutologOptions, kind: str, message: str) -> None:
     """Log a warning; further ones of the same kind go to the debug level."""
     if settings.silent:
         return
@@ -59,13 +59,13 @@ def warn_once(settings: Settings, kind: str, message: str) -> None:
         _logger.debug(message)
 
 
-def inform(settings: Settings, level: int, message: str) -> None:
+def inform(settings: AutologOptions, level: int, message: str) -> None:
     """Log at `level`, unless silent."""
     if not settings.silent:
         _logger.log(level, message)
 
 
-def attempt(settings: Settings, work: Callable[[], Result]) -> Result | None:
+def attempt(settings: AutologOptions, work: Callable[[], Result]) -> Result | None:
     """Do what the user's fit must not suffer from; return None where it fails."""
     try:
         return work()

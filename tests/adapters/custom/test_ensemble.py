@@ -28,7 +28,7 @@ def test_mask_and_index_arrays_say_the_same(in_bag: Any) -> None:
     adapter = CustomAdapter(CustomEnsemble(VALUES, in_bag, aggregation="mean"))
     bags = adapter.bags(None, adapter.prepare(None), None)
     np.testing.assert_array_equal(bags.in_bag(), MASK)
-    assert adapter.bags_are == "given"
+    assert adapter.bag_provenance == "given"
 
 
 def test_later_changes_of_the_mask_do_not_matter() -> None:

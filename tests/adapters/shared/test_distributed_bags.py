@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.distributed_bags import Sums, merge_sums
+from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
 from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
 from ens_plugin.adapters.xgboost.draws import RowSampler, powers_at
 from ens_plugin.errors import BagError, DataMismatchError
@@ -105,7 +105,7 @@ def test_adapter_without_bags_by_position_says_so() -> None:
 
 def test_sums_of_several_trees_are_told_apart() -> None:
     """Tree 1 from tree 11, too."""
-    trees = {tree: Sums({"rows": np.array([tree])}, {"lowest": np.array([-tree])}) for tree in (1, 11, 111)}
+    trees = {tree: ProofStatistics({"rows": np.array([tree])}, {"lowest": np.array([-tree])}) for tree in (1, 11, 111)}
     merged = merge_sums([sums.named(tree) for tree, sums in trees.items()])
     for tree in trees:
         own = merged.of_tree(tree)

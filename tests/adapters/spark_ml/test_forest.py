@@ -99,7 +99,7 @@ def test_same_trees_as_of_scikit_learn_give_the_same_report() -> None:
 
 def test_forest_travels_to_other_processes() -> None:
     adapter = SparkForestAdapter(regression(np.arange(9.0)))
-    assert adapter.reads_rows_alone
+    assert adapter.is_row_independent
     arrived = find_adapter(pickle.loads(pickle.dumps(adapter.portable())))
     X = rows()
     np.testing.assert_array_equal(arrived.outputs(X, None), adapter.outputs(X, None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.estimates.tied_sizes import untied
+from ens_plugin.core.estimates.tied_sizes import previous_odd_size
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from ens_plugin.core.estimates.tied_sizes import untied
     ],
 )
 def test_even_sizes_up_to_a_limit_become_the_odd_ones_below(ties_to: float, expected: list[float]) -> None:
-    np.testing.assert_array_equal(untied([1, 2, 2.5, 3, 4, 100, np.inf], ties_to), expected)
+    np.testing.assert_array_equal(previous_odd_size([1, 2, 2.5, 3, 4, 100, np.inf], ties_to), expected)

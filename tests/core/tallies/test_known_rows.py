@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.tallies import known_rows
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.tallies.known_rows import are_known, chance_to_match, may_be_known
+from ens_plugin.core.tallies.known_rows import chance_to_match, match_training_rows, may_be_known
 
 IN_BAG = np.random.default_rng(0).random((60, 300)) < 0.632
 
@@ -41,20 +41,20 @@ def test_the_chance_is_that_of_random_members() -> None:
 
 @pytest.mark.parametrize("rows", [slice(None), slice(None, None, -1), slice(1, None, 2)])
 def test_training_rows_are_known_in_any_order_and_number(rows: slice) -> None:
-    assert are_known(wrong_about_left_out_rows(0.95)[:, rows], Bags.from_mask(IN_BAG))
+    assert match_training_rows(wrong_about_left_out_rows(0.95)[:, rows], Bags.from_mask(IN_BAG))
 
 
 def test_one_hard_row_of_another_origin_makes_rows_unknown() -> None:
     wrong = wrong_about_left_out_rows(0.95)
     hardest = wrong.sum(axis=0).argmax()
     wrong[:, hardest] = np.random.default_rng(5).permutation(wrong[:, hardest])
-    assert not are_known(wrong, Bags.from_mask(IN_BAG))
+    assert not match_training_rows(wrong, Bags.from_mask(IN_BAG))
 
 
 def test_fresh_rows_as_hard_as_the_training_rows_are_not_known() -> None:
     rng = np.random.default_rng(6)
     for _ in range(20):
-        assert not are_known(rng.permuted(wrong_about_left_out_rows(0.95), axis=0), Bags.from_mask(IN_BAG))
+        assert not match_training_rows(rng.permuted(wrong_about_left_out_rows(0.95), axis=0), Bags.from_mask(IN_BAG))
 
 
 def telling_rows(wrong: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -66,8 +66,8 @@ def test_seven_telling_rows_are_not_enough() -> None:
     wrong = wrong_about_left_out_rows(0.95)
     telling = telling_rows(wrong)
     easy = np.flatnonzero(wrong.sum(axis=0) < wrong[:, telling].sum(axis=0).min())
-    assert not are_known(wrong[:, [*telling[:7], *easy]], Bags.from_mask(IN_BAG))
-    assert are_known(wrong[:, [*telling[:8], *easy]], Bags.from_mask(IN_BAG))
+    assert not match_training_rows(wrong[:, [*telling[:7], *easy]], Bags.from_mask(IN_BAG))
+    assert match_training_rows(wrong[:, [*telling[:8], *easy]], Bags.from_mask(IN_BAG))
 
 
 def test_one_row_that_is_a_little_hard_and_of_another_origin_makes_rows_unknown() -> None:
@@ -76,16 +76,16 @@ def test_one_row_that_is_a_little_hard_and_of_another_origin_makes_rows_unknown(
     stranger[:11] = True
     assert not (~IN_BAG[:11]).all(axis=0).any()
     assert 1e-4 < chance_to_match(np.array([11]), (~IN_BAG).sum(axis=0), 60)[0] < 0.5
-    assert are_known(wrong, Bags.from_mask(IN_BAG))
-    assert not are_known(np.hstack([wrong, stranger]), Bags.from_mask(IN_BAG))
+    assert match_training_rows(wrong, Bags.from_mask(IN_BAG))
+    assert not match_training_rows(np.hstack([wrong, stranger]), Bags.from_mask(IN_BAG))
 
 
 def test_rows_of_which_two_are_like_one_training_row_are_not_known() -> None:
     """Fresh rows of data with few different ones, each as hard as the training row that it equals."""
     wrong = wrong_about_left_out_rows(0.95)
     telling = telling_rows(wrong)[:20]
-    assert are_known(wrong[:, telling], Bags.from_mask(IN_BAG))
-    assert not are_known(wrong[:, [*telling, telling[3]]], Bags.from_mask(IN_BAG))
+    assert match_training_rows(wrong[:, telling], Bags.from_mask(IN_BAG))
+    assert not match_training_rows(wrong[:, [*telling, telling[3]]], Bags.from_mask(IN_BAG))
 
 
 def test_training_rows_that_are_equal_are_known_as_often_as_they_were_drawn_from() -> None:
@@ -96,8 +96,8 @@ def test_training_rows_that_are_equal_are_known_as_often_as_they_were_drawn_from
     in_bag = IN_BAG.copy()
     in_bag[:, second] = in_bag[:, first]
     wrong[:, second] = wrong[:, first]
-    assert are_known(wrong[:, telling], Bags.from_mask(in_bag))
-    assert not are_known(wrong[:, [*telling, first]], Bags.from_mask(in_bag))
+    assert match_training_rows(wrong[:, telling], Bags.from_mask(in_bag))
+    assert not match_training_rows(wrong[:, [*telling, first]], Bags.from_mask(in_bag))
 
 
 def test_rows_that_few_of_many_members_get_wrong_tell_nothing() -> None:
@@ -105,17 +105,17 @@ def test_rows_that_few_of_many_members_get_wrong_tell_nothing() -> None:
     in_bag = np.random.default_rng(7).random((400, 200)) < 0.632
     unlike = np.random.default_rng(8).random((400, 200))
     assert (chance_to_match(np.array([40]), (~in_bag).sum(axis=0), 400) < 1e-4).all()
-    assert not are_known(~in_bag & (unlike < 0.3), Bags.from_mask(in_bag))
-    assert are_known(~in_bag & (unlike < 0.6), Bags.from_mask(in_bag))
+    assert not match_training_rows(~in_bag & (unlike < 0.3), Bags.from_mask(in_bag))
+    assert match_training_rows(~in_bag & (unlike < 0.6), Bags.from_mask(in_bag))
 
 
 def test_rows_that_hardly_any_member_gets_wrong_tell_nothing() -> None:
-    assert not are_known(wrong_about_left_out_rows(0.1), Bags.from_mask(IN_BAG))
+    assert not match_training_rows(wrong_about_left_out_rows(0.1), Bags.from_mask(IN_BAG))
 
 
 def test_training_rows_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_rows, "PART_ROWS", 64)
-    assert are_known(wrong_about_left_out_rows(0.95)[:, ::-1], Bags.from_mask(IN_BAG))
+    assert match_training_rows(wrong_about_left_out_rows(0.95)[:, ::-1], Bags.from_mask(IN_BAG))
 
 
 def test_a_row_wrong_for_more_members_than_leave_out_any_is_not_known() -> None:
@@ -127,7 +127,7 @@ def test_a_row_wrong_for_more_members_than_leave_out_any_is_not_known() -> None:
 
 def test_small_bags_tell_nothing() -> None:
     in_bag = np.random.default_rng(9).random((200, 300)) < 0.2
-    assert are_known(~in_bag, Bags.from_mask(in_bag))
+    assert match_training_rows(~in_bag, Bags.from_mask(in_bag))
     assert may_be_known(~in_bag, 0.74, 300)
     assert not may_be_known(~in_bag, 0.8, 300)
 
@@ -135,7 +135,7 @@ def test_small_bags_tell_nothing() -> None:
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.95])
 def test_no_bags_are_asked_for_only_where_they_would_tell_nothing(share: float) -> None:
     wrong = wrong_about_left_out_rows(share)
-    told = are_known(wrong, Bags.from_mask(IN_BAG))
+    told = match_training_rows(wrong, Bags.from_mask(IN_BAG))
     assert told is (share > 0.4)
     assert may_be_known(wrong, float(np.mean(~IN_BAG[0])), 300) >= told
     assert not may_be_known(wrong_about_left_out_rows(0.1), 0.368, 300)
