@@ -15,7 +15,7 @@ def main() -> None:
         growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=confidence)
         print(f"{confidence:.1%}: {growth.n_members} trees. {growth.reason}\n")
 
-    growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.995, method="figure3")
+    growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.995, method="iterative")
     print("By Fig. 3 of 2013, step by step:")
     columns = ["n_members", "recommended_size", "attained", "train_seconds", "estimate_seconds"]
     print(growth.to_frame()[columns].round(4).to_string(index=False))

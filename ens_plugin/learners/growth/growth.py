@@ -31,7 +31,7 @@ MAX_SIZE = 5001
 LOOKED_AT = 20001
 CONFIDENCE = 0.99
 TOLERANCE = 0.01
-PROBE_SIZES = {"one_shot": 50, "figure3": 100}
+PROBE_SIZES = {"one_shot": 50, "iterative": 100}
 # No size is acted on below these: every figure is then rough.  Four out-of-bag members per row can all agree by chance,
 # which asks for far too few.
 FEWEST_OUT_OF_BAG = 5
@@ -66,13 +66,14 @@ def grow(
         Classification alone: wanted mean agreement with the infinite ensemble, in (0.5, 1); 0.99 by default.
     tolerance : float, optional
         Regression alone: wanted excess error relative to the infinite ensemble's; 0.01 by default.
-    method : {"one_shot", "figure3"}, default="one_shot"
-        ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"figure3"``: estimate again
-        after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3).
+    method : {"one_shot", "iterative"}, default="one_shot"
+        ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
+        after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
+        ``"figure3"`` is its old name).
         Either way, members beyond the estimate are left out.
     probe_size : int, optional
         Members trained before the first estimate, at least 10; by default 50 for ``"one_shot"``, 100 for
-        ``"figure3"``.
+        ``"iterative"``.
     max_size : int, default=5001
         Most members of an ensemble.
     sample_weight : array-like of shape (n_rows,), optional
@@ -119,6 +120,7 @@ def grow(
     (True, 50, True)
     """
     begun = time.perf_counter()
+    method = _current_name(method)
     next_size = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
     criterion = _criterion(confidence, tolerance)
@@ -151,13 +153,23 @@ def grow(
     )
 
 
+def _current_name(method: str) -> str:
+    """Return the name of a method, of an old name the new one."""
+    if not isinstance(method, str):
+        raise InputError(f"method must be 'one_shot' or 'iterative', got {method!r}.")
+    if method != "figure3":
+        return method
+    warn_user("method='figure3' is called 'iterative' now, and the old name will go: pass the new one.", FutureWarning)
+    return "iterative"
+
+
 NextWanted = Callable[[Sequence[GrowthStep], float], float]
 
 
 def _rule(method: str) -> NextWanted:
-    rules: dict[str, NextWanted] = {"one_shot": _one_shot, "figure3": _figure3}
-    if not isinstance(method, str) or method not in rules:
-        raise InputError(f"method must be 'one_shot' or 'figure3', got {method!r}.")
+    rules: dict[str, NextWanted] = {"one_shot": _one_shot, "iterative": _iterative}
+    if method not in rules:
+        raise InputError(f"method must be 'one_shot' or 'iterative', got {method!r}.")
     return rules[method]
 
 
@@ -166,7 +178,7 @@ def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
     return wanted if len(history) == 1 else 0
 
 
-def _figure3(history: Sequence[GrowthStep], wanted: float) -> float:
+def _iterative(history: Sequence[GrowthStep], wanted: float) -> float:
     return min(wanted, 2 * history[-1].n_members)
 
 

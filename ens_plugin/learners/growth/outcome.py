@@ -66,7 +66,7 @@ class Growth:
         more.  None where no estimate could be made.
     history : tuple of GrowthStep
         Every estimate, in order.
-    method : {"one_shot", "figure3"}
+    method : {"one_shot", "iterative"}
     converged : bool
         Whether `model` has the size that was estimated to be enough; False where `max_size` or a missing estimate
         stopped it.

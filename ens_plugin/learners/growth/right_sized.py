@@ -132,9 +132,9 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         ``RandomForestClassifier()``.
     confidence : float, default=0.99
         Wanted mean agreement with the infinite ensemble, in (0.5, 1).
-    method : {"one_shot", "figure3"}, default="one_shot"
+    method : {"one_shot", "iterative"}, default="one_shot"
     probe_size : int, optional
-        Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"figure3"``.
+        Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
     max_size : int, default=5001
         Most members of the ensemble.
     random_state : int, RandomState or None, default=None
@@ -241,9 +241,9 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         ``RandomForestRegressor()``.
     tolerance : float, default=0.01
         Wanted mean squared error in excess of the infinite ensemble's, relative to it.
-    method : {"one_shot", "figure3"}, default="one_shot"
+    method : {"one_shot", "iterative"}, default="one_shot"
     probe_size : int, optional
-        Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"figure3"``.
+        Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
     max_size : int, default=5001
         Most members of the ensemble.
     random_state : int, RandomState or None, default=None

@@ -28,7 +28,7 @@ def trees_of(model: Any) -> str:
 
 
 class TestLightGBM:
-    @pytest.mark.parametrize("method", ["one_shot", "figure3"])
+    @pytest.mark.parametrize("method", ["one_shot", "iterative"])
     def test_grows_in_a_single_fit_to_the_trees_of_one_training(self, method: str) -> None:
         growth = grow(lightgbm_forest(), X, Y, method=method, **TIGHT)
         whole = lightgbm_forest(n_estimators=growth.n_members).fit(X, Y)
@@ -91,7 +91,7 @@ class TestXGBoost:
     def xgboost(self) -> Any:
         return pytest.importorskip("xgboost", reason="xgboost is not installed")
 
-    @pytest.mark.parametrize("method", ["one_shot", "figure3"])
+    @pytest.mark.parametrize("method", ["one_shot", "iterative"])
     def test_starts_anew_and_counts_it(self, xgboost: Any, method: str) -> None:
         # By default four in five rows are in the bag, which leaves few to speak about each.
         forest = xgboost.XGBRFClassifier(random_state=0, subsample=0.5, n_jobs=1)

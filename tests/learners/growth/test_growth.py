@@ -60,7 +60,7 @@ def test_one_shot_trains_a_probe_and_then_the_rest_once() -> None:
 
 
 def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
-    growth = grow(forest(), X, Y, method="figure3", **TIGHT)
+    growth = grow(forest(), X, Y, method="iterative", **TIGHT)
     assert len(growth.history) > 1
     for step in growth.history:
         report = ens_plugin.analyze(forest(n_estimators=step.n_members).fit(X, Y), X, Y, confidence=0.995)
@@ -70,8 +70,8 @@ def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
         assert step.error == report.error
 
 
-def test_figure3_follows_the_pseudo_code() -> None:
-    growth = grow(forest(), X, Y, method="figure3", confidence=0.995, probe_size=15)
+def test_iterative_follows_the_pseudo_code() -> None:
+    growth = grow(forest(), X, Y, method="iterative", confidence=0.995, probe_size=15)
     sizes = [step.n_members for step in growth.history]
     wanted = [step.recommended_size for step in growth.history]
     assert sizes[0] == 15
@@ -85,12 +85,18 @@ def test_figure3_follows_the_pseudo_code() -> None:
     assert any(following == 2 * size for size, following in pairwise(sizes))
 
 
-def test_figure3_starts_at_100_and_one_shot_at_50() -> None:
-    assert grow(forest(), X, Y, method="figure3", confidence=0.9).history[0].n_members == 100
+def test_the_old_name_of_the_iterative_method_is_deprecated() -> None:
+    with pytest.warns(FutureWarning, match="'figure3' is called 'iterative' now"):
+        growth = grow(forest(), X, Y, method="figure3", confidence=0.9)
+    assert growth.method == "iterative"
+
+
+def test_iterative_starts_at_100_and_one_shot_at_50() -> None:
+    assert grow(forest(), X, Y, method="iterative", confidence=0.9).history[0].n_members == 100
     assert grow(forest(), X, Y, confidence=0.9).history[0].n_members == 50
 
 
-@pytest.mark.parametrize("method", ["one_shot", "figure3"])
+@pytest.mark.parametrize("method", ["one_shot", "iterative"])
 def test_members_beyond_the_estimate_are_left_out(method: str) -> None:
     growth = grow(forest(), X, Y, method=method, confidence=0.95)
     (step,) = growth.history
@@ -124,7 +130,7 @@ def test_the_report_is_the_one_of_the_grown_model() -> None:
 # The same members as in one training.
 
 
-@pytest.mark.parametrize("method", ["one_shot", "figure3"])
+@pytest.mark.parametrize("method", ["one_shot", "iterative"])
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -241,9 +247,9 @@ def test_one_member_less_than_wanted_is_not_converged() -> None:
     assert grow(forest(), X, Y, max_size=probe.recommended_size, **TIGHT).converged
 
 
-def test_figure3_stops_at_max_size_too() -> None:
+def test_iterative_stops_at_max_size_too() -> None:
     with pytest.warns(NotConvergedWarning, match="max_size=30"):
-        growth = grow(forest(), X, Y, confidence=0.995, method="figure3", probe_size=20, max_size=30)
+        growth = grow(forest(), X, Y, confidence=0.995, method="iterative", probe_size=20, max_size=30)
     assert [step.n_members for step in growth.history] == [20, 30]
 
 
@@ -341,13 +347,13 @@ def test_what_cannot_be_grown_is_refused(estimator: Any, error: type[Exception],
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"method": "figure_3"}, "method must be 'one_shot' or 'figure3'"),
+        ({"method": "iterated"}, "method must be 'one_shot' or 'iterative'"),
         ({"method": None}, "method must be"),
         ({"confidence": 1.0}, "confidence must lie"),
         ({"tolerance": 0.0}, "tolerance must be"),
         ({"probe_size": 9}, "probe_size must be a whole number of at least 10"),
         ({"max_size": 49}, "max_size=49 is below the 50 members of the probe"),
-        ({"max_size": 99, "method": "figure3"}, "max_size=99 is below the 100 members"),
+        ({"max_size": 99, "method": "iterative"}, "max_size=99 is below the 100 members"),
         ({"max_size": 60.5}, "max_size must be"),
         ({"max_size": 10**10}, "max_size may go up to 1000000000"),
     ],

@@ -76,11 +76,11 @@ class TestFit:
         assert isinstance(RightSizedRegressor().fit(*load_diabetes(return_X_y=True)).estimator_, RandomForestRegressor)
 
     def test_every_option_reaches_grow(self) -> None:
-        model = RightSizedClassifier(method="figure3", probe_size=15, max_size=17, confidence=0.999, random_state=0)
+        model = RightSizedClassifier(method="iterative", probe_size=15, max_size=17, confidence=0.999, random_state=0)
         with pytest.warns(NotConvergedWarning, match="max_size=17"):
             model.fit(X, Y)
         assert [step.n_members for step in model.growth_.history] == [15, 17]
-        assert model.growth_.method == "figure3"
+        assert model.growth_.method == "iterative"
         rows, target = load_diabetes(return_X_y=True)
         sizes = [
             RightSizedRegressor(tolerance=share, random_state=0).fit(rows, target).n_members_ for share in (0.02, 0.005)
