@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ens_plugin.core.validation import LARGEST, one_line
 from ens_plugin.errors import EnsPluginError, InputError, UnsupportedModelError
 
-__all__ = ["ask", "checked_labels", "checked_numbers", "model_errors", "reason_of"]
+__all__ = ["call_model", "checked_labels", "checked_numbers", "model_errors", "reason_of"]
 
 
-def ask(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
+def call_model(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
     """Return what a member predicts.
 
     Raises

@@ -20,19 +20,19 @@ __all__ = ["hold_kept_rows", "keep_rows", "tree_cells"]
 
 # scikit-learn publishes support vectors and the rows of Gaussian processes; nearest neighbours keep theirs privately.
 KEPT = ("_fit_X", "support_vectors_", "X_train_")
-ASKED_MEMBERS = 10
+CHECKED_MEMBERS = 10
 
 
 def hold_kept_rows(members: Sequence[tuple[Any, Any]]) -> bool:
-    """Tell whether rows that members keep of their training are among given rows, by more than chance.
+    """Return whether rows that members keep of their training are among given rows, by more than chance.
 
     Parameters
     ----------
     members : sequence of (model, rows)
-        Fitted models, each with the rows as it takes them; some of the models are asked.
+        Fitted models, each with the rows as it takes them; some of the models are checked.
     """
-    asked = members[:: max(len(members) // ASKED_MEMBERS, 1)]
-    tables = [(model, _table(model, rows)) for model, rows in asked]
+    checked = members[:: max(len(members) // CHECKED_MEMBERS, 1)]
+    tables = [(model, _table(model, rows)) for model, rows in checked]
     known = [(model, table) for model, table in tables if table is not None]
     trees = [(model, table.astype(np.float32)) for model, table in known if isinstance(model, BaseDecisionTree)]
     if trees and hold_node_values(trees):
@@ -44,7 +44,7 @@ def hold_kept_rows(members: Sequence[tuple[Any, Any]]) -> bool:
 
 
 def keep_rows(models: Sequence[Any]) -> bool:
-    """Tell whether any of some fitted models keeps rows, or splits at their values."""
+    """Return whether any of some fitted models keeps rows, or splits at their values."""
     return any(isinstance(model, BaseDecisionTree) or _kept(model) is not None for model in models)
 
 
@@ -80,7 +80,7 @@ def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
 
 
 def _kept(model: Any) -> NDArray[np.float64] | None:
-    """Training rows that a model keeps; None where it keeps none as an array."""
+    """Return the training rows that a model keeps; None where it keeps none as an array."""
     for name in KEPT:
         rows = getattr(model, name, None)
         if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] == getattr(model, "n_features_in_", None):

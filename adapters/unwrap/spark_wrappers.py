@@ -16,7 +16,7 @@ _SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
 
 
 def is_spark_model(model: object) -> bool:
-    """Tell whether a model takes Spark's DataFrames: one of ``pyspark.ml`` or ``xgboost.spark``."""
+    """Return whether a model takes Spark's DataFrames: one of ``pyspark.ml`` or ``xgboost.spark``."""
     return type(model).__module__.startswith(("pyspark.ml.", "xgboost.spark."))
 
 

@@ -68,7 +68,7 @@ def test_values_that_stand_for_missing_ones_are_refused(missing: float) -> None:
 @pytest.mark.parametrize(
     "end", ["\tat org.apache.spark.ml", "\t... 12 more", "Caused by: deeper", "", "Driver stacktrace:"]
 )
-def test_reason_of_several_lines_is_told_whole_and_without_its_stack(end: str) -> None:
+def test_reason_of_several_lines_is_whole_and_without_its_stack(end: str) -> None:
     message = "Job aborted.\n\tat a\nCaused by: b.SparkException: Encountered null. Consider \nremoving nulls.\n" + end
     assert java_reason(message) == (
         "deeper" if "deeper" in end else "b.SparkException: Encountered null. Consider removing nulls"
