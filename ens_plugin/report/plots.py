@@ -105,7 +105,7 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
     Classification: the agreement with the infinite ensemble, and the agreement that is wanted.
     Regression: the error in excess of the infinite ensemble's, relative to it, and the tolerance.
     A bar on the wanted level shows the interval of the recommended size; it ends in an arrow where
-    the interval lies beyond the largest size looked at.
+    the interval lies beyond the largest size considered.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def _label_sizes(ax: Axes) -> None:
 
 
 def _labelled_steps(ax: Axes) -> tuple[float, ...]:
-    """Choose as many labelled steps per decade as the axes have room for."""
+    """Return as many labelled steps per decade as the axes have room for."""
     first, last = ax.get_xlim()
     # A layout engine will take about 0.8 inches from the width for the labels on either side.
     inches = (ax.get_window_extent().width / ax.figure.dpi - 0.8) / math.log10(last / first)
