@@ -35,7 +35,7 @@ class EnsembleAdapter(ABC):
 
     To support another library, subclass this, implement the abstract members and call
     :func:`ens_plugin.register_adapter`.  An adapter never guesses: what it cannot know or prove
-    raises an error of :mod:`ens_plugin.errors` that says what was found and what to do instead.
+    raises an error of :mod:`ens_plugin.errors` that states what was found and what to do instead.
     It never modifies the model.
 
     Class attributes
@@ -181,14 +181,14 @@ class EnsembleAdapter(ABC):
         Returns
         -------
         outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        seen : ndarray of bool, shape (n_members, n_rows)
+        counted : ndarray of bool, shape (n_members, n_rows)
             True where the output counts.
         """
         if bags is None:
             outputs = self.outputs(features, None)
             return outputs, np.ones(outputs.shape[:2], dtype=bool)
-        seen = ~bags.in_bag(rows)
-        return self.outputs(features, seen), seen
+        is_oob = ~bags.in_bag(rows)
+        return self.outputs(features, is_oob), is_oob
 
     def check_members(self, features: Any) -> None:  # noqa: B027  (most adapters know it from the class)
         """Raise UnsupportedModelError if the model is not the mean of members that are drawn alike.

@@ -236,8 +236,8 @@ def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
     chance = n_tried * np.exp(strongest.sum())
     if chance > MAX_CHANCE:
         raise BagError(
-            f"The bags drawn again fit the leaf counts of all {grown.trees.size} trees that have a split, but with a "
-            f"chance of {chance:.2g} any others would fit too: that is no proof. Train more trees or larger ones, or "
+            f"The bags drawn again fit the leaf counts of all {grown.trees.size} trees that have a split, but wrong "
+            f"bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or larger ones, or "
             'pass data="holdout" with rows the model was not trained on.'
         )
 
@@ -301,11 +301,11 @@ def _other_schedule(failure: Failure) -> BagError:
 def _other_sizes(failure: Failure, sampling: Sampling) -> DataMismatchError:
     target = ", or this is not the target the model was trained on" if sampling.is_balanced else ""
     return DataMismatchError(
-        f"These are not the rows the model was trained on{target}: the bags that its seed {sampling.seed} and fraction "
-        f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)} give for {failure.n_rows} rows have other "
-        f"sizes or fill other leaves than {len(failure.failed)} of the {failure.grown.trees.size} trees that have a "
-        f"split (trees {failure.trees}) counted at training. Pass the exact training rows, as many and in training "
-        f"order; {_HOLDOUT} If they are the training rows, trees were re-ordered or cut out (shuffle_models, "
+        f"These are not the rows the model was trained on{target}. With seed {sampling.seed} and fraction "
+        f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)}, bags of {failure.n_rows} rows have other "
+        f"sizes or leaf counts than {len(failure.failed)} of the {failure.grown.trees.size} trees that have a split "
+        f"(trees {failure.trees}) counted at training. Pass the exact training rows, in training order; "
+        f"{_HOLDOUT} If they are the training rows, trees were re-ordered or cut out (shuffle_models, "
         "start_iteration), a callback changed bagging_fraction, or LightGBM before 3.0 drew the bags, which then "
         "depended on its number of threads: train anew in one go."
     )

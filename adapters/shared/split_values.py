@@ -116,7 +116,7 @@ def chance_of_value(values: NDArray[Any]) -> float:
 
 
 def _matches(values: NDArray[Any], thresholds: NDArray[Any]) -> tuple[int, int, float]:
-    """Thresholds, those that are a value or the midpoint of two next to each other, and the chance of that."""
+    """Return how many thresholds there are, how many are a value or midpoint of neighbours, and the chance of that."""
     values = values[np.isfinite(values)]
     chance = chance_of_value(values)
     if chance > MOST_SHARED:

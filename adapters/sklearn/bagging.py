@@ -322,8 +322,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             raise BagError(
                 f"This {name} has {self.n_members} members, but scikit-learn kept the seeds of the last {recorded} "
                 "only, because members were added with warm_start. Refit all members in one call of fit, or pass "
-                'data="holdout" with rows '
-                "the model never saw."
+                'data="holdout" with rows the model was not trained on.'
             )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:

@@ -69,7 +69,7 @@ def tree_cells(
 
 
 def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
-    """Rows as numbers; None where they are no array, or the model takes other columns."""
+    """Return rows as numbers; None where they are no array, or the model takes other columns."""
     if not hasattr(rows, "shape") or getattr(model, "n_features_in_", None) != rows.shape[1]:
         return None
     try:
@@ -89,7 +89,7 @@ def _kept(model: Any) -> NDArray[np.float64] | None:
 
 
 def _matches(kept: NDArray[np.float64], table: NDArray[np.float64]) -> tuple[int, int, float]:
-    """Different rows kept, those among the rows of a table, and the chance of that for a row that is fresh."""
+    """Return how many different rows are kept, how many are in the table, and the chance of that for a fresh row."""
     found, counts = np.unique(_as_bytes(table), return_counts=True)
     different = np.unique(_as_bytes(kept))
     chance = 1.0 - np.count_nonzero(counts == 1) / len(table)

@@ -177,7 +177,7 @@ def _best_guess(
 
 
 def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Share) -> Iterator[Guess]:
-    """Draws that the first trees confirm: the likely ones, else those found in other generators."""
+    """Yield draws that the first trees confirm: the likely ones, else those found in other generators."""
     likely = likely_draws(forest, rows.shape[0])
     stretch = np.zeros(len(forest.trees), dtype=np.int64)
     shares = share.candidates(forest.settings.subsample)
@@ -216,7 +216,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
 
 
 def _distinct(likely: list[Draws]) -> list[Draws]:
-    """Draws that differ in more than where the first tree's is."""
+    """Return the draws that differ in more than the position of the first tree's."""
     found = {
         (draws.pairs, draws.seed.tobytes(), (draws.position - draws.position[0]).tobytes()): draws
         for draws in reversed(likely)
@@ -273,7 +273,7 @@ def _search(
 def _search_everywhere(
     forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], n_seeds: int, *, pairs: bool
 ) -> Iterator[SearchedDraws]:
-    """One tree's draw: in the booster's generators, in those any thread starts from, then in small seeds'."""
+    """Yield draws tried for one tree: of the booster's generators, of an unseeded thread's, then of small seeds."""
     generators = list(dict.fromkeys([*_own_seeds(forest), 0, UNSEEDED]))
     yield from search_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
     yield from search_seeds(evidence, samplers, n_seeds, pairs=pairs)
@@ -284,7 +284,7 @@ def _own_seeds(forest: Forest) -> list[int]:
 
 
 def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
-    """The draws from `member` on moved to another generator and position; further rounds' own seeds go too."""
+    """Return the draws, from `member` on moved to another generator and position; seeds of rounds are dropped."""
     seed, position = draws.seed.copy(), draws.position.copy()
     own = slice(member, None)
     if draws.seed[member] != found.seed:
@@ -315,7 +315,7 @@ def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, shar
 def _near(
     forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int
 ) -> tuple[Hit | None, int]:
-    """A tree's draw close to where it was expected, else further in that generator, else in the others.
+    """Return a tree's draw: close to where it was expected, else further in that generator, else in the others.
 
     Returns
     -------
@@ -345,7 +345,7 @@ def _mask(draws: Draws, sampler: RowSampler, tree: int) -> NDArray[np.bool_]:
 
 
 def packed_bags(guess: Guess) -> Bags:
-    """Redraw all bags, packed, in threads."""
+    """Return all bags, redrawn in threads and packed."""
     draws, sampler, n_trees = guess.draws, guess.sampler, guess.draws.seed.size
     words = np.zeros(0, dtype=np.uint64) if draws.pairs else tree_words(draws)
 
@@ -360,7 +360,7 @@ def packed_bags(guess: Guess) -> Bags:
 
 
 def n_draws(draws: Draws) -> int:
-    """Different draws among those of the trees."""
+    """Return the number of different draws among those of the trees."""
     return len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True)))
 
 

@@ -71,8 +71,8 @@ def not_found(
         f"order, or the booster lost its settings, as after save_model and load_model. None of the first {n_seeds} "
         "seeds (fewer with tree_method='exact', and where many agree with one shallow tree) gives these trees. Pass "
         "the exact training rows, and state how the booster was trained with booster.set_param({'seed': ..., "
-        f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, on several "
-        f"machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
+        f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
+        f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
     )
 
 

@@ -13,7 +13,7 @@ __all__ = ["Share"]
 
 SPREADS = 5.0
 MAX_SHARES = 40
-# Of more than two digits, which few rows cannot tell from their neighbours; 0.632 is that of a bootstrap.
+# Of more than two digits, which few rows cannot distinguish from their neighbours; 0.632 is that of a bootstrap.
 USUAL_SHARES = (0.632, 1 / 3, 2 / 3, 0.333, 0.667)
 
 

@@ -62,19 +62,19 @@ def target_sums(
         rest = y - hessians.first(slice(0, rows.shape[0]))[:, 0]
         rate = forest.settings.eta / forest.n_parallel
         return {
-            member: _rank_sums(forest.trees[member], reached[seen], hessians.weight[seen], rest[seen], rate)
+            member: _rank_sums(forest.trees[member], reached[in_bag], hessians.weight[in_bag], rest[in_bag], rate)
             for member, reached in leaves
-            for seen in (bags.member(member),)
+            for in_bag in (bags.member(member),)
         }
     gradient, largest = _gradient(forest, hessians, y, rows.shape[0]), _largest(forest, hessians, y, rows.shape[0])
     sums = {}
     for member, reached in leaves:
-        n_leaves, seen = forest.trees[member].n_leaves, bags.member(member)
-        own = gradient[seen, forest.group[member]]
+        n_leaves, in_bag = forest.trees[member].n_leaves, bags.member(member)
+        own = gradient[in_bag, forest.group[member]]
         sums[member] = ProofStatistics(
             {
-                "total": np.bincount(reached[seen], weights=own, minlength=n_leaves).astype(np.float64),
-                "size": np.bincount(reached[seen], np.abs(own) + largest[seen], n_leaves).astype(np.float64),
+                "total": np.bincount(reached[in_bag], weights=own, minlength=n_leaves).astype(np.float64),
+                "size": np.bincount(reached[in_bag], np.abs(own) + largest[in_bag], n_leaves).astype(np.float64),
             }
         )
     return sums

@@ -35,11 +35,11 @@ from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 __all__ = ["Metric", "build_report", "compare_with_stored"]
 
 UNPROVED_TARGET = (
-    "y is not proved: the model keeps too little of its target (it was fitted with weights, constraints or penalties "
-    "that are not known here, or missing values hide where its rows went). If y is not exactly the training target, in "
-    "training order, every error in this report is wrong."
+    "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
+    "that are not known here, or missing values hide which leaves its rows reached. If y is not exactly the "
+    "training target, in training order, every error in this report is wrong."
 )
-UNTOLD_ROWS = (
+UNCHECKED_ROWS = (
     "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "
     "error is far too low. Fit with oob_score=True to have it checked."
 )
@@ -277,7 +277,7 @@ def _cautions(
 ) -> tuple[str, ...]:
     cautions = list(adapter.cautions(settings.data))
     if settings.data == "oob" and not adapter.checks_training_rows():
-        cautions.append(UNTOLD_ROWS)
+        cautions.append(UNCHECKED_ROWS)
     elif settings.data == "oob" and not adapter.target_is_proved:
         cautions.append(UNPROVED_TARGET)
     if n_effective < FEWEST_ROWS:

@@ -123,7 +123,7 @@ def _replace_file(target: Path, text: str) -> None:
 def _content(report: EnsembleReport) -> dict[str, Any]:
     """Return every number and text of the page, formatted; the template adds the explanations."""
     curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
-    reached = summary.can_answer(curve, report.n_members)
+    reached = summary.curve_reaches(curve, report.n_members)
     seed_sd, _, seed_unit = quantities.spread_text(report.algorithmic_sd, curve.metric).partition(" percentage")
     limit_known = not math.isnan(curve.asymptote)
     return {

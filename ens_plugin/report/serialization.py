@@ -157,7 +157,7 @@ def _read_as_is(hint: Any, value: Any, name: str) -> Any:
     if not isinstance(value, hint):
         _refuse(name, {str: "a text", bool: "true or false"}[hint], value)
     if hint is str and not _is_writable(value):
-        _refuse(name, "a text without half characters", value)
+        _refuse(name, "a text without unpaired surrogates", value)
     return value
 
 

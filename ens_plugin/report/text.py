@@ -24,8 +24,8 @@ __all__ = [
     "aggregation_words",
     "all_cautions",
     "bag_words",
-    "can_answer",
     "criterion_words",
+    "curve_reaches",
     "escaped_markdown",
     "estimator_words",
     "gain_sentence",
@@ -89,7 +89,7 @@ def printable(text: str, limit: int | None = None) -> str:
     return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
 
 
-def can_answer(curve: ErrorCurve, size: float) -> bool:
+def curve_reaches(curve: ErrorCurve, size: float) -> bool:
     """Return whether the curve reaches a size: some estimators end before the current one.
 
     Parameters
@@ -264,12 +264,12 @@ def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
     sizes: list[tuple[str, float]] = []
     if curve.sizes[0] == 1 and now > 1:
         sizes.append(("one member", 1))
-    if can_answer(curve, now):
+    if curve_reaches(curve, now):
         sizes.append((f"{now} members (this ensemble)", now))
     else:
         last = int(curve.sizes[-1])
         sizes.append((f"{last} members (of {now}: the curve ends)", last))
-    if recommended not in (None, 1, now) and can_answer(curve, recommended):
+    if recommended not in (None, 1, now) and curve_reaches(curve, recommended):
         kind = "recommended" if tells_size(report) else "a guess"
         sizes.append((f"{recommended} members ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])

@@ -100,8 +100,8 @@ def estimate_classification(
     size_model = _size_model(models[0], rates, sample)
     ties_to = _ties_to(tally, sample)
     sd = _classification_sd(models[0], tally, sample, weight, n_members)
-    luck = _member_luck(sample, settings, ties_to, sd) if has_scores else sd
-    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, luck)
+    member_sd = _member_sd(sample, settings, ties_to, sd) if has_scores else sd
+    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
     if np.isinf(ties_to):
         shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
@@ -219,7 +219,7 @@ def _classification_curve(
     return curve, cautions
 
 
-def _member_luck(sample: Sample, settings: AnalysisOptions, ties_to: float, seed_sd: float) -> FloatArray:
+def _member_sd(sample: Sample, settings: AnalysisOptions, ties_to: float, seed_sd: float) -> FloatArray:
     """Return the standard deviation over members by size and at infinity, for raw scores, which need not be normal."""
     part = sample.some_rows(JACKKNIFE_ROWS)
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
@@ -352,11 +352,11 @@ def _classification_sd(
     weight: RowWeight,
     n_members: int,
 ) -> float:
-    outputs, slopes, own_variance = _row_luck(model, tally, sample, n_members)
+    outputs, slopes, own_variance = _row_noise(model, tally, sample, n_members)
     return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
 
 
-def _row_luck(
+def _row_noise(
     model: RowModel, tally: SupportTally | MarginTally, sample: Sample, n_members: int
 ) -> tuple[NDArray[Any], FloatArray, FloatArray]:
     """Return the members' outputs for the sampled rows, their slopes and own variances."""
@@ -386,7 +386,7 @@ def seed_noise(
     """
     weight = as_row_weight(None, tally.trials.size)
     model = row_models(tally, weight, None, None, sample, has_scores)[0]
-    outputs, slopes, _ = _row_luck(model, tally, sample, n_members)
+    outputs, slopes, _ = _row_noise(model, tally, sample, n_members)
     shared = shared_luck_variance(outputs, sample.block.seen, slopes, tally.trials.size)
     if not extrapolates:
         return shared

@@ -206,7 +206,7 @@ def _refuse_no_value(metric: Metric, target: NDArray[Any], mean: NDArray[Any], n
     found = _call(metric, target, mean)
     raise InputError(
         f"metric {_name(metric)!r} has no value of its own on these rows: some out-of-bag mean probabilities are 0, "
-        f"and it is {found:.4g}, {little:.4g} or {more:.4g} depending on whether they count as 0, "
+        f"and the metric is {found:.4g}, {little:.4g} or {more:.4g} if they are replaced by 0, "
         f"{PULLS[0] / mean.shape[1]:.0e} or {PULLS[1] / mean.shape[1]:.0e}. Clip the probabilities in your metric (for "
         "example np.clip(p, 0.01, 1)), train members whose leaves are not pure (min_samples_leaf), or train more "
         "members."

@@ -96,9 +96,9 @@ def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[str, ..
         )
     if tail is not None and tail.shape > LONGEST_TAIL:
         return (
-            "The largest squared errors grow so fast that their mean hardly settles (the fitted tail has shape "
-            f"{tail.shape:.2f}; from 0.5 on there is no variance, from 1 on no mean): model a transformed target such "
-            "as its logarithm, or judge by another loss.",
+            "The tail of the squared errors is too heavy for an interval of their mean (the fitted shape is "
+            f"{tail.shape:.2f}; from 0.5 on there is no variance, from 1 on no mean). Model a transformed target such "
+            "as its logarithm, or use another loss.",
         )
     return ()
 

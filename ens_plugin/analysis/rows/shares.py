@@ -36,8 +36,8 @@ MOST_LABELS_NAMED = 6
 FEWEST_SCORED = 60
 LARGEST_RARE_SHARE = 0.15
 WHY = (
-    "Rows are in nearly every bag where bags are drawn by weight, as scikit-learn 1.9 and later draws them for "
-    "class_weight and for sample_weight given to fit, and rows of large groups are where groups are named."
+    "Two things put a row into nearly every bag: a large weight, where bags are drawn by weight (scikit-learn 1.9 and "
+    "later, for class_weight and for sample_weight given to fit), and a large group, where groups are given."
 )
 REMEDIES = (
     "Train with class_weight='balanced_subsample', with weights in the evaluation only (sample_weight of analyze), "
