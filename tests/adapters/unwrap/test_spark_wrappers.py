@@ -61,7 +61,7 @@ def test_base_margins_of_a_column_are_refused() -> None:
 
 @pytest.mark.parametrize("missing", [0.0, -999.0, float("inf")])
 def test_values_that_stand_for_missing_ones_are_refused(missing: float) -> None:
-    with pytest.raises(UnsupportedModelError, match=f"takes {missing:g} for a missing value"):
+    with pytest.raises(UnsupportedModelError, match=f"treats {missing:g} as a missing value"):
         held_model(xgboost_model(missing=missing))
 
 
