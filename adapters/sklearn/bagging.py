@@ -276,9 +276,8 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             raise DataMismatchError(
                 "These are not the rows the model was trained on, in training order, or y is not their target: the "
                 f"stored out-of-bag outputs have a score of {expected:.6g} with y, and had one of {stored:.6g} at "
-                "training. X and y must be the exact training rows in training order; for rows the model was not "
-                "trained on "
-                'pass data="holdout".'
+                "training. X and y must be the exact training rows in training order; for rows the model was "
+                'not trained on pass data="holdout".'
             )
         return True
 

@@ -59,7 +59,7 @@ def are_outputs_of_known_rows(
     draw: Callable[[int], NDArray[np.integer[Any]]],
     n_trained: int,
 ) -> bool:
-    """Do what :func:`are_shuffled_rows` does with outputs that the members have given already.
+    """Return the same as :func:`are_shuffled_rows`, from outputs that were computed already.
 
     Parameters
     ----------

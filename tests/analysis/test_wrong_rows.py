@@ -1,4 +1,4 @@
-"""Rows and targets that are not those of the training: refused, or told at the top of the report."""
+"""Rows and targets that are not those of the training: refused, or doubted at the top of the report."""
 
 from __future__ import annotations
 

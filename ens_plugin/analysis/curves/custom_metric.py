@@ -225,7 +225,7 @@ def _floor(metric: Metric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[
 
 
 def _refuse_unknown_limit(metric: Metric, law: Extrapolation, floor: float, resampled: Resampled) -> None:
-    """Refuse a metric whose extrapolation is more uncertain than the metric itself is large."""
+    """Refuse a metric whose limit is more uncertain than its distance from that of perfect outputs."""
     model, asymptote = float(law.model_error([np.inf])[0]), float(law.at([np.inf])[0])
     known = asymptote - floor if np.isfinite(floor) else float(np.ptp(law.averages))
     if model <= 2.0 * resampled.sd or model < known:

@@ -1,4 +1,4 @@
-"""Bags told row by row are those of all rows at once, and sums over parts prove them or refuse."""
+"""Bags computed row by row are those of all rows at once, and sums over parts prove them or refuse."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def labels_of_training(kind: str) -> Any:
 
 
 def prove(model: Any, X: Any, y: Any, *, shift: int = 0, attempt: int = 0) -> Any:
-    """Bags of all rows, told and proved by way of four parts in any order; rows lie `shift` places off."""
+    """Bags of all rows, computed and proved by way of four parts in any order; rows lie `shift` places off."""
     adapter = find_adapter(model)
     target, row_bags = codes(adapter, y), adapter.row_bags(len(y), attempt)
     order = np.random.default_rng(1).permutation(len(y))

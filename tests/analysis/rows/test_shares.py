@@ -1,4 +1,4 @@
-"""Rows that are never out of bag: refused, or weighted and said by label."""
+"""Rows that are never out of bag: refused, or weighted and listed by label."""
 
 from __future__ import annotations
 
