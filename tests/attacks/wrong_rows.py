@@ -31,7 +31,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import ens_plugin
-from ens_plugin.analysis.build_report import UNPROVED_TARGET, UNCHECKED_ROWS
+from ens_plugin.analysis.build_report import UNCHECKED_ROWS, UNPROVED_TARGET
 from ens_plugin.analysis.checks.held_out_rows import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
 from ens_plugin.errors import EnsPluginError
 

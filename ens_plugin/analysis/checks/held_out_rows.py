@@ -18,7 +18,7 @@ UNKNOWN_ROWS = (
 )
 LIKE_TRAINING_ROWS = (
     "These rows may be the ones the model was trained on, in another order: every leaf of every tree holds as many of "
-    "them as of its training rows. If they are, the members fit them, and every error in this report is far too low."
+    "them as of its training rows. If they are, the members have fitted them, and every error here is far too low."
 )
 
 
@@ -54,7 +54,7 @@ def judge_held_out_rows(
         if not cover.is_proof:
             return (LIKE_TRAINING_ROWS,), ()
     raise DataMismatchError(
-        "These rows, or many of them, are rows the model was trained on: its members fit them, so the error would "
+        "These rows, or many of them, are rows the model was trained on: its members have fitted them, so the error would "
         'be far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
         "its out-of-bag members, or pass rows that were not used for training."
     )
