@@ -54,7 +54,7 @@ def judge_held_out_rows(
         if not cover.is_proof:
             return (LIKE_TRAINING_ROWS,), ()
     raise DataMismatchError(
-        "These rows, or many of them, are rows the model was trained on: its members have fitted them, so the error would "
-        'be far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
+        "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
+        'would be far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
         "its out-of-bag members, or pass rows that were not used for training."
     )
