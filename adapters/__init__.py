@@ -1,4 +1,4 @@
-"""What each member said about rows it never saw: one file per model library.
+"""What each member predicts for rows it was not trained on: one package per model library.
 
 Imported as ``ens_plugin.adapters``.
 """

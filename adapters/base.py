@@ -35,7 +35,7 @@ class EnsembleAdapter(ABC):
 
     To support another library, subclass this, implement the abstract members and call
     :func:`ens_plugin.register_adapter`.  An adapter never guesses: what it cannot know or prove
-    raises an error of :mod:`ens_plugin.errors` that says what was found and what to do instead.
+    raises an error of :mod:`ens_plugin.errors` that states what was found and what to do instead.
     It never modifies the model.
 
     Class attributes
@@ -63,7 +63,7 @@ class EnsembleAdapter(ABC):
         How the bags are known: the library stores them (or the seeds they are drawn from);
         recomputed and checked against the trained members' own counts; given by the user.
     is_row_independent : bool
-        Whether an output never depends, to the bit, on the other rows it is asked for with.  True of
+        Whether an output never depends, to the bit, on the other rows it is computed with.  True of
         trees; not of matrix products, whose rounding follows their height.
     target_is_proved : bool
         Set by :meth:`bags`: whether y was compared with what the members were fitted to.  Without, a report warns.
@@ -95,7 +95,7 @@ class EnsembleAdapter(ABC):
     @classmethod
     @abstractmethod
     def accepts(cls, model: object) -> bool:
-        """Tell whether `model` belongs to this adapter; must not raise."""
+        """Return whether `model` belongs to this adapter; must not raise."""
 
     @abstractmethod
     def __init__(self, model: Any) -> None: ...
@@ -114,7 +114,7 @@ class EnsembleAdapter(ABC):
 
     @abstractmethod
     def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Outputs of one member for the prepared rows `features`.
+        """Return the outputs of one member for the prepared rows `features`.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class EnsembleAdapter(ABC):
         """
 
     def outputs(self, features: Any, wanted: NDArray[np.bool_] | None) -> NDArray[Any]:
-        """Outputs of all members for one block of prepared rows.
+        """Return the outputs of all members for one block of prepared rows.
 
         Parameters
         ----------
@@ -149,9 +149,9 @@ class EnsembleAdapter(ABC):
         return outputs
 
     def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
-        """Outputs of some consecutive members for prepared rows, for predictions that need not ask them all.
+        """Return the outputs of some consecutive members, for predictions that do not need all of them.
 
-        Override it where several members answer faster together.
+        Override it where several members predict faster together.
 
         Parameters
         ----------
@@ -166,39 +166,39 @@ class EnsembleAdapter(ABC):
         return np.stack([self.member_outputs(member, features) for member in members])
 
     def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """What members say about one block of prepared rows that they never saw, and where it counts.
+        """Return the members' outputs for one block of prepared rows, and where a member was out of bag.
 
-        Override it where a member is put together for each row, of parts with bags of their own.
+        Override it where the parts of a member have bags of their own, so that a member differs from row to row.
 
         Parameters
         ----------
         features : the block's prepared rows
         bags : Bags or None
-            Of all rows; None for held-out rows, which no member saw.
+            Of all rows; None for held-out rows, which are in no bag.
         rows : slice
             Where the block is among all rows.
 
         Returns
         -------
         outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        seen : ndarray of bool, shape (n_members, n_rows)
+        counted : ndarray of bool, shape (n_members, n_rows)
             True where the output counts.
         """
         if bags is None:
             outputs = self.outputs(features, None)
             return outputs, np.ones(outputs.shape[:2], dtype=bool)
-        seen = ~bags.in_bag(rows)
-        return self.outputs(features, seen), seen
+        is_oob = ~bags.in_bag(rows)
+        return self.outputs(features, is_oob), is_oob
 
     def check_members(self, features: Any) -> None:  # noqa: B027  (most adapters know it from the class)
         """Raise UnsupportedModelError if the model is not the mean of members that are drawn alike.
 
-        Asked before an analysis, not before bags alone are told.
+        Called before an analysis, not where only the bags are wanted.
         """
 
     @abstractmethod
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Which training rows each member saw, drawn once per member and packed.
+        """Return the training rows each member was trained on, drawn once per member and packed.
 
         Parameters
         ----------
@@ -212,11 +212,11 @@ class EnsembleAdapter(ABC):
         BagError
             If the bags cannot be known (no bootstrap, for example).
         DataMismatchError
-            If these are not the training rows, in training order, as far as can be told.
+            If these are not the training rows, in training order, as far as this can be checked.
         """
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
-        """How often each member drew each training row.
+        """Return how often each member drew each training row.
 
         Optional; needed for :func:`ens_plugin.training_variance`.  The arguments are those of :meth:`bags`, which
         implementations call first, for its checks.
@@ -228,12 +228,12 @@ class EnsembleAdapter(ABC):
         """
         raise BagError(
             f"How often each member of this {type(self.model).__name__} drew each training row is not known, and the "
-            "variance over training sets is told from that. Pass an ensemble of scikit-learn, LightGBM or XGBoost, or "
-            "ens_plugin.CustomEnsemble.from_estimators(models, row_indices)."
+            "variance over training sets is estimated from these counts. Pass an ensemble of scikit-learn, LightGBM or "
+            "XGBoost, or ens_plugin.CustomEnsemble.from_estimators(models, row_indices)."
         )
 
     def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
-        """Bags of training rows that are spread over many machines, told from each row's position.
+        """Return bags that each machine of a cluster computes from the positions of its training rows.
 
         Optional; needed for ``ens_plugin.spark.analyze(..., data="oob")``.
 
@@ -247,32 +247,32 @@ class EnsembleAdapter(ABC):
         Raises
         ------
         BagError
-            If bags cannot be told so, or there is no such attempt; by default always.
+            If the position of a row does not give its bags, or there is no such attempt; by default always.
         """
         raise BagError(
-            f"The bags of a {type(self.model).__name__} cannot be told from a row's position alone, so its rows cannot "
-            'be spread over a cluster. Pass data="holdout" with rows no member saw, or analyze the training rows on '
-            "one machine with ens_plugin.analyze."
+            f"The bags of a {type(self.model).__name__} do not follow from a row's position alone, so its rows "
+            'cannot be spread over a cluster. Pass data="holdout" with rows no member was trained on, or analyze the '
+            "training rows on one machine with ens_plugin.analyze."
         )
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
-        """Chance of each training row to be left out of one bag, in training order; None where they are all alike.
+        """Return each training row's chance to be out of one bag, in training order; None where all are equal.
 
         Optional; for libraries that draw rows by weight.  Where it is None, the frequencies of the bags stand for it.
         """
         return None
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Whether these prepared rows are known to be training rows: all of them in training order, or others.
+        """Return whether these prepared rows are known to be training rows, in training order or any other.
 
-        Asked about held-out rows, which no member may have seen.  False where the model cannot tell.
+        Called for held-out rows, which must be in no bag.  False where the model does not show it.
         """
         return False
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
-        """Whether what all members said is known to be about training rows, in whatever order.
+        """Return whether these outputs of all members are known to be for training rows, in whatever order.
 
-        Asked about a sample of held-out rows that are nowhere together.  False where the model cannot tell.
+        Called for a sample of held-out rows of a cluster.  False where the model does not show it.
 
         Parameters
         ----------
@@ -284,9 +284,9 @@ class EnsembleAdapter(ABC):
         return False
 
     def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield, tree by tree, what cells counted at training, at least, and how many of the given rows are in them.
+        """Yield, for each tree, the fewest training rows that each of its cells held and the given rows in it.
 
-        Optional; asked about held-out rows, until a cell has too few.  Cells are disjoint: leaves, or labels in leaves.
+        Optional; read for held-out rows, until a cell has too few.  Cells are disjoint: leaves, or labels in leaves.
 
         Parameters
         ----------
@@ -297,26 +297,26 @@ class EnsembleAdapter(ABC):
         return iter(())
 
     def checks_training_rows(self) -> bool:
-        """Whether :meth:`bags` notices rows that are not the training rows in training order."""
+        """Return whether :meth:`bags` notices rows that are not the training rows in training order."""
         return True
 
     def checks_held_out_rows(self, features: Any) -> bool:
-        """Whether :meth:`are_training_rows` can notice that these rows, whatever their order, are training rows."""
+        """Return whether :meth:`are_training_rows` can recognise these rows as training rows, in any order."""
         return True
 
     def cautions(self, data: str) -> tuple[str, ...]:
-        """Sentences that a report from ``"oob"`` or ``"holdout"`` rows of this model must warn with."""
+        """Return the sentences that a report from ``"oob"`` or ``"holdout"`` rows of this model must warn with."""
         return ()
 
     def stored_oob_outputs(self) -> NDArray[Any] | None:
-        """Mean out-of-bag outputs that the library stored at training, in training order, or None.
+        """Return the mean out-of-bag outputs that the library stored at training, in training order, or None.
 
         Shape (n_rows, n_labels) or (n_rows,); rows without out-of-bag members may hold anything.
         """
         return None
 
     def distributions(self) -> tuple[str, ...]:
-        """Names of the installed distributions whose versions a report should state."""
+        """Return the names of the installed distributions whose versions a report should state."""
         return ()
 
     def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -365,13 +365,14 @@ def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> 
 
 
 def _wanted_rows(wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Rows that a member is asked about: at least one, because many members refuse none."""
+    """Return the rows that a member predicts: at least one, because many members refuse an empty table."""
     rows = np.flatnonzero(wanted)
     return rows if rows.size else np.zeros(1, dtype=np.intp)
 
 
 def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:
-    """Prepared rows by position; on arrays, take is three times as fast as an index."""
+    """Return prepared rows by position."""
+    # On arrays, take is three times as fast as an index.
     if isinstance(features, np.ndarray) and not isinstance(rows, slice):
         return features.take(rows, axis=0)
     return features[rows]

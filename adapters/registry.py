@@ -54,12 +54,12 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
 
 
 def is_known(model: object) -> bool:
-    """Tell whether an adapter takes models of this class, fitted or not."""
+    """Return whether an adapter takes models of this class, fitted or not."""
     return any(cls.accepts(model) for cls in chain(_registered, _built_in_candidates(model)))
 
 
 def is_registered(model: object) -> bool:
-    """Tell whether an adapter that a user registered takes models of this class, fitted or not."""
+    """Return whether an adapter that a user registered takes models of this class, fitted or not."""
     return any(cls.accepts(model) for cls in _registered)
 
 

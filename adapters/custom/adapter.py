@@ -41,7 +41,7 @@ class CustomAdapter(EnsembleAdapter):
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Tell whether `model` is a CustomEnsemble."""
+        """Return whether `model` is a CustomEnsemble."""
         return isinstance(model, CustomEnsemble)
 
     def __init__(self, model: Any) -> None:
@@ -58,7 +58,7 @@ class CustomAdapter(EnsembleAdapter):
         return self.model.rows(X)
 
     def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Label codes, probabilities, scores or values of one member for the prepared rows."""
+        """Return one member's label codes, probabilities, scores or values for the prepared rows."""
         outputs: NDArray[Any] = self.model.member_outputs(member, features)
         return outputs if self.output_kind == "labels" else outputs.astype(np.float64, copy=False)
 
@@ -70,28 +70,28 @@ class CustomAdapter(EnsembleAdapter):
         return bags
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Tell whether models hold these rows, or split at their values; outputs given as arrays tell nothing."""
+        """Return whether models keep these rows, or split at their values; False for outputs given as arrays."""
         if not isinstance(self.model, EstimatorEnsemble):
             return False
         rows = features.frame if isinstance(features, FrameRows) else features
         return bool(_kept_rows().hold_kept_rows([(model, rows) for model in self.model.models]))
 
     def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the labels in the leaves of trees, or their leaves: one row is sure of each."""
+        """Yield the labels in the leaves of each tree, or its leaves: at least one training row is in each."""
         if isinstance(self.model, EstimatorEnsemble):
             rows = features.frame if isinstance(features, FrameRows) else features
             yield from _kept_rows().tree_cells([(model, rows) for model in self.model.models], target, self.classes)
 
     def checks_held_out_rows(self, features: Any) -> bool:
-        """Tell whether models are trees, or keep rows they were trained on."""
+        """Return whether models are trees, or keep rows they were trained on."""
         return isinstance(self.model, EstimatorEnsemble) and bool(_kept_rows().keep_rows(self.model.models))
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each model drew each row, by the index arrays the user gave."""
         if not isinstance(self.model, EstimatorEnsemble):
             raise BagError(
-                "This CustomEnsemble holds outputs for its own rows and cannot predict others, nor are the outputs of "
-                "rows in a member's bag read. Make it of fitted models: CustomEnsemble.from_estimators(models, "
+                "This CustomEnsemble was made of arrays: it cannot predict other rows, and its in-bag outputs are "
+                "not read. Make it of fitted models: CustomEnsemble.from_estimators(models, "
                 "row_indices)."
             )
         if self.model.in_bag is None:
@@ -104,12 +104,12 @@ class CustomAdapter(EnsembleAdapter):
 
 
 def _kept_rows() -> Any:
-    # Arrays of outputs need no model library; models are looked at when held-out rows are.
+    # Arrays of outputs need no model library; models are inspected only for held-out rows.
     return import_module("ens_plugin.adapters.sklearn.kept_rows")
 
 
 def _no_bags() -> BagError:
     return BagError(
         "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
-        'the rows each member was trained on, or pass data="holdout" with rows no member saw.'
+        'the rows each member was trained on, or pass data="holdout" with rows no member was trained on.'
     )

@@ -56,7 +56,7 @@ class GivenBags:
         return Bags.from_indices(self.rows, n_rows)
 
     def counts(self, n_rows: int) -> DrawCounts:
-        """Return how often each member drew each row: a mask does not tell, index arrays do.
+        """Return how often each member drew each row: for a mask, 0 or 1.
 
         Index arrays none of which names a row twice were drawn without replacement.
 

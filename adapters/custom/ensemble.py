@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import Aggregation
 from ens_plugin.adapters.custom.bags import GivenBags, check_in_bag
-from ens_plugin.adapters.shared.foreign_calls import ask, checked_labels, checked_numbers, reason_of
+from ens_plugin.adapters.shared.foreign_calls import call_model, checked_labels, checked_numbers, reason_of
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
 from ens_plugin.core.validation import LARGEST, as_array, shown
 from ens_plugin.errors import DataMismatchError, InputError
@@ -27,7 +27,7 @@ class CustomEnsemble:
     Parameters
     ----------
     outputs : array-like of shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        What each member says about each row, by `aggregation`: labels (``"vote"``), probabilities
+        What each member predicts for each row, by `aggregation`: labels (``"vote"``), probabilities
         with a label axis (``"mean_proba"``), raw scores (``"mean_score"``; without a label axis, the
         score of ``classes[1]``), values (``"mean"``).  Cells of rows in a member's bag are not read
         when bags are analysed, but must hold something valid.
@@ -46,8 +46,8 @@ class CustomEnsemble:
 
     Notes
     -----
-    The rows are known by their position, so `X` may be None wherever ens_plugin asks for it; if it
-    is given, only its number of rows is looked at.
+    The rows are known by their position, so `X` may be None wherever ens_plugin takes one; if it
+    is given, only its number of rows is checked.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class CustomEnsemble:
         return EstimatorEnsemble(models, row_indices, classes)
 
     def rows(self, X: Any) -> Any:
-        """Positions of the rows, shape (n_rows, 1); `X` may be None."""
+        """Return the positions of the rows, shape (n_rows, 1); `X` may be None."""
         if X is not None and _n_rows(X) != self.n_rows:
             raise DataMismatchError(
                 f"X has {_n_rows(X)} rows, but outputs has {self.n_rows}; pass the rows outputs was made from, or "
@@ -176,9 +176,9 @@ class EstimatorEnsemble(CustomEnsemble):
         """Return what one model predicts for the rows."""
         model, table = self.models[member], rows.frame if isinstance(rows, FrameRows) else rows
         if self.classes is None:
-            return checked_numbers(ask(model.predict, table, member), (rows.shape[0],), member)
+            return checked_numbers(call_model(model.predict, table, member), (rows.shape[0],), member)
         if self.aggregation == "vote":
-            labels = checked_labels(ask(model.predict, table, member), rows.shape[0], member)
+            labels = checked_labels(call_model(model.predict, table, member), rows.shape[0], member)
             codes = label_codes(labels, self.classes, f"The prediction of model {member}")
             return codes.astype(code_dtype(len(self.classes)))
         own = label_codes(
@@ -188,7 +188,7 @@ class EstimatorEnsemble(CustomEnsemble):
         )
         probabilities = np.zeros((rows.shape[0], len(self.classes)))
         probabilities[:, own] = checked_numbers(
-            ask(model.predict_proba, table, member), (rows.shape[0], len(own)), member
+            call_model(model.predict_proba, table, member), (rows.shape[0], len(own)), member
         )
         return probabilities
 
@@ -200,7 +200,7 @@ class EstimatorEnsemble(CustomEnsemble):
 
 
 class FrameRows:
-    """A DataFrame sliced by rows, as arrays are, so that models see the columns they know by name."""
+    """A DataFrame sliced by rows, as arrays are, so that models find their columns by name."""
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
@@ -241,7 +241,7 @@ def _as_outputs(outputs: ArrayLike, aggregation: Aggregation) -> NDArray[Any]:
             "outputs holds NaN or infinite values; put any valid value into cells that are not to be read."
         )
     if array.dtype.kind == "f" and float(np.abs(array).max()) > LARGEST:
-        raise InputError(f"outputs holds values beyond {LARGEST:g}, whose squares are no numbers; scale them down.")
+        raise InputError(f"outputs holds values beyond {LARGEST:g}, whose squares overflow; scale them down.")
     if aggregation == "mean_proba":
         _check_probabilities(array)
     return array

@@ -73,12 +73,13 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
     Raises
     ------
     BagError
-        If it drew none, drew them in a way that cannot be repeated, or does not say.
+        If it drew none, drew them in a way that cannot be repeated, or its parameters are missing.
     """
     if parameters is None:
         raise BagError(
             "The model text has no parameters section, so the seed of its bags is lost. Keep the Booster pickled, or "
-            'save it with save_model of LightGBM 4 or newer; or pass data="holdout" with rows the model never saw.'
+            'save it with save_model of LightGBM 4 or newer; or pass data="holdout" with rows the model was not '
+            "trained on."
         )
     _refuse_other_sampling(parameters)
     frequency = int(parameters["bagging_freq"])
@@ -89,8 +90,9 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
     if frequency <= 0 or min(fractions) >= 1:
         raise BagError(
             f"This forest was trained without bagging (bagging_freq={frequency}, bagging_fraction="
-            f"{parameters['bagging_fraction']}): every tree saw every row, so no row is out of bag. Pass "
-            'data="holdout" with rows the model never saw, or refit with bagging_freq=1 and bagging_fraction=0.632.'
+            f"{parameters['bagging_fraction']}): every tree was trained on every row, so no row is out of bag. Pass "
+            'data="holdout" with rows the model was not trained on, or refit with bagging_freq=1 and '
+            "bagging_fraction=0.632."
         )
     return Sampling(int(parameters["bagging_seed"]), frequency, fractions)
 
@@ -110,8 +112,8 @@ def _refuse_other_sampling(parameters: dict[str, str]) -> None:
     for reason, applies in reasons.items():
         if applies:
             raise BagError(
-                f"Which rows the trees of this forest saw cannot be recomputed: {reason}. Pass "
-                'data="holdout" with rows the model never saw, or refit with plain bagging on one machine.'
+                f"Which rows the trees of this forest were trained on cannot be recomputed: {reason}. Pass "
+                'data="holdout" with rows the model was not trained on, or refit with plain bagging on one machine.'
             )
 
 
@@ -194,7 +196,7 @@ def draw_rows(
 
 
 def bag_sizes(bags: Bags) -> NDArray[np.int64]:
-    """Rows in each member's bag, shape (n_members,)."""
+    """Return the number of rows in each member's bag, shape (n_members,)."""
     return np.array([_BITS_SET.take(bits).sum(dtype=np.int64) for bits in bags.bits])
 
 

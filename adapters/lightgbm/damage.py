@@ -1,4 +1,4 @@
-"""What is wrong with the text of a LightGBM model: LightGBM itself follows it without looking."""
+"""What is wrong with the text of a LightGBM model: LightGBM itself follows it without a check."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class _DamageError(ValueError):
 
 
 def find_damage(text: bytes) -> str | None:
-    r"""Say what keeps the text of a model from being safe to give to LightGBM.
+    r"""Return what makes the text of a model unsafe to give to LightGBM.
 
-    LightGBM allocates and follows what the text says: numbers of leaves, children, features, categories.
+    LightGBM allocates and follows what the text states: numbers of leaves, children, features, categories.
     Damaged ones end the process, or send a row in circles.
 
     Parameters
@@ -84,7 +84,7 @@ def _check_header(model: ModelText) -> None:
 
 
 def _check_parameters(lines: bytes) -> None:
-    """LightGBM looks for a colon in each line, and does not notice where there is none."""
+    """Refuse lines without a colon, which LightGBM looks for in each line without checking that it is there."""
     for line in filter(None, lines.split(b"\n")):
         if PARAMETER.fullmatch(line) is None:
             raise _DamageError(f"its parameters hold {line.decode(errors='replace')[:40]!r}")
@@ -150,7 +150,7 @@ def _check_categories(tree: TreeText, n_categorical: int, thresholds: NDArray[np
     if words.size and (words.min() < 0 or words.max() >= 2**BITS_PER_WORD):
         raise _DamageError("has a set of categories out of range")
     if not np.isin(thresholds, np.arange(n_categorical)).all():
-        raise _DamageError("asks for a set of categories that it does not have")
+        raise _DamageError("refers to a set of categories that it does not have")
 
 
 def _check_linear(tree: TreeText, n_leaves: int, n_features: int) -> None:

@@ -41,7 +41,7 @@ class PreparedRows:
 def prepare_table(booster: Any, X: Any) -> Any:
     """Return X as an array, CSR matrix or DataFrame, its columns checked against `booster`.
 
-    LightGBM itself turns these into numbers, categories included, when it is asked about rows.
+    LightGBM itself turns these into numbers, categories included, when it predicts.
 
     Raises
     ------

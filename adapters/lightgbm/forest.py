@@ -23,7 +23,7 @@ from ens_plugin.adapters.lightgbm.truncation import truncated_forest
 from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
-from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
+from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.tally import both_scores
@@ -41,8 +41,8 @@ __all__ = ["LightGBMForestAdapter"]
 
 # Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
 KEPT_BYTES = 64_000_000
-# Leaves that LightGBM gives at once, and of how many trees: few enough for both to stay in the cache.  Each time
-# it is asked it reads the rows anew, which in wide or unconverted tables costs more than it saves.
+# Leaves that LightGBM gives at once, and of how many trees: few enough for both to stay in the cache.  Each
+# call reads the rows anew, which in wide or unconverted tables costs more than it saves.
 WALKED_CELLS = 500_000
 WALKED_TREES = 16
 MOST_FEATURES = 64
@@ -50,9 +50,9 @@ COUNTED_BYTES = 8_000_000
 COMPARED_ROWS = 16
 AGREEMENT = 1e-5
 MAY_BE_REFIT = (
-    "Whether Booster.refit replaced the leaf values of this model cannot be told from its trees (its objective or its "
-    "regularisation moves them, or no tree has three leaves). If it was refit, out-of-bag figures are wrong: the rows "
-    "of the refit are not known. Without refit, all is well."
+    "Whether Booster.refit replaced the leaf values of this model is not known: its trees do not show it (the "
+    "objective or the regularisation moves the values, or no tree has three leaves). If it was refit, the out-of-bag "
+    "figures are wrong, because the rows of the refit are not known. If it was not, they hold."
 )
 
 
@@ -86,7 +86,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Tell whether `model` is LightGBM's."""
+        """Return whether `model` is LightGBM's."""
         return isinstance(model, (Booster, LGBMModel))
 
     def __init__(self, model: Any) -> None:
@@ -150,7 +150,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         return bags
 
     def are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
-        """Tell whether the rows fill the leaves as the training rows did, or hold the values that trees split at."""
+        """Return whether the rows fill the leaves as the training rows did, or hold the values that trees split at."""
         self._keep_leaves(features)
         if self._fill_leaves(features, y):
             return True
@@ -159,8 +159,8 @@ class LightGBMForestAdapter(EnsembleAdapter):
         return has_bags and hold_split_values(features.table, split_values(self._text), np.float64)
 
     def checks_held_out_rows(self, features: PreparedRows) -> bool:
-        """Tell whether trees split between values that differ by row."""
-        return tell_split_values(features.table, split_values(self._text), np.float64)
+        """Return whether trees split between values that differ by row."""
+        return show_split_values(features.table, split_values(self._text), np.float64)
 
     def leaf_counts(self, features: PreparedRows, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the leaves of each tree, where those of all trees are kept."""
@@ -185,7 +185,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
     def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
-        """Return the draws of the model's seed, to be reached row by row."""
+        """Return the draws of the model's seed, each computed from the row's position."""
         sampling = read_sampling(self._text.parameters)
         check_not_refit(self._text, self._objective)
         return DrawnRows(self._text, sampling, self._objective, n_rows, attempt, self._kept_leaves)
@@ -225,22 +225,21 @@ class LightGBMForestAdapter(EnsembleAdapter):
         return truncated_forest(self.model, self._booster, size)
 
     def _scores(self, members: range, leaves: NDArray[Any]) -> NDArray[np.float64]:
-        """What the reached leaves of some members say, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+        """Return the values of the leaves reached, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
         n_trees = self._text.trees_per_iteration
         values = self._values[members.start * n_trees : members.stop * n_trees]
         by_tree = np.empty(leaves.shape)
-        for said, value, reached in zip(by_tree, values, leaves, strict=True):
-            said[:] = value.take(reached)
+        for own, value, reached in zip(by_tree, values, leaves, strict=True):
+            own[:] = value.take(reached)
         return by_tree if n_trees == 1 else by_tree.reshape(len(members), n_trees, -1).transpose(0, 2, 1)
 
     def _check_covered(self) -> None:
         if not self._objective.is_covered:
             name = self._objective.name + (" with reg_sqrt" if self._objective.square_root else "")
             raise UnsupportedModelError(
-                f"The objective of this forest is {name}: its prediction is no mean of its trees' values but a "
-                "function of one, or no prediction of y, and the error curve holds for means of values and for labels. "
-                "Train with a regression objective without link, or with binary or multiclass; ens_plugin.in_bag works "
-                "for this model as it is."
+                f"The objective of this forest is {name}, whose prediction is not the mean of its trees' values. The "
+                "error curve is known for means of values and for labels only. Train with a regression objective "
+                "without link, or with binary or multiclass; ens_plugin.in_bag works for this model as it is."
             )
 
     def _compare_with_predict(self, rows: PreparedRows) -> None:
@@ -257,8 +256,8 @@ class LightGBMForestAdapter(EnsembleAdapter):
         if worst > AGREEMENT * scale:
             raise UnsupportedModelError(
                 f"The mean over all members differs by {worst:.3g} from what LightGBM {_release()} predicts itself "
-                f"(values up to {scale:.3g}), so what the members say is not known. Please report this with the "
-                "model's parameters; ens_plugin.CustomEnsemble takes outputs that you compute."
+                f"(values up to {scale:.3g}), so the members' outputs are not known. Please report this with the "
+                "model's parameters. Until then, pass outputs of your own as an ens_plugin.CustomEnsemble."
             )
 
     def _predict(self, table: Any, **options: Any) -> Any:
@@ -268,7 +267,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             raise InputError(f"X cannot be used: LightGBM refuses it ({error}).") from error
 
     def _leaves(self, table: Any, members: range | None = None) -> NDArray[Any]:
-        """Leaf of every tree, or of those of some members, that each row reaches, shape (n_trees, n_rows)."""
+        """Return the leaf that each row reaches in every tree, or in those of some members: (n_trees, n_rows)."""
         members = range(self.n_members) if members is None else members
         n_trees = self._text.trees_per_iteration
         is_narrow = isinstance(table, np.ndarray) and table.shape[1] <= MOST_FEATURES
@@ -324,7 +323,7 @@ def _fitted_booster(model: Any) -> Any:
 def _check_mode(text: ModelText) -> None:
     if not text.averages:
         raise UnsupportedModelError(
-            "This LightGBM model sums its trees: each corrects those before it, so they are no ensemble of members. "
+            "This LightGBM model sums its trees: each corrects those before it, so none of them predicts on its own. "
             "ens_plugin covers random forests: train with boosting_type='rf', bagging_freq=1 and "
             "bagging_fraction=0.632."
         )
@@ -337,9 +336,8 @@ def _labels(model: Any, objective: Objective) -> NDArray[Any] | None:
         return np.arange(objective.n_labels) if objective.n_labels else None
     if len(model.classes_) != objective.n_labels:
         raise UnsupportedModelError(
-            f"This {type(model).__name__} was trained on {len(model.classes_)} labels with objective "
-            f"{objective.name}, which does not score each label; use objective='binary' or 'multiclass' and at least "
-            "two labels."
+            f"This {type(model).__name__} was trained on {len(model.classes_)} labels with objective {objective.name}, "
+            "which does not score each label. Use objective='binary' or 'multiclass' and at least two labels."
         )
     return np.asarray(model.classes_)
 

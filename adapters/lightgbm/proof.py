@@ -50,7 +50,7 @@ NEARLY = 0.6
 CLEAR_START = 5
 # Of all trees together, so that other rows do not agree by chance.
 LEAVES_THAT_TELL = 8
-_HOLDOUT = 'for rows the model never saw pass data="holdout".'
+_HOLDOUT = 'for rows the model was not trained on pass data="holdout".'
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def prove_bags(
     Raises
     ------
     BagError
-        If the bags were drawn otherwise than the model says, or the trees prove too little.
+        If the bags were drawn otherwise than the model states, or the trees prove too little.
     DataMismatchError
         If these are not the training rows.
     """
@@ -113,7 +113,7 @@ def prove_bags(
 
 
 def fill_every_leaf(model: ModelText, n_rows: int, blocks: Iterable[tuple[slice, NDArray[Any]]]) -> bool:
-    """Tell whether all rows fill every leaf as at training, as those of a forest without bagging do in any order.
+    """Return whether all rows fill every leaf as at training, as those of a forest without bagging do in any order.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
     if trees.size == 0:
         raise BagError(
             "No tree of this forest has a split, so there are no leaf counts to prove its bags by. Train with more "
-            'rows or a smaller min_child_samples, or pass data="holdout" with rows the model never saw.'
+            'rows or a smaller min_child_samples, or pass data="holdout" with rows the model was not trained on.'
         )
     counts = [model.trees[index].integers("leaf_count") for index in trees]
     return Grown(trees, round_of[trees // model.trees_per_iteration], counts, round_of)
@@ -236,9 +236,9 @@ def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
     chance = n_tried * np.exp(strongest.sum())
     if chance > MAX_CHANCE:
         raise BagError(
-            f"The bags drawn again fit the leaf counts of all {grown.trees.size} trees that have a split, but with a "
-            f"chance of {chance:.2g} any others would fit too: that is no proof. Train more trees or larger ones, or "
-            'pass data="holdout" with rows the model never saw.'
+            f"The bags drawn again fit the leaf counts of all {grown.trees.size} trees that have a split, but wrong "
+            f"bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or larger ones, or "
+            'pass data="holdout" with rows the model was not trained on.'
         )
 
 
@@ -264,7 +264,7 @@ class Failure:
 
     @property
     def misplaced(self) -> int:
-        """Rows of the bags, counted over trees, that come into another leaf than at training."""
+        """Rows of the bags, counted over trees, that reach another leaf than at training."""
         return sum(int(np.abs(self.found[index] - self.grown.counts[index]).sum()) for index in self.failed) // 2
 
     @property
@@ -279,7 +279,7 @@ class Failure:
 
 
 def explained(failure: Failure, sampling: Sampling) -> BagError | DataMismatchError:
-    """Say what the failure tells about the rows or the training."""
+    """Return the error that names the likely cause of the failure, in the rows or in the training."""
     fitting_rounds = failure.grown.rounds[failure.failed[0]]
     if fitting_rounds >= CLEAR_START:
         return _other_schedule(failure)
@@ -294,18 +294,18 @@ def _other_schedule(failure: Failure) -> BagError:
         f"The first {first} trees were grown on the bags that the model's seed gives for these rows, but "
         f"{len(failure.failed)} of the others (trees {failure.trees}) were not: a callback changed bagging_fraction, "
         "or trees were removed, added or re-ordered (rollback_one_iter, shuffle_models). Pass "
-        'data="holdout" with rows the model never saw, or train anew in one go.'
+        'data="holdout" with rows the model was not trained on, or train anew in one go.'
     )
 
 
 def _other_sizes(failure: Failure, sampling: Sampling) -> DataMismatchError:
     target = ", or this is not the target the model was trained on" if sampling.is_balanced else ""
     return DataMismatchError(
-        f"These are not the rows the model was trained on{target}: the bags that its seed {sampling.seed} and fraction "
-        f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)} give for {failure.n_rows} rows have other "
-        f"sizes or fill other leaves than {len(failure.failed)} of the {failure.grown.trees.size} trees that have a "
-        f"split (trees {failure.trees}) counted at training. Pass the exact training rows, as many and in training "
-        f"order; {_HOLDOUT} If they are the training rows, trees were re-ordered or cut out (shuffle_models, "
+        f"These are not the rows the model was trained on{target}. With seed {sampling.seed} and fraction "
+        f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)}, bags of {failure.n_rows} rows have other "
+        f"sizes or leaf counts than {len(failure.failed)} of the {failure.grown.trees.size} trees that have a split "
+        f"(trees {failure.trees}) counted at training. Pass the exact training rows, in training order; "
+        f"{_HOLDOUT} If they are the training rows, trees were re-ordered or cut out (shuffle_models, "
         "start_iteration), a callback changed bagging_fraction, or LightGBM before 3.0 drew the bags, which then "
         "depended on its number of threads: train anew in one go."
     )
@@ -321,7 +321,7 @@ def _other_leaves(failure: Failure) -> DataMismatchError:
         return DataMismatchError(
             f"Nearly, but not all, rows are the rows the model was trained on: {where}. Either a few rows of X were "
             "changed, or LightGBM itself routes some rows otherwise than in training, because it bundled columns that "
-            "exclude each other only in the rows it looked at (enable_bundle) or trained on a GPU. Pass the exact "
+            "exclude each other only in the rows it sampled (enable_bundle) or trained on a GPU. Pass the exact "
             f"training rows, or train anew with enable_bundle=False on the CPU; {_HOLDOUT}"
         )
     return DataMismatchError(

@@ -1,4 +1,4 @@
-"""The bags of a LightGBM forest for rows that are nowhere together: each row's draws, reached at random."""
+"""The bags of a LightGBM forest on a cluster: the draws of each row, computed from its position."""
 
 from __future__ import annotations
 

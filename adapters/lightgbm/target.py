@@ -33,7 +33,7 @@ _QUANTILES = ("regression_l1", "quantile")
 
 
 def checked_trees(model: ModelText) -> list[int]:
-    """Trees whose target is checked: all of the first, middle and last iteration."""
+    """Return the trees whose target is checked: all of the first, middle and last iteration."""
     n_trees = model.trees_per_iteration
     members = checked_members(len(model.trees) // n_trees)
     return [member * n_trees + label for member in members for label in range(n_trees)]
@@ -106,7 +106,7 @@ def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, P
     Raises
     ------
     DataMismatchError
-        If a tree can tell, and tells otherwise.
+        If a tree can be checked, and contradicts the target.
     """
     found = [_judged(model, objective, tree, own) for tree, own in sums.items() if model.trees[tree].n_leaves > 1]
     return bool(found) and all(found)
@@ -142,7 +142,7 @@ def _refuse_if(differing: BoolArray, tree: int) -> None:
         raise DataMismatchError(
             f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {differing.size} leaves "
             f"of tree {tree} hold values that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model never saw pass data="holdout".'
+            'rows in training order; for rows the model was not trained on pass data="holdout".'
         )
 
 
@@ -155,7 +155,7 @@ def _penalties(model: ModelText) -> bool:
 
 
 def _has_known_form(model: ModelText, objective: Objective, tree: TreeText) -> bool:
-    """Whether the leaf values follow from the target and the parameters alone."""
+    """Return whether the leaf values follow from the target and the parameters alone."""
     parameters = model.parameters
     return (
         parameters is not None
@@ -194,7 +194,7 @@ def _label_values(model: ModelText, objective: Objective, index: int, sums: Proo
 def _label_weights(by_label: FloatArray, weight: FloatArray) -> FloatArray | None:
     """Weight of each label that gives the weights of the leaves, to a factor; None where there is none.
 
-    Labels of as many leaves as there are of them give any weights: only equal weights of all rows are told then.
+    Labels of as many leaves as there are of them give any weights: only equal weights of all rows are recognised then.
     """
     total = by_label.sum(axis=1)
     share = weight / total

@@ -1,4 +1,4 @@
-"""The text LightGBM writes of a model: its parameters, and what it says about each tree."""
+"""The text LightGBM writes of a model: its parameters, and the lines of each tree."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TreeText:
 
     @property
     def has_categorical_splits(self) -> bool:
-        """Whether some split asks for a category."""
+        """Whether some split is by category."""
         return self.lines.get("num_cat", "0") != "0"
 
     def floats(self, key: str) -> FloatArray:
@@ -117,9 +117,9 @@ def split_values(model: ModelText) -> Iterator[tuple[int, FloatArray]]:
 
 
 def is_complete(text: bytes) -> bool:
-    r"""Tell whether a model's text has all its trees, each where the sizes in its header put it.
+    r"""Return whether a model's text has all its trees, each where the sizes in its header put it.
 
-    LightGBM itself follows the sizes without looking, and can end the process where they lead astray.
+    LightGBM itself follows the sizes without a check, and can end the process where they lead astray.
 
     Examples
     --------

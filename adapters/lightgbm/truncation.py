@@ -47,7 +47,7 @@ def truncated_forest(model: Any, booster: Any, size: int) -> Any:
         return Booster(model_str=text)
     part = deepcopy(model)
     part.booster_.model_from_string(text)
-    # LightGBM prefers what set_params was told to the attribute of the same name.
+    # LightGBM prefers the value given to set_params to the attribute of the same name.
     part.set_params(**{name: size for name in ("n_estimators", *SIZE_ALIASES) if name in part.get_params()})
     _cut_history(part, size)
     return part

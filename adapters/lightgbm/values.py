@@ -23,38 +23,38 @@ _REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")
 
 
 def check_not_refit(model: ModelText, objective: Objective) -> None:
-    """Refuse leaf values that were replaced after training, where the trees tell.
+    """Refuse leaf values that were replaced after training, where the trees show it.
 
     Raises
     ------
     BagError
         If inner nodes do not hold the means of their leaves.
     """
-    telling = _telling_trees(model, objective)
-    replaced = [index for index in telling if _differs_from_inner_values(model.trees[index])]
+    checkable = _checkable_trees(model, objective)
+    replaced = [index for index in checkable if _differs_from_inner_values(model.trees[index])]
     if replaced:
         raise BagError(
             f"The leaf values of {len(replaced)} trees (tree {replaced[0]} is the first) are not those the trees were "
-            "grown with: refit or set_leaf_output replaced them, from rows that the counts of the trees do not tell "
-            'about. Pass data="holdout" with rows that neither training nor refit saw, or pass the model as it was '
+            "grown with: refit or set_leaf_output replaced them. Which rows these came from is not known. Pass "
+            'data="holdout" with rows that neither training nor refit used, or pass the model as it was '
             "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
         )
 
 
 def may_be_refit(model: ModelText, objective: Objective) -> bool:
-    """Whether leaf values may have been replaced after training without a trace in the trees."""
-    return not _telling_trees(model, objective) and any(tree.n_leaves > 1 for tree in model.trees)
+    """Return whether leaf values may have been replaced after training without a trace in the trees."""
+    return not _checkable_trees(model, objective) and any(tree.n_leaves > 1 for tree in model.trees)
 
 
-def _telling_trees(model: ModelText, objective: Objective) -> list[int]:
+def _checkable_trees(model: ModelText, objective: Objective) -> list[int]:
     # A tree of two leaves has no inner node but the root.
     return [
-        index for index, tree in enumerate(model.trees) if tree.n_leaves > 2 and _is_telling(model, objective, tree)
+        index for index, tree in enumerate(model.trees) if tree.n_leaves > 2 and _is_checkable(model, objective, tree)
     ]
 
 
-def _is_telling(model: ModelText, objective: Objective, tree: TreeText) -> bool:
-    """Whether an inner node of the tree holds the weighted mean of its leaves' values."""
+def _is_checkable(model: ModelText, objective: Objective, tree: TreeText) -> bool:
+    """Return whether an inner node of the tree holds the weighted mean of its leaves' values."""
     parameters = model.parameters or {}
     return (
         tree.n_leaves > 1

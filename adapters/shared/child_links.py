@@ -11,7 +11,7 @@ __all__ = ["are_sound"]
 
 
 def are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Tell whether following children from node 0 ends at a leaf, whatever the row.
+    """Return whether following children from node 0 ends at a leaf, whatever the row.
 
     A row that follows damaged links may never stop, or read memory that is not the tree's.  Where no node is
     the child of two, and none has the root as its child, every path from the root ends.

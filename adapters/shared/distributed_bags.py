@@ -1,4 +1,4 @@
-"""Bags of training rows that are nowhere together: told from each row's position, proved by sums over all rows."""
+"""Bags on a cluster: computed from each row's position, and proved by sums over the rows of all machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class ProofStatistics:
-    """What rows add to a proof; that of disjoint rows merges.
+    """Sums that some rows add to a proof; those of disjoint rows merge.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ def _of_tree(arrays: Arrays, tree: int) -> Arrays:
 
 
 class DistributedBags(ABC):
-    """Which members saw a row, for some of the training rows at a time.
+    """The bags of some of the training rows at a time, wherever these are.
 
     The bags are those of the model's own record or seed, and count only once :meth:`prove` has passed with the
     sums over all rows.
@@ -67,7 +67,7 @@ class DistributedBags(ABC):
 
     @abstractmethod
     def at(self, rows: IntArray, target: NDArray[Any]) -> Bags:
-        """Bags of some rows, by position in training order.
+        """Return the bags of some rows, by position in training order.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class DistributedBags(ABC):
 
     @abstractmethod
     def sums(self, rows: IntArray, features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """What some rows, by position and prepared, add to the proof."""
+        """Return what some rows, by position and prepared, add to the proof."""
 
     @abstractmethod
     def prove(self, sums: ProofStatistics) -> bool:
@@ -101,11 +101,14 @@ class DistributedBags(ABC):
 def refuse_other_attempts(attempt: int) -> None:
     """Raise BagError unless it is the first attempt, where only one draw is possible."""
     if attempt > 0:
-        raise BagError("There is one possible draw of these bags, and it is not that of these rows.")
+        raise BagError(
+            "There is only one possible draw of these bags, and these rows contradict it. Pass the training rows, in "
+            "training order."
+        )
 
 
 def merge_sums(parts: Sequence[ProofStatistics]) -> ProofStatistics:
-    """Sums of the rows of all parts, which are disjoint.
+    """Return the sums over the rows of all parts, which are disjoint.
 
     Examples
     --------

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ens_plugin.core.validation import LARGEST, one_line
 from ens_plugin.errors import EnsPluginError, InputError, UnsupportedModelError
 
-__all__ = ["ask", "checked_labels", "checked_numbers", "model_errors", "reason_of"]
+__all__ = ["call_model", "checked_labels", "checked_numbers", "model_errors", "reason_of"]
 
 
-def ask(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
+def call_model(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
     """Return what a member predicts.
 
     Raises
@@ -29,7 +29,7 @@ def ask(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
         raise
     except Exception as error:  # a user's model may raise anything
         raise InputError(
-            f"model {member} failed on rows of X ({reason_of(error)}); pass fitted models, and X as they take it."
+            f"model {member} failed on rows of X ({reason_of(error)}); pass fitted models, and X in the form they take."
         ) from error
 
 
@@ -95,7 +95,7 @@ def model_errors(model: object) -> Iterator[None]:
     except Exception as error:  # a model, or what it holds of a user's, may raise anything
         raise UnsupportedModelError(
             f"This {type(model).__name__} could not be used on these rows ({reason_of(error)}). If its own predict(X) "
-            "fails too, the model is damaged, or X is not as it takes it; if it does not, please report this as a "
+            "fails too, the model is damaged or X has another form than it takes. If not, please report this as a "
             "defect of ens_plugin."
         ) from error
 

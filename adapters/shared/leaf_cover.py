@@ -29,7 +29,7 @@ class LeafCover:
     Attributes
     ----------
     chance : float
-        Bound for the tree that tells most.
+        Bound for the tree with the smallest one.
     expected_gaps : float
         Leaves, or labels of leaves, of all trees that fresh rows would be expected to leave short.
     """
@@ -44,7 +44,7 @@ class LeafCover:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the rows look like training rows."""
+        """Whether the rows are probably training rows."""
         return self.expected_gaps >= EXPECTED_GAPS
 
 

@@ -1,4 +1,4 @@
-"""What to say of a model that no adapter accepts."""
+"""The messages for models that no adapter accepts."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _BOOSTING = (
     "HistGradientBoostingRegressor",
 )
 _NO_SIZE = (
-    "Members of boosting correct one another, so their number is no size in this sense, and fewer or more of them make "
-    "another model."
+    "Members of boosting correct one another, so their number is not a size in this sense, and fewer or more of them "
+    "make another model."
 )
 # Ensembles of this package that no adapter can stand for.
 _NO_MEANS = {
     "BootstrapModelAveragingClassifier": "A BootstrapModelAveragingClassifier adds up joint probabilities, of which a "
     "few models may hold nearly all. Error curves are known for means of votes, probabilities or scores only. Its own "
-    "settled_rows(X) and models_to_settle(X) say how near infinitely many models it is.",
+    "settled_rows(X) and models_to_settle(X) give its distance from infinitely many models.",
 }
 
 
 def no_adapter(model: object) -> str:
-    """Say why no adapter accepts a model, and what to do instead.
+    """Return why no adapter accepts a model, and what to do instead.
 
     Examples
     --------

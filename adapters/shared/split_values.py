@@ -21,7 +21,7 @@ __all__ = [
     "chance_of_value",
     "column_of",
     "hold_split_values",
-    "tell_split_values",
+    "show_split_values",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -30,7 +30,7 @@ MAX_CHANCE = 1e-9
 FEWEST_MATCHES = 6
 # Thresholds of which so few, at the least, would match.
 ENOUGH = 15
-# Columns whose values are shared more often than that tell nothing.
+# Columns whose values are shared more often than that show nothing.
 MOST_SHARED = 0.25
 ROUNDING = 4.0
 # Values shared that none of the rows shows, at most, with a confidence of 98 %.
@@ -38,7 +38,7 @@ UNSEEN = 4.0
 
 
 def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
-    """Tell whether so many thresholds are values of the rows, or midpoints of two, that chance cannot explain it.
+    """Return whether so many thresholds are values of the rows, or midpoints of two, that chance cannot explain it.
 
     Parameters
     ----------
@@ -63,33 +63,33 @@ def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtyp
     return are_too_many(counts, table.shape[0])
 
 
-def tell_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
-    """Tell whether :func:`hold_split_values` can tell: enough thresholds lie on columns whose values differ by row."""
-    n_telling = 0
+def show_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
+    """Return whether enough thresholds lie on columns whose values differ by row for :func:`hold_split_values`."""
+    n_usable = 0
     for column, thresholds in splits:
         values = column_of(table, column)
         if values is not None and chance_of_value(values[np.isfinite(values)].astype(dtype)) <= MOST_SHARED:
-            n_telling += np.unique(thresholds).size
-        if n_telling >= ENOUGH:
+            n_usable += np.unique(thresholds).size
+        if n_usable >= ENOUGH:
             return True
     return False
 
 
 def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:
-    """Tell whether matches are more than chance explains.
+    """Return whether matches are more than chance explains.
 
     Parameters
     ----------
     counts : list of (int, int, float)
         By column: thresholds, how many match, and the chance of each to match by chance.
     n_rows : int
-        Rows that the chances were told from.
+        Rows that the chances were estimated from.
     """
-    telling = [own for own in counts if own[2] <= MOST_SHARED]
-    tested, matched = (sum(own[place] for own in telling) for place in (0, 1))
+    usable = [own for own in counts if own[2] <= MOST_SHARED]
+    tested, matched = (sum(own[place] for own in usable) for place in (0, 1))
     if matched < FEWEST_MATCHES:
         return False
-    chance = sum(own[0] * own[2] for own in telling) / tested + UNSEEN / (n_rows * len(telling))
+    chance = sum(own[0] * own[2] for own in usable) / tested + UNSEEN / (n_rows * len(usable))
     # Of trials with different chances, as many successes above the mean are likeliest where all have the mean's.
     return bool(matched > tested * chance and binom.sf(matched - 1, tested, chance) < MAX_CHANCE)
 
@@ -116,7 +116,7 @@ def chance_of_value(values: NDArray[Any]) -> float:
 
 
 def _matches(values: NDArray[Any], thresholds: NDArray[Any]) -> tuple[int, int, float]:
-    """Thresholds, those that are a value or the midpoint of two next to each other, and the chance of that."""
+    """Return how many thresholds there are, how many are a value or midpoint of neighbours, and the chance of that."""
     values = values[np.isfinite(values)]
     chance = chance_of_value(values)
     if chance > MOST_SHARED:

@@ -15,9 +15,9 @@ Result = TypeVar("Result")
 
 
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """Call `work` on every item, in as many threads as joblib's context grants; results in the items' order.
+    """Return the results of `work` for every item, in order, from as many threads as joblib's context grants.
 
-    joblib's own Parallel asks every 10 ms whether a thread has finished, a tenth of the time of an analysis.
+    joblib's own Parallel checks every 10 ms whether a thread has finished, a tenth of the time of an analysis.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_attempts
 from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_of_rows
-from ens_plugin.adapters.shared.foreign_calls import ask, checked_numbers
+from ens_plugin.adapters.shared.foreign_calls import call_model, checked_numbers
 from ens_plugin.adapters.shared.labels import code_dtype
 from ens_plugin.adapters.sklearn.data import (
     check_fitted,
@@ -33,7 +33,7 @@ from ens_plugin.adapters.sklearn.known_rows import (
     are_outputs_of_known_rows,
     are_shuffled_rows,
     hold_node_values,
-    tell_node_values,
+    show_node_values,
 )
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
 from ens_plugin.adapters.sklearn.trees import (
@@ -63,7 +63,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
     """scikit-learn's BaggingClassifier and BaggingRegressor, with one output.
 
     Members that have ``predict_proba`` are averaged, others vote, as scikit-learn does it.  Members
-    trained on some of the columns are given those; labels a member never saw get probability 0.
+    trained on some of the columns are given those; labels without a row in a member's bag get probability 0.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Tell whether `model` is one of the two, or a subclass of one."""
+        """Return whether `model` is one of the two, or a subclass of one."""
         return isinstance(model, _ENSEMBLES)
 
     def __init__(self, model: Any) -> None:
@@ -116,7 +116,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return prepare_rows(self.model, X, np.float32 if self._are_trees else None)
 
     def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Label codes, probabilities or values of one member for the prepared rows."""
+        """Return the label codes, probabilities or values of one member for the prepared rows."""
         estimator, rows = self.model.estimators_[member], self._member_rows(member, features)
         if self.output_kind == "values":
             return self._values(estimator, rows, member)
@@ -127,7 +127,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return self._votes(estimator, rows, member)
 
     def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
-        """Label codes, probabilities or values of some consecutive members for the prepared rows."""
+        """Return the label codes, probabilities or values of some consecutive members for the prepared rows."""
         if not self._are_trees or self.output_kind != "labels":
             return super().range_outputs(members, features)
         return np.stack([self._tree_labels(member, features) for member in members])
@@ -158,7 +158,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return counts_of_rows(drawn, self.n_members, features.shape[0], rule, weight)
 
     def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
-        """Return the rows each member drew, to be looked up by position."""
+        """Return the rows each member drew, found by position."""
         refuse_other_attempts(attempt)
         self._check_recorded(n_rows)
         check_row_count(self.model, n_rows)
@@ -166,11 +166,11 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
-        """Chance of each row to be left out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
+        """Return the chance of each row to be out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
         return left_out_chances(self.model, getattr(self.model, "_max_samples", None))
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Tell whether three trees grew on these very rows, or all members know every row they may know."""
+        """Return whether three trees grew on these very rows, or the members' errors show the training rows."""
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
         if self._hold_known_rows(features):
@@ -187,7 +187,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return hold_node_values(members) if self._are_trees else hold_kept_rows(members)
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
-        """Tell whether all members know every row they may know."""
+        """Return whether the members' errors show the training rows: they err on out-of-bag rows only."""
         if len(self.model._seeds) != self.n_members:
             return False
         return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
@@ -200,7 +200,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return are_recognised(trees, lambda: self._check_rows(features, target))
 
     def checks_training_rows(self) -> bool:
-        """Tell whether trees or stored out-of-bag outputs give away other rows."""
+        """Return whether the members are trees, or out-of-bag outputs are stored: both expose other rows."""
         return self._are_trees or self.stored_oob_outputs() is not None
 
     def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
@@ -209,18 +209,18 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return (leaf_counts(tree, self._member_rows(member, features), target) for member, tree in enumerate(members))
 
     def checks_held_out_rows(self, features: Any) -> bool:
-        """Tell whether members are trees that split between values of their rows, or keep rows they were trained on."""
+        """Return whether members are trees that split between values, or keep rows they were trained on."""
         if self._are_trees:
             members = enumerate(self.model.estimators_)
-            return tell_node_values([(tree, self._member_rows(member, features)) for member, tree in members])
+            return show_node_values([(tree, self._member_rows(member, features)) for member, tree in members])
         return keep_rows(self.model.estimators_)
 
     def distributions(self) -> tuple[str, ...]:
-        """Name scikit-learn's distribution."""
+        """Return the name of scikit-learn's distribution."""
         return ("scikit-learn",)
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
-        """Mean out-of-bag outputs the model stored when fitted with ``oob_score``, or None.
+        """Return the mean out-of-bag outputs the model stored when fitted with ``oob_score``, or None.
 
         Returns
         -------
@@ -276,8 +276,8 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             raise DataMismatchError(
                 "These are not the rows the model was trained on, in training order, or y is not their target: the "
                 f"stored out-of-bag outputs have a score of {expected:.6g} with y, and had one of {stored:.6g} at "
-                "training. X and y must be the exact training rows in training order; for rows the model never saw "
-                'pass data="holdout".'
+                "training. X and y must be the exact training rows in training order; for rows the model was "
+                'not trained on pass data="holdout".'
             )
         return True
 
@@ -288,28 +288,30 @@ class SklearnBaggingAdapter(EnsembleAdapter):
     def _values(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
         if self._are_trees:
             return leaf_outputs(estimator, rows)[:, 0]
-        values = ask(estimator.predict, rows, member)
+        values = call_model(estimator.predict, rows, member)
         if getattr(values, "ndim", 1) == 2:
             raise _several_outputs(self.model, values.shape[1])
         return checked_numbers(values, (rows.shape[0],), member)
 
     def _votes(self, estimator: Any, rows: Any, member: int) -> NDArray[Any]:
         n_labels = len(self.model.classes_)
-        codes = checked_numbers(ask(estimator.predict, rows, member), (rows.shape[0],), member)
+        codes = checked_numbers(call_model(estimator.predict, rows, member), (rows.shape[0],), member)
         if not np.isin(codes, np.arange(n_labels)).all():
             raise InputError(f"Model {member} predicts labels that are not among the {n_labels} of the ensemble.")
         return codes.astype(code_dtype(n_labels))
 
     def _probabilities(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
         if self._are_trees:
-            seen = leaf_outputs(estimator, rows)
+            outputs = leaf_outputs(estimator, rows)
         else:
             n_labels = len(getattr(estimator, "classes_", self.model.classes_))
-            seen = checked_numbers(ask(estimator.predict_proba, rows, member), (rows.shape[0], n_labels), member)
-        if seen.shape[1] == len(self.model.classes_):
-            return seen
-        probabilities = np.zeros((len(seen), len(self.model.classes_)))
-        probabilities[:, estimator.classes_] = seen
+            outputs = checked_numbers(
+                call_model(estimator.predict_proba, rows, member), (rows.shape[0], n_labels), member
+            )
+        if outputs.shape[1] == len(self.model.classes_):
+            return outputs
+        probabilities = np.zeros((len(outputs), len(self.model.classes_)))
+        probabilities[:, estimator.classes_] = outputs
         return probabilities
 
     def _check_recorded(self, n_rows: int) -> None:
@@ -319,14 +321,13 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             raise BagError(
                 f"This {name} has {self.n_members} members, but scikit-learn kept the seeds of the last {recorded} "
                 "only, because members were added with warm_start. Refit all members in one call of fit, or pass "
-                'data="holdout" with rows '
-                "the model never saw."
+                'data="holdout" with rows the model was not trained on.'
             )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:
             raise BagError(
                 f"This {name} was trained with bootstrap=False on samples of all {len(drawn)} rows, so no row is out "
-                'of bag. Pass data="holdout" with rows the model never saw, or refit with bootstrap=True or a '
+                'of bag. Pass data="holdout" with rows the model was not trained on, or refit with bootstrap=True or a '
                 "smaller max_samples."
             )
 

@@ -17,9 +17,9 @@ DEPTH = 40
 
 
 def find_damage(model: object) -> str | None:
-    """Say what keeps the trees of a model, wherever it holds them, from being safe to predict with.
+    """Return what makes the trees of a model, wherever it holds them, unsafe to predict with.
 
-    scikit-learn copies the nodes of a tree from a file and follows them without looking: damaged ones send a
+    scikit-learn copies the nodes of a tree from a file and follows them without a check: damaged ones send a
     row in circles, or to memory that is not the tree's.
 
     Parameters
@@ -81,7 +81,7 @@ def _is_tree(held: Any) -> bool:
 def _damage_of_tree(tree: Any) -> str | None:
     # The arrays below are views of memory for node_count nodes, so that comes first.
     if not 1 <= tree.node_count <= tree.capacity:
-        return f"a tree says that it has {tree.node_count} nodes, and holds {tree.capacity}"
+        return f"a tree should have {tree.node_count} nodes, and holds {tree.capacity}"
     left, right, features = tree.children_left, tree.children_right, tree.feature
     if not are_sound(left, right) or ((left == LEAF) != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
         return "a tree does not lead from its root to each leaf once"
@@ -94,14 +94,14 @@ def _damage_of_tree(tree: Any) -> str | None:
 
 
 def _damage_of_estimator(held: Any) -> str | None:
-    """An ensemble checks the columns of its rows once, and its trees believe it."""
+    """Return what is wrong with the number of features of an estimator: trees inside an ensemble do not check it."""
     attributes = getattr(held, "__dict__", None)
     if not isinstance(attributes, dict):
         return None
     n_features: Any = attributes.get("n_features_in_")
     tree: Any = attributes.get("tree_")
     if _is_tree(tree) and tree.n_features != n_features:
-        return f"a tree of {tree.n_features} features says that it has {n_features!r:.40}"
+        return f"a tree of {tree.n_features} features states {n_features!r:.40} of them"
     members = attributes.get("estimators_")
     if n_features is None or members is None or "estimators_features_" in attributes:
         return None

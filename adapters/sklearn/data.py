@@ -120,7 +120,7 @@ def check_row_count(model: Any, n_rows: int) -> None:
     if trained != n_rows:
         raise DataMismatchError(
             f"X has {n_rows} rows, but the {type(model).__name__} was trained on {trained}. Pass the exact training "
-            'rows in training order, or data="holdout" for rows the model never saw.'
+            'rows in training order, or data="holdout" for rows the model was not trained on.'
         )
 
 
@@ -177,7 +177,7 @@ def _check_values(model: Any, rows: Any) -> None:
             return
     for name, suspect in (("NaN", np.isnan(values)), ("infinite values", np.isinf(values))):
         if suspect.any():
-            _ask_model(model, rows, _rows_with(rows, suspect), name)
+            _check_with_model(model, rows, _rows_with(rows, suspect), name)
 
 
 def _rows_with(rows: Any, suspect: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -186,8 +186,8 @@ def _rows_with(rows: Any, suspect: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.unique(np.searchsorted(rows.indptr, np.flatnonzero(suspect), side="right") - 1)
 
 
-def _ask_model(model: Any, rows: Any, found: NDArray[np.intp], name: str) -> None:
-    """Whether such values are allowed depends on release, criterion and constraints: only the model knows."""
+def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str) -> None:
+    """Raise InputError if the model refuses such values: that depends on release, criterion and constraints."""
     first = int(found[0])
     try:
         model.predict(rows[first : first + 1])

@@ -28,7 +28,7 @@ class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedEr
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raise what scikit-learn refuses as InputError, with its message."""
+    """Raise InputError, with scikit-learn's message, where scikit-learn raises inside the block."""
     try:
         yield
     except errors.EnsPluginError:
@@ -97,7 +97,7 @@ def checked_rows(estimator: Any, **rows: Any) -> Any:
     Parameters
     ----------
     estimator : scikit-learn estimator
-        Learns the number and the names of the features; with ``reset=False`` they are compared.
+        Stores the number and the names of the features; with ``reset=False`` they are compared.
     **rows
         X, y and reset, as for ``sklearn.utils.validation.validate_data``.
 

@@ -33,7 +33,7 @@ from ens_plugin.adapters.sklearn.known_rows import (
     are_outputs_of_known_rows,
     are_shuffled_rows,
     hold_node_values,
-    tell_node_values,
+    show_node_values,
 )
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
 from ens_plugin.adapters.sklearn.trees import (
@@ -79,7 +79,7 @@ class SklearnForestAdapter(EnsembleAdapter):
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Tell whether `model` is one of the four forests, or a subclass of one."""
+        """Return whether `model` is one of the four forests, or a subclass of one."""
         return isinstance(model, _FORESTS)
 
     def __init__(self, model: Any) -> None:
@@ -105,7 +105,7 @@ class SklearnForestAdapter(EnsembleAdapter):
         return prepare_rows(self.model, X, np.float32)
 
     def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Label codes, probabilities or values of one tree for the prepared rows."""
+        """Return the label codes, probabilities or values of one tree for the prepared rows."""
         tree = self.model.estimators_[member]
         if self.output_kind == "labels":
             return leaf_labels(tree, features)
@@ -113,7 +113,7 @@ class SklearnForestAdapter(EnsembleAdapter):
         return outputs if self.output_kind == "probabilities" else outputs[:, 0]
 
     def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
-        """Label codes, probabilities or values of some consecutive trees for the prepared rows."""
+        """Return the label codes, probabilities or values of some consecutive trees for the prepared rows."""
         chosen = slice(members.start, members.stop)
         trees = self.model.estimators_[chosen]
         if self.output_kind == "labels":
@@ -136,18 +136,18 @@ class SklearnForestAdapter(EnsembleAdapter):
         return counts_of_rows(drawn, self.n_members, features.shape[0], "with_replacement", weight)
 
     def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
-        """Return the rows each tree drew, to be looked up by position."""
+        """Return the rows each tree drew, found by position."""
         refuse_other_attempts(attempt)
         self._check_bootstrap()
         check_row_count(self.model, n_rows)
         return RecordedBags(self._draw, self.n_members, n_rows, self.model.estimators_, lambda _, rows: rows)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
-        """Chance of each row to be left out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
+        """Return the chance of each row to be out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
         return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Tell whether three trees grew on these very rows, or all trees know every row they may know."""
+        """Return whether three trees grew on these very rows, or the trees' errors show the training rows."""
         if self._grew_on(features, y):
             return True
         target = training_target(y, self.classes, features.shape[0])
@@ -157,7 +157,7 @@ class SklearnForestAdapter(EnsembleAdapter):
         )
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
-        """Tell whether all trees know every row they may know."""
+        """Return whether the trees' errors show the training rows: they err on out-of-bag rows only."""
         return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
 
     def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
@@ -166,15 +166,15 @@ class SklearnForestAdapter(EnsembleAdapter):
         return (leaf_counts(tree, features, target) for tree in trees)
 
     def checks_held_out_rows(self, features: Any) -> bool:
-        """Tell whether trees split between values that differ by row."""
-        return tell_node_values([(tree, features) for tree in self.model.estimators_])
+        """Return whether trees split between values that differ by row."""
+        return show_node_values([(tree, features) for tree in self.model.estimators_])
 
     def distributions(self) -> tuple[str, ...]:
-        """Name scikit-learn's distribution."""
+        """Return the name of scikit-learn's distribution."""
         return ("scikit-learn",)
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
-        """Mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None.
+        """Return the mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None.
 
         Returns
         -------
@@ -196,8 +196,9 @@ class SklearnForestAdapter(EnsembleAdapter):
     def _check_bootstrap(self) -> None:
         if not self.model.bootstrap:
             raise BagError(
-                f"This {type(self.model).__name__} was trained without bootstrap: every tree saw every row, so no "
-                'row is out of bag. Pass data="holdout" with rows the model never saw, or refit with bootstrap=True.'
+                f"This {type(self.model).__name__} was trained without bootstrap, each tree on every row, so no "
+                'row is out of bag. Pass data="holdout" with rows the model was not trained on, or refit with '
+                "bootstrap=True."
             )
 
     def _grew_on(self, features: Any, y: ArrayLike) -> bool:

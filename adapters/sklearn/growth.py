@@ -35,7 +35,7 @@ def check_growth(
     *,
     weights_are_known: bool = _WEIGHTS_ONLY_DRAW,
 ) -> bool:
-    """Raise DataMismatchError unless `tree` can have been grown on the rows it is said to have drawn.
+    """Raise DataMismatchError unless `tree` can have been grown on the rows that it would have drawn.
 
     The drawn rows must fall into the leaves as often as the tree counted at training; and every
     leaf's value must be the one that the targets of its rows give.
@@ -67,9 +67,9 @@ def check_growth(
 
 
 def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows of its bag that a tree counted, by leaf and label, and how many of the given rows are there.
+    """Return the rows of its bag that a tree counted, by leaf and label, and the number of given rows there.
 
-    Of a leaf with several labels, one row is sure of each.
+    A leaf with several labels held at least one row of each.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray
 def growth_sums(
     tree: Any, features: Any, target: NDArray[Any] | None, draws: NDArray[np.integer[Any]]
 ) -> ProofStatistics:
-    """Sum up, by node, rows of a tree's bag.
+    """Return, by node, sums over rows of a tree's bag.
 
     Parameters
     ----------
@@ -159,13 +159,13 @@ def judge_growth(
         raise DataMismatchError(
             f"These are not the rows the model was trained on: in {np.count_nonzero(excess)} of {nodes.n_leaves} "
             f"leaves of tree {member}, fewer rows of X arrive than the tree counted at training. X and y must be the "
-            'exact training rows in training order; for rows the model never saw pass data="holdout".'
+            'exact training rows in training order; for rows the model was not trained on pass data="holdout".'
         )
     # Monotonic constraints move the values of leaves.
     if not {"by_label", "total"} & sums.added.keys() or getattr(tree, "monotonic_cst", None) is not None:
         return False
     differing = _differing_leaves(tree, sums, is_leaf)
-    if differing is None or (differing.any() and not _are_telling(tree, sums, is_leaf, weights_are_known)):
+    if differing is None or (differing.any() and not _are_checkable(tree, sums, is_leaf, weights_are_known)):
         complete = is_leaf & (counts > 0) & (nodes.n_node_samples == counts)
         differing, is_proved = (complete & _is_impossible(nodes.value, sums))[is_leaf], False
     else:
@@ -174,13 +174,13 @@ def judge_growth(
         raise DataMismatchError(
             f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {nodes.n_leaves} leaves "
             f"of tree {member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model never saw pass data="holdout".'
+            'rows in training order; for rows the model was not trained on pass data="holdout".'
         )
     return is_proved
 
 
-def _are_telling(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights_are_known: bool) -> bool:
-    """Whether nothing but another target can have moved the values of leaves."""
+def _are_checkable(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights_are_known: bool) -> bool:
+    """Return whether nothing but another target can have moved the values of leaves."""
     if _counts_draws(tree.tree_, sums, is_leaf):
         return True
     # A single leaf's shares follow from any labels with some weights for them.
@@ -188,7 +188,7 @@ def _are_telling(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights_a
 
 
 def _counts_draws(nodes: Any, sums: ProofStatistics, is_leaf: BoolArray) -> bool:
-    """Whether every draw of a row counts 1 inside the tree."""
+    """Return whether every draw of a row counts 1 inside the tree."""
     gap = np.abs(nodes.weighted_n_node_samples - sums.added["draws"])[is_leaf]
     return bool((gap <= CLOSE * sums.added["draws"][is_leaf]).all())
 

@@ -20,19 +20,19 @@ __all__ = ["hold_kept_rows", "keep_rows", "tree_cells"]
 
 # scikit-learn publishes support vectors and the rows of Gaussian processes; nearest neighbours keep theirs privately.
 KEPT = ("_fit_X", "support_vectors_", "X_train_")
-ASKED_MEMBERS = 10
+CHECKED_MEMBERS = 10
 
 
 def hold_kept_rows(members: Sequence[tuple[Any, Any]]) -> bool:
-    """Tell whether rows that members keep of their training are among given rows, by more than chance.
+    """Return whether rows that members keep of their training are among given rows, by more than chance.
 
     Parameters
     ----------
     members : sequence of (model, rows)
-        Fitted models, each with the rows as it takes them; some of the models are asked.
+        Fitted models, each with the rows as it takes them; some of the models are checked.
     """
-    asked = members[:: max(len(members) // ASKED_MEMBERS, 1)]
-    tables = [(model, _table(model, rows)) for model, rows in asked]
+    checked = members[:: max(len(members) // CHECKED_MEMBERS, 1)]
+    tables = [(model, _table(model, rows)) for model, rows in checked]
     known = [(model, table) for model, table in tables if table is not None]
     trees = [(model, table.astype(np.float32)) for model, table in known if isinstance(model, BaseDecisionTree)]
     if trees and hold_node_values(trees):
@@ -44,7 +44,7 @@ def hold_kept_rows(members: Sequence[tuple[Any, Any]]) -> bool:
 
 
 def keep_rows(models: Sequence[Any]) -> bool:
-    """Tell whether any of some fitted models keeps rows, or splits at their values."""
+    """Return whether any of some fitted models keeps rows, or splits at their values."""
     return any(isinstance(model, BaseDecisionTree) or _kept(model) is not None for model in models)
 
 
@@ -69,7 +69,7 @@ def tree_cells(
 
 
 def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
-    """Rows as numbers; None where they are no array, or the model takes other columns."""
+    """Return rows as numbers; None where they are no array, or the model takes other columns."""
     if not hasattr(rows, "shape") or getattr(model, "n_features_in_", None) != rows.shape[1]:
         return None
     try:
@@ -80,7 +80,7 @@ def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
 
 
 def _kept(model: Any) -> NDArray[np.float64] | None:
-    """Training rows that a model keeps; None where it keeps none as an array."""
+    """Return the training rows that a model keeps; None where it keeps none as an array."""
     for name in KEPT:
         rows = getattr(model, name, None)
         if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] == getattr(model, "n_features_in_", None):
@@ -89,7 +89,7 @@ def _kept(model: Any) -> NDArray[np.float64] | None:
 
 
 def _matches(kept: NDArray[np.float64], table: NDArray[np.float64]) -> tuple[int, int, float]:
-    """Different rows kept, those among the rows of a table, and the chance of that for a row that is fresh."""
+    """Return how many different rows are kept, how many are in the table, and the chance of that for a fresh row."""
     found, counts = np.unique(_as_bytes(table), return_counts=True)
     different = np.unique(_as_bytes(kept))
     chance = 1.0 - np.count_nonzero(counts == 1) / len(table)

@@ -12,10 +12,10 @@ from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.shared.split_values import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
 from ens_plugin.core.tallies.known_rows import are_wrong_too_often, match_training_rows, may_be_known
 
-__all__ = ["are_outputs_of_known_rows", "are_shuffled_rows", "hold_node_values", "tell_node_values"]
+__all__ = ["are_outputs_of_known_rows", "are_shuffled_rows", "hold_node_values", "show_node_values"]
 
-ASKED_TREES, ASKED_NODES = 8, 64
-ASKED_ROWS, FIRST_ROWS = 2_000, 200
+CHECKED_TREES, CHECKED_NODES = 8, 64
+CHECKED_ROWS, FIRST_ROWS = 2_000, 200
 
 
 def are_shuffled_rows(
@@ -25,7 +25,7 @@ def are_shuffled_rows(
     draw: Callable[[int], NDArray[np.integer[Any]]],
     n_trained: int,
 ) -> bool:
-    """Tell whether every row that many members are wrong about is a training row that these members left out.
+    """Return whether every row that many members are wrong about is a training row that these members left out.
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ def are_shuffled_rows(
     if left_out == 0.0:
         return False
     # Of fresh rows, the first few already show one that too many members are wrong about.
-    for asked in (_asked(features.shape[0], FIRST_ROWS), _asked(features.shape[0], ASKED_ROWS)):
-        rows = features[asked]
+    for chosen in (_spread_rows(features.shape[0], FIRST_ROWS), _spread_rows(features.shape[0], CHECKED_ROWS)):
+        rows = features[chosen]
         # Member by member: the outputs of all for many labels may not fit into memory.
         outputs = (adapter.member_outputs(member, rows) for member in range(adapter.n_members))
-        wrong = _wrong(adapter, outputs, target[asked])
+        wrong = _wrong(adapter, outputs, target[chosen])
         if are_wrong_too_often(wrong, left_out):
             return False
     return _are_left_out(adapter, wrong, left_out, draw, n_trained)
@@ -59,7 +59,7 @@ def are_outputs_of_known_rows(
     draw: Callable[[int], NDArray[np.integer[Any]]],
     n_trained: int,
 ) -> bool:
-    """Do what :func:`are_shuffled_rows` does with what the members said about the rows.
+    """Return the same as :func:`are_shuffled_rows`, from outputs that were computed already.
 
     Parameters
     ----------
@@ -67,27 +67,27 @@ def are_outputs_of_known_rows(
         As there.
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     """
-    asked, left_out = _asked(target.size, ASKED_ROWS), 1.0 - np.unique(draw(0)).size / n_trained
+    chosen, left_out = _spread_rows(target.size, CHECKED_ROWS), 1.0 - np.unique(draw(0)).size / n_trained
     if left_out == 0.0:
         return False
-    wrong = _wrong(adapter, (own[asked] for own in outputs), target[asked])
+    wrong = _wrong(adapter, (own[chosen] for own in outputs), target[chosen])
     return _are_left_out(adapter, wrong, left_out, draw, n_trained)
 
 
 def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
-    """Tell whether rows at nodes are those that trees split half-way between, by more than chance.
+    """Return whether rows at nodes are those that trees split half-way between, by more than chance.
 
     Parameters
     ----------
     trees : sequence of (tree, features)
-        Fitted trees, each with the rows as it takes them, float32; some of the trees are asked.
+        Fitted trees, each with the rows as it takes them, float32; some of the trees are checked.
     """
     counts: dict[tuple[int, int], list[int]] = {}
     columns: dict[tuple[int, int], tuple[NDArray[np.float32], float]] = {}
-    for tree, features in trees[:: max(len(trees) // ASKED_TREES, 1)][:ASKED_TREES]:
+    for tree, features in trees[:: max(len(trees) // CHECKED_TREES, 1)][:CHECKED_TREES]:
         nodes, reached = tree.tree_, {0: np.arange(features.shape[0])}
         # Nodes come after their parents.
-        for node in np.flatnonzero(nodes.children_left != -1)[:ASKED_NODES]:
+        for node in np.flatnonzero(nodes.children_left != -1)[:CHECKED_NODES]:
             column = int(nodes.feature[node])
             key = id(features), column
             if key not in columns:
@@ -107,10 +107,10 @@ def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
     return are_too_many(found, trees[0][1].shape[0])
 
 
-def tell_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
-    """Tell whether :func:`hold_node_values` can tell: trees split half-way between values, which differ by row."""
-    n_telling, chances = 0, dict[tuple[int, int], float]()
-    for tree, features in trees[:: max(len(trees) // ASKED_TREES, 1)][:ASKED_TREES]:
+def show_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
+    """Return whether :func:`hold_node_values` can decide: trees split half-way between values that differ by row."""
+    n_usable, chances = 0, dict[tuple[int, int], float]()
+    for tree, features in trees[:: max(len(trees) // CHECKED_TREES, 1)][:CHECKED_TREES]:
         if tree.splitter != "best":
             continue
         split = tree.tree_.feature[tree.tree_.feature >= 0]
@@ -118,8 +118,8 @@ def tell_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
             key = id(features), column
             if key not in chances:
                 chances[key] = _column_and_chance(features, column)[1]
-            n_telling += int(np.count_nonzero(split == column)) if chances[key] <= MOST_SHARED else 0
-            if n_telling >= ENOUGH:
+            n_usable += int(np.count_nonzero(split == column)) if chances[key] <= MOST_SHARED else 0
+            if n_usable >= ENOUGH:
                 return True
     return False
 
@@ -131,18 +131,18 @@ def _column_and_chance(features: Any, column: int) -> tuple[NDArray[np.float32],
 
 
 def _is_midpoint(values: NDArray[np.float32], threshold: np.float64) -> bool:
-    """Whether a threshold is half-way between the nearest values below and above it."""
+    """Return whether a threshold is half-way between the nearest values below and above it."""
     below, above = values[values <= threshold], values[values > threshold]
     return bool(below.size and above.size and (float(below.max()) + float(above.min())) / 2.0 == threshold)
 
 
-def _asked(n_rows: int, most: int) -> NDArray[np.intp]:
-    """Some of the rows, spread over all."""
+def _spread_rows(n_rows: int, most: int) -> NDArray[np.intp]:
+    """Return the positions of some of the rows, spread over all."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
 
 
 def _wrong(adapter: EnsembleAdapter, outputs: Iterable[NDArray[Any]], target: NDArray[Any]) -> NDArray[np.bool_]:
-    """Members that are wrong about each row, shape (n_members, n_rows)."""
+    """Return which members are wrong about each row, shape (n_members, n_rows)."""
     is_wrong = _other_value if adapter.task == "regression" else _other_label
     return np.stack([is_wrong(own, target) for own in outputs])
 

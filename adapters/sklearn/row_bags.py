@@ -1,4 +1,4 @@
-"""The bags of scikit-learn's ensembles for rows that are nowhere together."""
+"""The bags of scikit-learn's ensembles on a cluster, drawn again from the recorded seeds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RecordedBags(DistributedBags):
         return draw_bags(self._draw, self._n_members, self._n_rows)
 
     def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
-        """Look some rows up."""
+        """Return the bags of some rows."""
         return Bags.from_mask(self._bags.at(rows))
 
     def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:

@@ -29,7 +29,7 @@ LEAVES_THAT_TELL = 8
 
 
 def leaves_are_pure(trees: Iterable[Any], n_labels: int) -> bool:
-    """Tell whether every leaf of every tree gives one of `n_labels` labels probability 1, to the bit."""
+    """Return whether every leaf of every tree gives one of `n_labels` labels probability 1, to the bit."""
     return all(_is_pure(tree.tree_, n_labels) for tree in trees)
 
 
@@ -45,7 +45,7 @@ def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
 
 
 def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
-    """Label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
+    """Return the label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
     leaves = tree.apply(features, check_input=False)
     value = tree.tree_.value[:, 0, :]
     dtype = code_dtype(value.shape[1])
@@ -55,13 +55,13 @@ def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
 
 
 def node_labels(tree: Any) -> NDArray[np.unsignedinteger[Any]]:
-    """Label code of every node, the first of equals, to be looked up by leaf; shape (n_nodes,)."""
+    """Return the label code of every node, the first of equals, in the order of the nodes; shape (n_nodes,)."""
     value = tree.tree_.value[:, 0, :]
     return np.asarray(value.argmax(axis=1).astype(code_dtype(value.shape[1])))
 
 
 def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) -> NDArray[np.unsignedinteger[Any]]:
-    """Label codes of the leaves that rows reach in several trees, from :func:`node_labels`; (n_trees, n_rows)."""
+    """Return the label codes of the leaves that rows reach, from :func:`node_labels`; shape (n_trees, n_rows)."""
     votes = np.empty((len(trees), features.shape[0]), dtype=labels[0].dtype)
     for own, tree, label in zip(votes, trees, labels, strict=True):
         label.take(tree.apply(features, check_input=False), out=own, mode="clip")
@@ -70,19 +70,19 @@ def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) ->
 
 def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
     """Return what the leaves hold that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
-    said = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
-    for own, tree in zip(said, trees, strict=True):
+    outputs = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
+    for own, tree in zip(outputs, trees, strict=True):
         tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
-    return said
+    return outputs
 
 
 def checked_members(n_members: int) -> list[int]:
-    """First, middle and last: rows that changed between calls of fit (warm_start) show in one of them."""
+    """Return the first, middle and last member: rows that changed between calls of fit (warm_start) show in one."""
     return sorted({0, n_members // 2, n_members - 1})
 
 
 def growth_is_known(features: Any) -> bool:
-    """Tell whether trees route these rows, if they grew on them, now as they did then.
+    """Return whether trees route these rows, if they grew on them, now as they did then.
 
     Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
     (scikit-learn pull request 32351).
@@ -92,7 +92,7 @@ def growth_is_known(features: Any) -> bool:
 
 
 def are_recognised(trees: list[Any], check: Callable[[], object]) -> bool:
-    """Tell whether `check`, that rows are the ones these trees grew on, passes, and not by chance."""
+    """Return whether `check`, that rows are the ones these trees grew on, passes, and not by chance."""
     if sum(tree.tree_.n_leaves - 1 for tree in trees) < LEAVES_THAT_TELL:
         return False
     try:

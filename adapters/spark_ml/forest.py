@@ -13,7 +13,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.labels import code_dtype
-from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
+from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.spark_ml.nodes import Tree, read_trees, running_session
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
@@ -25,7 +25,7 @@ _FORESTS = ("RandomForestClassificationModel", "RandomForestRegressionModel")
 
 @dataclass(frozen=True, eq=False)
 class SparkForest:
-    """A forest of Spark ML without Spark: what a process needs to ask its trees.
+    """A forest of Spark ML without Spark: what a process needs to predict with its trees.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class SparkForest:
 class SparkForestAdapter(EnsembleAdapter):
     """Spark ML's RandomForestClassificationModel and RandomForestRegressionModel.
 
-    The trees are read once, from what the model saves, and asked in Python: to the bit what Spark says.
+    The trees are read once, from what the model saves, and predict in Python, to the bit as Spark does.
     Labels are 0, 1, 2, ..., as Spark ML numbers them.  Bags are not known: Spark draws them partition by
     partition of a DataFrame that is gone.
     """
@@ -56,7 +56,7 @@ class SparkForestAdapter(EnsembleAdapter):
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Tell whether `model` is one of the two forests, or one that was read before."""
+        """Return whether `model` is one of the two forests, or one that was read before."""
         home = type(model).__module__
         return isinstance(model, SparkForest) or (home.startswith("pyspark.ml.") and type(model).__name__ in _FORESTS)
 
@@ -77,7 +77,7 @@ class SparkForestAdapter(EnsembleAdapter):
             features = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise DataMismatchError(
-                f"X holds something else than numbers ({error}); pass the features as they are in the vectors that the "
+                f"X does not hold numbers ({error}); pass the features as they are in the vectors that the "
                 f"{self.forest.name} takes."
             ) from error
         if features.ndim != 2 or features.shape[1] != self.forest.n_features:
@@ -88,7 +88,7 @@ class SparkForestAdapter(EnsembleAdapter):
         return features
 
     def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Label codes, probabilities or values of one tree for the prepared rows."""
+        """Return the label codes, probabilities or values of one tree for the prepared rows."""
         tree = self.forest.trees[member]
         values: NDArray[Any] = tree.value[_leaves(tree, features)]
         if self.output_kind != "labels":
@@ -101,12 +101,12 @@ class SparkForestAdapter(EnsembleAdapter):
         raise self._unknown_bags()
 
     def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Tell whether the rows hold the values that trees split at."""
+        """Return whether the rows hold the values that trees split at."""
         return hold_split_values(features, self._split_values(), np.float64)
 
     def checks_held_out_rows(self, features: Any) -> bool:
-        """Tell whether trees split between values that differ by row."""
-        return tell_split_values(features, self._split_values(), np.float64)
+        """Return whether trees split between values that differ by row."""
+        return show_split_values(features, self._split_values(), np.float64)
 
     def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """Yield every column that trees split by numbers, with all its thresholds."""
@@ -117,7 +117,7 @@ class SparkForestAdapter(EnsembleAdapter):
             yield int(own), value[is_number & (column == own)]
 
     def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the labels in the leaves of each tree, or its leaves: one row is sure of each."""
+        """Yield the labels in the leaves of each tree, or its leaves: at least one training row is in each."""
         for tree in self.forest.trees:
             leaves, is_leaf = _leaves(tree, features), tree.feature < 0
             if tree.value.ndim == 1:
@@ -148,8 +148,8 @@ class SparkForestAdapter(EnsembleAdapter):
 
     def _unknown_bags(self) -> BagError:
         return BagError(
-            f"Which rows the trees of this {self.forest.name} saw is not known: Spark draws them partition by "
-            'partition and keeps no record. Pass data="holdout" with rows the model never saw.'
+            f"Which rows the trees of this {self.forest.name} were trained on is not known: Spark draws them "
+            'partition by partition and keeps no record. Pass data="holdout" with rows the model was not trained on.'
         )
 
 
@@ -158,15 +158,16 @@ def _read(model: Any) -> SparkForest:
     # Equal ones leave the likeliest label the likeliest.
     if model.hasParam("thresholds") and model.isSet("thresholds") and len(set(model.getThresholds())) > 1:
         raise UnsupportedModelError(
-            f"This {name} has thresholds, so its prediction is not its likeliest label, whose error ens_plugin tells. "
-            "Pass a copy of it without them: copied = model.copy(); copied.clear(copied.thresholds)."
+            f"This {name} has thresholds, so it does not predict its likeliest label, and ens_plugin estimates the "
+            "error of that label only. Pass a copy of it without them: copied = model.copy(); "
+            "copied.clear(copied.thresholds)."
         )
     n_labels = int(model.numClasses) if name == _FORESTS[0] else None
     return SparkForest(name, int(model.numFeatures), n_labels, read_trees(session, model, n_labels=n_labels))
 
 
 def _is_pure(tree: Tree) -> bool:
-    """Whether every leaf gives one label probability 1."""
+    """Return whether every leaf gives one label probability 1."""
     leaves = tree.value[tree.feature < 0]
     return bool((leaves.max(axis=1) == 1.0).all())
 

@@ -43,7 +43,7 @@ class Tree:
     children : ndarray of intp, shape (n_nodes, 2)
         Left and right; leaves are their own.
     value : ndarray of float64, shape (n_nodes,) or (n_nodes, n_labels)
-        What a leaf answers: a value, or the probability of every label.
+        What a leaf predicts: a value, or the probability of every label.
     categories : dict of int to (ndarray of bool, bool)
         By node: which categories go left, and whether a category of none of the training rows does.
     depth : int
@@ -59,7 +59,7 @@ class Tree:
 
     @cached_property
     def category_table(self) -> CategoryTable:
-        """The categories of all nodes, to be looked up together."""
+        """The categories of all nodes, as one table."""
         return _category_table(self.categories, self.feature.size)
 
 
@@ -72,7 +72,7 @@ class CategoryTable:
     goes_left : ndarray of bool
         Node by node: what each category does, and after them what any other value does.
     first : ndarray of intp, shape (n_nodes,)
-        Where a node's categories begin; of nodes without, where an entry says False.
+        Where a node's categories begin; of nodes without, where an entry is False.
     n_known : ndarray of intp, shape (n_nodes,)
     """
 
@@ -81,7 +81,7 @@ class CategoryTable:
     n_known: NDArray[np.intp]
 
     def look_up(self, node: NDArray[np.intp], value: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether rows at these nodes go left for their category; False where the node has none."""
+        """Return whether rows at these nodes go left for their category; False where the node has none."""
         n_known = self.n_known[node]
         is_known = (value >= 0) & (value < n_known) & (value == np.floor(value))
         return self.goes_left[self.first[node] + np.where(is_known, value, n_known).astype(np.intp)]
@@ -104,7 +104,7 @@ def running_session(model: Any) -> Any:
     Parameters
     ----------
     model : object
-        What is asked about, for the message.
+        The model, for the message.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def read_trees(session: Any, model: Any, *, n_labels: int | None) -> tuple[Tree,
 
 
 def _saved_nodes(session: Any, model: Any) -> Any:
-    """Nodes of all trees as an Arrow table, by tree and position in it."""
+    """Return the nodes of all trees as an Arrow table, by tree and position in it."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -187,7 +187,7 @@ def _delete(session: Any, path: str) -> None:
 
 
 def _tree(nodes: Any, n_labels: int | None) -> Tree:
-    """One tree from its nodes, which are numbered in the order they are in."""
+    """Return one tree from its nodes, which are numbered in the order they are in."""
     feature = nodes["featureIndex"].to_numpy().astype(np.int32)
     children = np.column_stack([nodes["leftChild"].to_numpy(), nodes["rightChild"].to_numpy()]).astype(np.intp)
     children = np.where(feature[:, None] < 0, np.arange(feature.size)[:, None], children)

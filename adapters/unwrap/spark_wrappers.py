@@ -16,7 +16,7 @@ _SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
 
 
 def is_spark_model(model: object) -> bool:
-    """Tell whether a model takes Spark's DataFrames: one of ``pyspark.ml`` or ``xgboost.spark``."""
+    """Return whether a model takes Spark's DataFrames: one of ``pyspark.ml`` or ``xgboost.spark``."""
     return type(model).__module__.startswith(("pyspark.ml.", "xgboost.spark."))
 
 
@@ -88,12 +88,12 @@ def _booster(model: Any) -> Any:
     if model.isDefined("base_margin_col") and model.getOrDefault("base_margin_col"):
         raise UnsupportedModelError(
             f"This {name} starts from the column {model.getOrDefault('base_margin_col')!r} (base_margin_col), which is "
-            "no part of its booster. Train it without."
+            "not part of its booster. Train it without a base margin."
         )
     missing = float(model.getOrDefault("missing"))
     if not math.isnan(missing):
         raise UnsupportedModelError(
-            f"This {name} takes {missing:g} for a missing value, which its booster does not know. Train it with "
+            f"This {name} treats {missing:g} as a missing value, which its booster does not store. Train it with "
             "missing=nan, and with null or NaN in the rows."
         )
     return model.get_booster()

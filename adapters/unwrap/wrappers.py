@@ -89,15 +89,15 @@ def refuse_resampled(model: Any) -> None:
         if hasattr(step, "fit_resample"):
             raise UnsupportedModelError(
                 f"Step {name!r} of the pipeline, a {type(step).__name__}, resamples the rows: the ensemble was not "
-                "trained on those that were given. Among resampled rows, out-of-bag ones have copies or near-copies in "
-                "the bag, or other shares of the labels, so the out-of-bag error would be wrong. Pass rows no member "
-                "saw with data='holdout', or balance inside each bag (class_weight='balanced_subsample', or "
+                "trained on those that were given. Out-of-bag rows would have copies or near-copies in the bag, or "
+                "other shares of the labels, and the out-of-bag error would be wrong. Pass rows no member was trained "
+                "on with data='holdout', or balance inside each bag (class_weight='balanced_subsample', or "
                 "imbalanced-learn's BalancedRandomForestClassifier) in place of this step."
             )
 
 
 def layers(model: Any) -> Iterator[Any]:
-    """Yield a model, what it wraps, and so on to the ensemble, without looking at any rows.
+    """Yield a model, what it wraps, and so on to the ensemble, without reading any rows.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def is_learner(model: Any) -> bool:
-    """Tell whether a model is one of this package's estimators that keep their ensemble as ``estimator_``."""
+    """Return whether a model is one of this package's estimators that keep their ensemble as ``estimator_``."""
     return any(home in sys.modules and isinstance(model, getattr(sys.modules[home], name)) for home, name in _LEARNERS)
 
 

@@ -34,9 +34,9 @@ from ens_plugin.adapters.xgboost.search import (
     UNSEEDED,
     WINDOW,
     Hit,
-    Looked,
-    look_in_generators,
-    look_in_seeds,
+    SearchedDraws,
+    search_generators,
+    search_seeds,
 )
 from ens_plugin.adapters.xgboost.share import Share
 from ens_plugin.adapters.xgboost.target import check_target
@@ -121,7 +121,9 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> tu
 
 
 def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> bool:
-    """Tell whether the first trees were grown on likely draws of these very rows, or on all of them, without a search.
+    """Return whether the first trees were grown on likely draws of these very rows, or on all of them.
+
+    No other draws are searched for.
 
     Parameters
     ----------
@@ -150,14 +152,14 @@ def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> 
 
 
 def _n_probes(rows: Rows) -> int:
-    """First trees to test guesses on: the fewer the rows, the more trees it takes to tell two shares apart."""
+    """Return how many of the first trees to test guesses on: fewer rows distinguish shares less well."""
     return int(np.clip(PROBE_CELLS // rows.shape[0], 3, 50))
 
 
 def _best_guess(
     forest: Forest, rows: Rows, hessians: Hessians, probes: list[TreeEvidence], share: Share
 ) -> tuple[Guess, Bags, Proof]:
-    """The first guess that all trees confirm, or of a few the one that most do.
+    """Return the first guess that all trees confirm, or of a few the one that most confirm.
 
     Bags of one draw with two shares contain one another, so that both pass only if they are the same.
     """
@@ -175,7 +177,7 @@ def _best_guess(
 
 
 def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Share) -> Iterator[Guess]:
-    """Draws that the first trees confirm: the likely ones, else those found in other generators."""
+    """Yield draws that the first trees confirm: the likely ones, else those found in other generators."""
     likely = likely_draws(forest, rows.shape[0])
     stretch = np.zeros(len(forest.trees), dtype=np.int64)
     shares = share.candidates(forest.settings.subsample)
@@ -190,7 +192,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
                 yield Guess(draws, own, stretch, {0: tried})
     if found_any or not samplers:
         return
-    # A booster whose share is still known still knows its seed: only the position is to be found.
+    # A booster that keeps its share keeps its seed too: only the position is to be found.
     known = share.fits(forest.settings.subsample)
     layouts, best = _distinct(likely), list[tuple[int, Guess]]()
 
@@ -198,12 +200,12 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
     def log_chances(subsample: float) -> FloatArray:
         return np.cumsum([probe.log_chance(subsample) for probe in probes])
 
-    for pairs, looked in _search(forest, probes[0], samplers[:1] if known else samplers, known=known):
-        tried += looked.tried
+    for pairs, searched in _search(forest, probes[0], samplers[:1] if known else samplers, known=known):
+        tried += searched.tried
         # Each draw is tried with every place that the draws of the trees after it may have.
         own_layouts = [draws for draws in layouts if draws.pairs == pairs]
         n_tried = {0: tried * len(layouts)}
-        for hit in looked.hits:
+        for hit in searched.hits:
             ranked = _ranked(hit, own_layouts, probes, stretch, n_tried)
             best = nlargest(MAX_PROOFS, [*best, *ranked], key=itemgetter(0))
             n_confirmed, guess = ranked[0]
@@ -214,7 +216,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
 
 
 def _distinct(likely: list[Draws]) -> list[Draws]:
-    """Draws that differ in more than where the first tree's is."""
+    """Return the draws that differ in more than the position of the first tree's."""
     found = {
         (draws.pairs, draws.seed.tobytes(), (draws.position - draws.position[0]).tobytes()): draws
         for draws in reversed(likely)
@@ -225,7 +227,7 @@ def _distinct(likely: list[Draws]) -> list[Draws]:
 def _ranked(
     hit: Hit, layouts: list[Draws], probes: list[TreeEvidence], stretch: NDArray[np.int64], tried: dict[int, int]
 ) -> list[tuple[int, Guess]]:
-    """Guesses whose first draw is a hit, with the number of trees that confirm them, most first."""
+    """Return the guesses whose first draw is a hit, with the number of trees that confirm them, most first."""
     known: dict[tuple[int, int, int, float], bool] = {}
     ranked = [
         (_confirmed(draws, sampler, probes, known), Guess(draws, sampler, stretch, tried))
@@ -241,7 +243,7 @@ def _confirmed(
     probes: list[TreeEvidence],
     known: dict[tuple[int, int, int, float], bool] | None = None,
 ) -> int:
-    """Number of the first trees that confirm the draws, up to the first that does not.
+    """Return how many of the first trees confirm the draws, up to the first that does not.
 
     ``known`` keeps what was found by tree, seed, position and share, where several layouts put a tree in one place.
     """
@@ -257,24 +259,24 @@ def _confirmed(
 
 def _search(
     forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, known: bool
-) -> Iterator[tuple[bool, Looked]]:
-    """Look for one tree's draw, of one output and then of two a row; fewer seeds where the booster knows its own."""
+) -> Iterator[tuple[bool, SearchedDraws]]:
+    """Search for one tree's draw, of one output and then of two a row; fewer seeds where the booster keeps its own."""
     for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_PAIRED_SEEDS)):
         n_hits = 0
-        for looked in _looked_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
-            yield pairs, looked
-            n_hits += sum(len(hit.samplers) for hit in looked.hits)
+        for searched in _search_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
+            yield pairs, searched
+            n_hits += sum(len(hit.samplers) for hit in searched.hits)
             if n_hits >= MOST_HITS:
                 break
 
 
-def _looked_everywhere(
+def _search_everywhere(
     forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], n_seeds: int, *, pairs: bool
-) -> Iterator[Looked]:
-    """One tree's draw: in the booster's generators, in those any thread starts from, then in small seeds'."""
+) -> Iterator[SearchedDraws]:
+    """Yield draws tried for one tree: of the booster's generators, of an unseeded thread's, then of small seeds."""
     generators = list(dict.fromkeys([*_own_seeds(forest), 0, UNSEEDED]))
-    yield from look_in_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
-    yield from look_in_seeds(evidence, samplers, n_seeds, pairs=pairs)
+    yield from search_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
+    yield from search_seeds(evidence, samplers, n_seeds, pairs=pairs)
 
 
 def _own_seeds(forest: Forest) -> list[int]:
@@ -282,7 +284,7 @@ def _own_seeds(forest: Forest) -> list[int]:
 
 
 def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
-    """The draws from `member` on moved to another generator and position; further rounds' own seeds go too."""
+    """Return the draws, from `member` on moved to another generator and position; seeds of rounds are dropped."""
     seed, position = draws.seed.copy(), draws.position.copy()
     own = slice(member, None)
     if draws.seed[member] != found.seed:
@@ -292,7 +294,7 @@ def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
 
 
 def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, share: Share, first: int) -> Guess:
-    """Follow the trees from the first that fails, looking for each draw that is not where it was expected."""
+    """Follow the trees from the first that fails, searching for each draw that is not where it was expected."""
     draws, stretch, tried = guess.draws, guess.stretch.copy(), dict(guess.tried)
     n_trees = len(forest.trees)
     for start in range(first, n_trees, TREES_AT_ONCE):
@@ -313,24 +315,24 @@ def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, shar
 def _near(
     forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int
 ) -> tuple[Hit | None, int]:
-    """A tree's draw close to where it was expected, else further in that generator, else in the others.
+    """Return a tree's draw: close to where it was expected, else further in that generator, else in the others.
 
     Returns
     -------
     hit : Hit or None
     tried : int
-        Draws looked at.
+        Draws searched.
     """
     at, own, pairs = int(draws.position[member]), [int(draws.seed[member])], draws.pairs
     n_seeds, tried = 0 if pairs else N_LIKELY_SEEDS, 0
-    for looked in chain(
-        look_in_generators(evidence, [sampler], own, NEAR, pairs=pairs, start=at),
-        look_in_generators(evidence, [sampler], own, at + WINDOW, pairs=pairs),
-        _looked_everywhere(forest, evidence, [sampler], n_seeds, pairs=pairs),
+    for searched in chain(
+        search_generators(evidence, [sampler], own, NEAR, pairs=pairs, start=at),
+        search_generators(evidence, [sampler], own, at + WINDOW, pairs=pairs),
+        _search_everywhere(forest, evidence, [sampler], n_seeds, pairs=pairs),
     ):
-        tried += looked.tried
-        if looked.hits:
-            return looked.hits[0], tried
+        tried += searched.tried
+        if searched.hits:
+            return searched.hits[0], tried
     return None, tried
 
 
@@ -343,7 +345,7 @@ def _mask(draws: Draws, sampler: RowSampler, tree: int) -> NDArray[np.bool_]:
 
 
 def packed_bags(guess: Guess) -> Bags:
-    """Redraw all bags, packed, in threads."""
+    """Return all bags, redrawn in threads and packed."""
     draws, sampler, n_trees = guess.draws, guess.sampler, guess.draws.seed.size
     words = np.zeros(0, dtype=np.uint64) if draws.pairs else tree_words(draws)
 
@@ -358,14 +360,14 @@ def packed_bags(guess: Guess) -> Bags:
 
 
 def n_draws(draws: Draws) -> int:
-    """Different draws among those of the trees."""
+    """Return the number of different draws among those of the trees."""
     return len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True)))
 
 
 def chance_of_false_match(guess: Guess, proof: Proof) -> float:
-    """Bound on the chance that a wrong stretch of draws passes, times the guesses tried for it, summed.
+    """Return a bound on the chance that a wrong stretch of draws passes, times the guesses tried for it, summed.
 
-    Trees that share a draw (`approx`) are no independent witnesses: the strongest speaks for them.
+    Trees that share a draw (`approx`) are not independent evidence: only the strongest of them counts.
     """
     draws = guess.draws
     log_chance = dict.fromkeys(guess.tried, 0.0)

@@ -1,4 +1,4 @@
-r"""Which rows a tree saw, from the outputs of XGBoost's generator that were drawn for it.
+r"""Which rows a tree was trained on, from the outputs of XGBoost's generator that were drawn for it.
 
 Training draws from one mt19937 generator.  For `hist` and `approx` a single 32-bit output s seeds a
 congruential sequence :math:`x_i = 16807^{i+1} s \bmod 2^{63}`, and row i is in the bag if
@@ -122,7 +122,7 @@ def first_outputs(seeds: NDArray[np.integer], position: int) -> WordArray:
 
 
 def likely_draws(forest: Forest, n_rows: int) -> list[Draws]:
-    """What the releases would have drawn for these trees from the booster's own seed, likeliest first."""
+    """Return what the releases would have drawn for these trees from the booster's own seed, likeliest first."""
     settings = forest.settings
     method = next((name for name in _METHODS if name in settings.updater), "grow_quantile_histmaker")
     recent = settings.release >= RECENT
@@ -136,7 +136,7 @@ def likely_draws(forest: Forest, n_rows: int) -> list[Draws]:
 
 
 def _with_likely_columns(forest: Forest) -> list[Forest]:
-    """The forest as it says it is; where its settings look lost, also with columns drawn in each of three ways."""
+    """Return the forest as its settings state; where these look lost, also with columns drawn in each of three ways."""
     settings = forest.settings
     if settings.subsample < 1:
         return [forest]
@@ -207,7 +207,7 @@ def _column_draws(forest: Forest, *, once: bool) -> IntArray:
 
 
 def _evaluated_splits(tree: Tree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:
-    """Splits whose children were looked at as candidates for further splits."""
+    """Splits whose children were evaluated as candidates for further splits."""
     splits = ~tree.is_leaf
     full = settings.max_leaves and np.count_nonzero(tree.is_leaf) == settings.max_leaves
     if full and settings.by_loss:

@@ -51,7 +51,7 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class TreeEvidence:
-    """What one tree says about the mask it was trained with.
+    """What one tree keeps of the mask it was trained with.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class TreeEvidence:
         return np.bincount(self.leaf, minlength=self.covers.size)
 
     def accepts(self, in_bag: NDArray[np.bool_]) -> bool:
-        """Tell whether a mask gives the sum of every leaf."""
+        """Return whether a mask gives the sum of every leaf."""
         sums = np.bincount(self.leaf[in_bag], weights=self.hessian[in_bag], minlength=self.covers.size)
         return bool(_agree(sums, self.covers, self.tolerance).all())
 

@@ -10,7 +10,7 @@ from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
 
-HOLDOUT = 'pass data="holdout" with rows the model never saw'
+HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
 
 
 def check_settings(settings: TrainingParameters) -> None:
@@ -34,17 +34,17 @@ def check_settings(settings: TrainingParameters) -> None:
 
 
 def no_sampling() -> BagError:
-    """The error for trees that saw every row."""
+    """Return the error for trees that were trained on every row."""
     return BagError(
-        "This booster was trained with subsample=1: every tree saw every row, so no row is out of bag. Train with "
-        f"subsample below 1 (0.632 is close to a bootstrap), or {HOLDOUT}."
+        "This booster was trained with subsample=1: every tree was trained on every row, so no row is out of bag. "
+        f"Train with subsample below 1 (0.632 is close to a bootstrap), or {HOLDOUT}."
     )
 
 
 def not_found(
     forest: Forest, share: float, failed: NDArray[np.integer], settings_fit: bool, n_seeds: int
 ) -> DataMismatchError | BagError:
-    """The error for trees whose sums no draw that was tried gives."""
+    """Return the error for trees whose leaf sums none of the tried draws gives."""
     settings = forest.settings
     which = _named(forest, failed)
     weights = (
@@ -53,24 +53,24 @@ def not_found(
     )
     if not 0 < share < 1:
         return DataMismatchError(
-            f"These are not the rows the model was trained on, as far as its trees tell: they counted "
+            "These are not the rows the model was trained on, as far as its trees show: they counted "
             f"{100 * share:.1f} % of the rows of X. Pass the exact training rows in training order. {weights} If these "
             "are the training rows, training reweighted them (sampling_method='gradient_based', which save_model "
             f"forgets), or the trees were refreshed on other rows: {HOLDOUT}."
         )
     if settings_fit:
         return DataMismatchError(
-            f"These are not the rows the model was trained on, as far as its trees tell: with seed={settings.seed} and "
+            f"These are not the rows the model was trained on, as far as its trees show: with seed={settings.seed} and "
             f"subsample={settings.subsample:g}, the rows of X drawn for {which} do not give the sums in its leaves. "
-            f"Pass the exact training rows in training order. {weights} If the generator was used by other training in "
-            f"between, pickle a booster trained on its own; for other rows {HOLDOUT}."
+            f"Pass the exact training rows in training order. {weights} If other training ran in the same process, "
+            f"train the booster in a process of its own and pickle it. For other rows, {HOLDOUT}."
         )
     return BagError(
-        f"The rows drawn for {which} cannot be told. These are not the rows the model was trained on, in training "
-        f"order, or its settings are lost: its trees hold {100 * share:.1f} % of the rows, but it says subsample="
-        f"{settings.subsample:g}, seed={settings.seed}, as after save_model and load_model, and none of the first "
-        f"{n_seeds} seeds (fewer of tree_method='exact', and where many agree with one shallow tree) "
-        f"gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
+        f"The rows drawn for {which} are not known. The trees hold {100 * share:.1f} % of the rows, but the booster "
+        f"states subsample={settings.subsample:g}, seed={settings.seed}. Either X is not the training rows in training "
+        f"order, or the booster lost its settings, as after save_model and load_model. None of the first {n_seeds} "
+        "seeds (fewer with tree_method='exact', and where many agree with one shallow tree) gives these trees. Pass "
+        "the exact training rows, and state how the booster was trained with booster.set_param({'seed': ..., "
         f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
         f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
     )
@@ -79,7 +79,7 @@ def not_found(
 def not_likely(
     forest: Forest, share: float, n_rows: int, failed: NDArray[np.integer], settings_fit: bool
 ) -> DataMismatchError | BagError:
-    """The error for rows that are nowhere together, where no search can follow the likely draws."""
+    """Return the error for rows on a cluster, where only the likely draws are tried."""
     settings, which = forest.settings, _named(forest, failed)
     if not 0 < share < 1:
         found = f"its trees counted {100 * share:.1f} % of {n_rows} rows of weight 1"
@@ -94,13 +94,13 @@ def not_likely(
     )
     if settings_fit or not 0 < share < 1:
         return DataMismatchError(
-            f"These are not the rows the model was trained on, as far as it tells: {found}. {remedy}"
+            f"These are not the rows the model was trained on, as far as it shows: {found}. {remedy}"
         )
     return BagError(
-        f"The rows drawn for {which} cannot be told: {found}, and hold {100 * share:.1f} % of the rows, so that "
-        "settings are lost, as after save_model and load_model. They are searched for on one machine only, by "
-        "ens_plugin.analyze; here say how it was trained with booster.set_param({'seed': ..., 'subsample': ..., "
-        f"'tree_method': ..., 'reg_lambda': ...}}), or pickle boosters instead. {remedy}"
+        f"The rows drawn for {which} are not known: {found}. The trees hold {100 * share:.1f} % of the rows, so the "
+        "booster lost its settings, as after save_model and load_model. Only ens_plugin.analyze, on one machine, "
+        "searches for them. On a cluster, state how it was trained with booster.set_param({'seed': ..., "
+        f"'subsample': ..., 'tree_method': ..., 'reg_lambda': ...}}), or pickle boosters instead. {remedy}"
     )
 
 
@@ -109,7 +109,7 @@ def _named(forest: Forest, failed: NDArray[np.integer]) -> str:
 
 
 def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
-    """The error for trees too small to tell a right mask from a wrong one."""
+    """Return the error for trees too small to distinguish a right mask from a wrong one."""
     return BagError(
         f"Bags were found that agree with all {n_trees} trees, but so few and small trees would agree with wrong ones "
         f"with a chance of up to {chance:.2g} ({allowed:g} is allowed). Train more or deeper trees, or {HOLDOUT}."
@@ -117,18 +117,18 @@ def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
 
 
 def lost_and_weak(chance: float, allowed: float, settings: TrainingParameters) -> BagError:
-    """The error for trees too small to find again the seed that a booster has lost."""
+    """Return the error for trees too small to find again the seed that a booster has lost."""
     return BagError(
-        f"The rows drawn for the trees cannot be told: the booster says subsample={settings.subsample:g}, "
-        f"seed={settings.seed}, which its trees contradict, as after save_model and load_model, and trees so few and "
-        f"small agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {allowed:g} is "
-        "allowed). Say how it was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': "
+        f"The rows drawn for the trees are not known. The booster states subsample={settings.subsample:g}, "
+        f"seed={settings.seed}, which its trees contradict, as after save_model and load_model. Trees so few and small "
+        f"agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {allowed:g} is allowed). "
+        "State how it was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': "
         f"...}}), or pickle boosters instead, or train more or deeper trees, or {HOLDOUT}."
     )
 
 
 def too_few_draws(chance: float, allowed: float, n_trees: int, n_draws: int) -> BagError:
-    """The error for parallel trees that share too few draws to tell a right one from a wrong one."""
+    """Return the error for parallel trees that share too few draws to distinguish a right one from a wrong one."""
     return BagError(
         f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster were "
         f"grown on {n_draws} {'draw' if n_draws == 1 else 'draws'}. Rows were found that agree with all of them, but "

@@ -1,4 +1,4 @@
-"""The bags of an XGBoost booster for rows that are nowhere together: each row's draws, reached at random."""
+"""The bags of an XGBoost booster on a cluster: the draws of each row, computed from its position."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ens_plugin.adapters.xgboost.proof import judge_leaf_sums, leaf_sums
 from ens_plugin.adapters.xgboost.refusals import check_settings, no_sampling, not_likely, too_few_draws, too_weak
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.share import Share
-from ens_plugin.adapters.xgboost.target import judge_target, target_sums, telling_trees
+from ens_plugin.adapters.xgboost.target import checkable_trees, judge_target, target_sums
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError
 
@@ -106,7 +106,7 @@ class DrawnTrees(DistributedBags):
             raise (
                 too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
             )
-        return judge_target(forest, {tree: sums.of_tree(tree) for tree in telling_trees(forest)})
+        return judge_target(forest, {tree: sums.of_tree(tree) for tree in checkable_trees(forest)})
 
     def _not_likely(self, failed: NDArray[np.integer[Any]]) -> DataMismatchError | BagError:
         fits = self._share.fits(self._forest.settings.subsample)

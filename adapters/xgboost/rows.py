@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Rows:
-    """A table and how the booster reads it; slices become a DMatrix when asked.
+    """A table and how the booster reads it; slices become a DMatrix when :meth:`matrix` is called.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Rows:
         """
         try:
             if hasattr(self.table, "iloc"):
-                # A frame says which of its columns are categories; the library recodes them for the model.
+                # A frame marks which of its columns are categories; the library recodes them for the model.
                 return xgboost.DMatrix(self.table, missing=self.missing, nthread=1, enable_categorical=True)
             return xgboost.DMatrix(
                 self.table,

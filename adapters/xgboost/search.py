@@ -19,9 +19,9 @@ __all__ = [
     "UNSEEDED",
     "WINDOW",
     "Hit",
-    "Looked",
-    "look_in_generators",
-    "look_in_seeds",
+    "SearchedDraws",
+    "search_generators",
+    "search_seeds",
 ]
 
 BoolArray = NDArray[np.bool_]
@@ -30,7 +30,7 @@ IntArray = NDArray[np.int64]
 WINDOW = 4096
 NEAR = 64
 N_SEEDS = 100_000
-# Where the booster still knows its seed, another one is only likely from training continued with it.
+# Where the booster keeps its seed, another one is only likely from training continued with it.
 N_LIKELY_SEEDS = 1_000
 N_PAIRED_SEEDS = 1_000
 # What mt19937 starts from where nobody seeds it: a thread other than the one that configured the booster.
@@ -60,8 +60,8 @@ class Hit:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
-    """Some draws that were looked at, each with each share.
+class SearchedDraws:
+    """Some draws that were tested, each with each share.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Looked:
     hits: list[Hit]
 
 
-def look_in_generators(
+def search_generators(
     evidence: TreeEvidence,
     samplers: Sequence[RowSampler],
     seeds: Sequence[int],
@@ -82,34 +82,34 @@ def look_in_generators(
     *,
     pairs: bool,
     start: int = 0,
-) -> Iterator[Looked]:
-    """Look among `window` outputs of some generators, from `start` on."""
+) -> Iterator[SearchedDraws]:
+    """Search `window` outputs of some generators, from `start` on."""
     for seed in seeds:
         if pairs:
             outputs = generator_outputs(seed, start, window + 2 * samplers[0].n_rows)
-            yield from _look_at_pairs(evidence, samplers, outputs, window, seed, start)
+            yield from _search_pairs(evidence, samplers, outputs, window, seed, start)
         else:
             words, positions = generator_outputs(seed, start, window), np.arange(start, start + window)
-            yield from _look_at_words(evidence, samplers, words, np.full(window, seed), positions)
+            yield from _search_words(evidence, samplers, words, np.full(window, seed), positions)
 
 
-def look_in_seeds(
+def search_seeds(
     evidence: TreeEvidence, samplers: Sequence[RowSampler], n_seeds: int, *, pairs: bool
-) -> Iterator[Looked]:
-    """Look at the first draw of every small seed."""
+) -> Iterator[SearchedDraws]:
+    """Search the first draw of every small seed."""
     if pairs:
         n_seeds = min(n_seeds, OUTPUTS_IN_ALL // (2 * samplers[0].n_rows))
-        yield from look_in_generators(evidence, samplers, range(n_seeds), 1, pairs=True)
+        yield from search_generators(evidence, samplers, range(n_seeds), 1, pairs=True)
         return
     seeds = np.arange(n_seeds)
     for position in (1, 0):
         positions = np.full(n_seeds, position)
-        yield from _look_at_words(evidence, samplers, first_outputs(seeds, position), seeds, positions)
+        yield from _search_words(evidence, samplers, first_outputs(seeds, position), seeds, positions)
 
 
-def _look_at_words(
+def _search_words(
     evidence: TreeEvidence, samplers: Sequence[RowSampler], words: WordArray, seeds: IntArray, positions: IntArray
-) -> Iterator[Looked]:
+) -> Iterator[SearchedDraws]:
     screen = _Screen(evidence)
     low, high = _extremes(samplers)
     n_words = min(words.size, max(CELLS_IN_ALL // screen.rows.size, 1))
@@ -123,17 +123,17 @@ def _look_at_words(
                 if evidence.accepts(sampler.from_words(part[index : index + 1])[0]):
                     giving.setdefault(start + index, []).append(sampler)
         hits = [Hit(int(seeds[index]), int(positions[index]), tuple(giving[index])) for index in sorted(giving)]
-        yield Looked(part.size * len(samplers), hits)
+        yield SearchedDraws(part.size * len(samplers), hits)
 
 
-def _look_at_pairs(
+def _search_pairs(
     evidence: TreeEvidence,
     samplers: Sequence[RowSampler],
     outputs: WordArray,
     window: int,
     seed: int,
     offset: int,
-) -> Iterator[Looked]:
+) -> Iterator[SearchedDraws]:
     screen = _Screen(evidence)
     low, high = _extremes(samplers)
     step = max(CELLS_AT_ONCE // screen.rows.size, 1)
@@ -147,7 +147,7 @@ def _look_at_pairs(
             giving = tuple(s for s in samplers if evidence.accepts(s.from_pairs(own[0::2], own[1::2])))
             if giving:
                 hits.append(Hit(seed, offset + int(positions[index]), giving))
-        yield Looked(positions.size * len(samplers), hits)
+        yield SearchedDraws(positions.size * len(samplers), hits)
 
 
 def _extremes(samplers: Sequence[RowSampler]) -> tuple[RowSampler, RowSampler]:
@@ -157,7 +157,7 @@ def _extremes(samplers: Sequence[RowSampler]) -> tuple[RowSampler, RowSampler]:
 
 
 class _Screen:
-    """The smallest leaves of a tree: they tell most masks from the right one by their fewest rows."""
+    """The smallest leaves of a tree: with few rows, they exclude most wrong masks."""
 
     def __init__(self, evidence: TreeEvidence) -> None:
         by_size = np.argsort(np.where(evidence.sizes > 0, evidence.sizes, np.iinfo(np.int64).max), kind="stable")

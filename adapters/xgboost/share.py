@@ -13,7 +13,7 @@ __all__ = ["Share"]
 
 SPREADS = 5.0
 MAX_SHARES = 40
-# Of more than two digits, which few rows cannot tell from their neighbours; 0.632 is that of a bootstrap.
+# Of more than two digits, which few rows cannot distinguish from their neighbours; 0.632 is that of a bootstrap.
 USUAL_SHARES = (0.632, 1 / 3, 2 / 3, 0.333, 0.667)
 
 
@@ -55,7 +55,7 @@ class Share:
         return cls.of_roots(hessians, total, 1.0 / float((squares / total**2).mean()))
 
     def fits(self, subsample: float) -> bool:
-        """Whether a value of `subsample` below 1 may have given this share."""
+        """Return whether a value of `subsample` below 1 may have given this share."""
         return 0 < subsample < 1 and abs(self.mean - subsample) <= SPREADS * self.sd + 1e-6
 
     def candidates(self, subsample: float) -> list[float]:

@@ -14,7 +14,7 @@ from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import DataMismatchError
 
-__all__ = ["check_target", "judge_target", "target_sums", "telling_trees"]
+__all__ = ["check_target", "checkable_trees", "judge_target", "target_sums"]
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
     -------
     bool
         Whether y is proved: not where leaf values have another form (constraints, several rounds), nor where the
-        parameters are lost (a booster saved and loaded) and the values tell y but for its scale.
+        parameters are lost (a booster saved and loaded) and the values determine y but for its scale.
     """
     return judge_target(forest, target_sums(forest, rows, hessians, bags, y))
 
@@ -46,7 +46,7 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
 def target_sums(
     forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray
 ) -> dict[int, ProofStatistics]:
-    """Add up by leaf, for each of the :func:`telling_trees`, what the target of rows in the bag comes to.
+    """Add up by leaf, for each of the :func:`checkable_trees`, what the target of rows in the bag comes to.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def target_sums(
         By tree, each of shape (n_leaves,): of first derivatives ``total`` and ``size``; of ranks ``weight``, that of
         rows ``below`` and ``above`` the leaf's value, and negated ``heaviest``.
     """
-    chosen = telling_trees(forest)
+    chosen = checkable_trees(forest)
     if not chosen:
         return {}
     leaves = zip(chosen, read_leaves(forest, rows, chosen), strict=True)
@@ -62,25 +62,25 @@ def target_sums(
         rest = y - hessians.first(slice(0, rows.shape[0]))[:, 0]
         rate = forest.settings.eta / forest.n_parallel
         return {
-            member: _rank_sums(forest.trees[member], reached[seen], hessians.weight[seen], rest[seen], rate)
+            member: _rank_sums(forest.trees[member], reached[in_bag], hessians.weight[in_bag], rest[in_bag], rate)
             for member, reached in leaves
-            for seen in (bags.member(member),)
+            for in_bag in (bags.member(member),)
         }
     gradient, largest = _gradient(forest, hessians, y, rows.shape[0]), _largest(forest, hessians, y, rows.shape[0])
     sums = {}
     for member, reached in leaves:
-        n_leaves, seen = forest.trees[member].n_leaves, bags.member(member)
-        own = gradient[seen, forest.group[member]]
+        n_leaves, in_bag = forest.trees[member].n_leaves, bags.member(member)
+        own = gradient[in_bag, forest.group[member]]
         sums[member] = ProofStatistics(
             {
-                "total": np.bincount(reached[seen], weights=own, minlength=n_leaves).astype(np.float64),
-                "size": np.bincount(reached[seen], np.abs(own) + largest[seen], n_leaves).astype(np.float64),
+                "total": np.bincount(reached[in_bag], weights=own, minlength=n_leaves).astype(np.float64),
+                "size": np.bincount(reached[in_bag], np.abs(own) + largest[in_bag], n_leaves).astype(np.float64),
             }
         )
     return sums
 
 
-def telling_trees(forest: Forest) -> list[int]:
+def checkable_trees(forest: Forest) -> list[int]:
     """Return the first, middle and last tree of one round, or none where their leaf values cannot be checked."""
     known = forest.objective in (*LOGISTIC, *SOFTMAX, *RANKS, "reg:squarederror")
     # The exact method leaves out the step that puts quantiles into the leaves.
@@ -105,19 +105,19 @@ def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
     if not any(own.any() for own in differing.values()):
         return True
     if _may_be_forgotten(forest):
-        told = False if forest.objective in RANKS else _told_by_fit(forest, sums)
-        if told is not None:
-            return told
+        is_proved = False if forest.objective in RANKS else _proved_by_fit(forest, sums)
+        if is_proved is not None:
+            return is_proved
     member, own = next((member, own) for member, own in differing.items() if own.any())
     raise DataMismatchError(
         f"y is not the target the model was trained on: {np.count_nonzero(own)} of {own.size} leaves of tree {member} "
         "hold a value that y of the rows in them does not give. X and y must be the exact training rows in training "
-        'order; for rows the model never saw pass data="holdout".'
+        'order; for rows the model was not trained on pass data="holdout".'
     )
 
 
 def _may_be_forgotten(forest: Forest) -> bool:
-    """Whether the learning rate and the penalties may be others than the booster says, as after a load."""
+    """Return whether the booster may have lost its learning rate and penalties, as after a load."""
     settings = forest.settings
     return settings.subsample == 1 or bool(np.isclose(settings.eta, FORGOTTEN_RATE))
 
@@ -139,8 +139,8 @@ def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDA
     return np.asarray(np.abs(tree.leaf_values - rate * step) > CLOSE * rate * slack + 1e-30)
 
 
-def _told_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | None:
-    """Whether y is proved with a rate and penalties that are fitted; None where it is another target."""
+def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | None:
+    """Return whether y is proved with a rate and penalties that are fitted; None where it is another target."""
     parts = [(forest.trees[member], own.added["total"], own.added["size"]) for member, own in sums.items()]
     values = np.concatenate([tree.leaf_values for tree, _, _ in parts])
     covers = np.concatenate([tree.leaf_covers for tree, _, _ in parts])
@@ -156,7 +156,7 @@ def _told_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | Non
         return None
     if not is_exact or values.size < FEWEST_LEAVES:
         return False
-    # Labels have one scale; a target may have been scaled about the base score, as the rate tells.
+    # Labels have one scale; a target may have been scaled about the base score, as the rate shows.
     return forest.objective != "reg:squarederror" or abs(rate * forest.n_parallel - 1.0) < SAME_RATE
 
 

@@ -16,7 +16,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
-from ens_plugin.adapters.shared.split_values import hold_split_values, tell_split_values
+from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
 from ens_plugin.adapters.xgboost.document.leaves import LeafReader
@@ -44,7 +44,7 @@ KEPT_BYTES = 64_000_000
 class XGBoostTreesAdapter(EnsembleAdapter):
     """XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
-    A member is one tree, or one tree of every class; what it says is the margin the booster would give if
+    A member is one tree, or one tree of every class; its output is the margin the booster would give if
     all its parallel trees were this one.  The mean over members, through the link, is XGBoost's own
     ``predict``, which is checked on a few rows.  :meth:`bags` has one row per tree, in the booster's order:
     XGBoost draws anew for every tree, of every class too.  Its generator starts from small numbers: rows 0
@@ -68,7 +68,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Tell whether `model` is a Booster or one of the scikit-learn interfaces."""
+        """Return whether `model` is a Booster or one of the scikit-learn interfaces."""
         return isinstance(model, (xgboost.Booster, xgboost.XGBModel))
 
     def __init__(self, model: Any) -> None:
@@ -132,25 +132,25 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         trees = [group * self.n_members + member for group in range(n_groups) for member in members]
         if members not in self._range_readers:
             self._range_readers[members] = LeafReader(self.forest, trees)
-        said = self._said(trees, self._range_readers[members].read(features), features)
-        return said if n_groups == 1 else said.reshape(n_groups, len(members), -1).transpose(1, 2, 0)
+        outputs = self._tree_outputs(trees, self._range_readers[members].read(features), features)
+        return outputs if n_groups == 1 else outputs.reshape(n_groups, len(members), -1).transpose(1, 2, 0)
 
     def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Members for each row; of more than two labels, put together of trees that never saw it.
+        """Return the members' outputs and where they count; for three labels or more, members of out-of-bag trees.
 
         Trees of different classes are drawn independently, so any of them make a member: each row's
         out-of-bag trees of one class meet, in order, those of the others, as many as the class with fewest has.
         """
         if bags is None or self.forest.n_groups == 1:
             return super().block(features, bags, rows)
-        said = self._by_class(self._tree_values(features))
-        free = self._by_class(~bags.in_bag(rows))
-        fewest = np.argmin([count_members(own) for own in free], axis=0)
-        seen = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(free)])
-        outputs = np.empty((self.n_members, self.forest.n_groups, seen.shape[1]))
+        margins = self._by_class(self._tree_values(features))
+        is_oob = self._by_class(~bags.in_bag(rows))
+        fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
+        counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
+        outputs = np.empty((self.n_members, self.forest.n_groups, counted.shape[1]))
         for label in range(self.forest.n_groups):
-            _move(said[label], free[label], outputs[:, label], seen)
-        return outputs.transpose(0, 2, 1), seen
+            _move(margins[label], is_oob[label], outputs[:, label], counted)
+        return outputs.transpose(0, 2, 1), counted
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each tree drew, in the booster's order, proved on the sums in all its leaves."""
@@ -161,7 +161,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return bags
 
     def are_training_rows(self, features: Rows, y: ArrayLike) -> bool:
-        """Tell whether the first trees grew on these very rows, or the rows hold the values that trees split at."""
+        """Return whether the first trees grew on these very rows, or the rows hold the values that trees split at."""
         target = training_target(y, self.classes, features.shape[0])
         known = None if target is None else target.astype(np.float64)
         return are_confirmed(self.forest, features, known) or hold_split_values(
@@ -169,11 +169,11 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         )
 
     def checks_held_out_rows(self, features: Rows) -> bool:
-        """Tell whether trees split at values that differ by row."""
-        return tell_split_values(features.table, self._split_values(), np.float32)
+        """Return whether trees split at values that differ by row."""
+        return show_split_values(features.table, self._split_values(), np.float32)
 
     def leaf_counts(self, features: Rows, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the leaves of each tree: their rows, if rows may have counted alike; else one row is sure of each."""
+        """Yield the leaves of each tree, with their rows if rows may have counted alike, else with one row each."""
         self._keep_leaves(features)
         one, trees = hessian_of_a_row(self.forest), self.forest.trees
         if one is None or features.leaves is None:
@@ -204,20 +204,20 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         if self.forest.n_groups > 1:
             raise BagError(
                 f"The trees of the {self.forest.n_groups} labels of this {type(self.model).__name__} have bags of "
-                "their own, so no member has one bag, from which the variance over training sets is told. Train with "
-                "two labels, or pass a forest of scikit-learn or LightGBM."
+                "their own, so no member has one bag, from which the variance over training sets is estimated. Train "
+                "with two labels, or pass a forest of scikit-learn or LightGBM."
             )
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
     def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
-        """Return the likely draws of the booster's seed, to be reached row by row."""
+        """Return the likely draws of the booster's seed, each computed from the row's position."""
         return DrawnTrees(self.forest, n_rows, attempt, self._keep_leaves)
 
     def truncated(self, size: int) -> Any:
         """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class.
 
         Leaf values are scaled by `n_members` / `size`, in XGBoost's float32.  Training parameters stay, so that
-        bags can still be redrawn; of several classes, the booster's attributes tell how many trees were grown.
+        bags can still be redrawn; of several classes, the booster's attributes state how many trees were grown.
         """
         self._check_rounds()
         return truncated_trees(self.model, self.forest, size)
@@ -247,21 +247,21 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     @cached_property
     def _leaf_values(self) -> list[NDArray[np.float64]]:
-        """What each leaf says, as if the prediction were its tree's alone, without what all rows start from."""
+        """Margin of each leaf, as if its tree were the whole booster, less what all rows start from."""
         return [tree.leaf_values * self.forest.n_parallel for tree in self.forest.trees]
 
     def _tree_values(self, features: Rows) -> NDArray[np.float64]:
-        """What each tree says, as if the prediction were its alone, shape (n_trees, n_rows)."""
+        """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
         leaves = self._reader.read(features) if features.leaves is None else features.leaves
-        return self._said(range(len(self.forest.trees)), leaves, features)
+        return self._tree_outputs(range(len(self.forest.trees)), leaves, features)
 
-    def _said(self, trees: Sequence[int], leaves: NDArray[Any], features: Rows) -> NDArray[np.float64]:
-        """What the reached leaves of some trees say, shape (n_trees, n_rows)."""
+    def _tree_outputs(self, trees: Sequence[int], leaves: NDArray[Any], features: Rows) -> NDArray[np.float64]:
+        """Return the outputs of some trees, by the leaves that rows reach, shape (n_trees, n_rows)."""
         start = self.forest.base_margin[:, None] if features.base_margin is None else features.base_margin.T
-        said = np.empty(leaves.shape)
-        for own, tree, reached in zip(said, trees, leaves, strict=True):
+        outputs = np.empty(leaves.shape)
+        for own, tree, reached in zip(outputs, trees, leaves, strict=True):
             np.add(self._leaf_values[tree].take(reached), start[self.forest.group[tree]], out=own)
-        return said
+        return outputs
 
     def _keep_leaves(self, features: Rows) -> None:
         n_cells = len(self.forest.trees) * features.shape[0]
@@ -278,9 +278,9 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             return
         if shape.objective not in _VALUES:
             raise UnsupportedModelError(
-                f"Objective {shape.objective!r} predicts through a link, or ranks, and its error curve is not "
-                "covered: mean scores of regression are covered without a link only. Train with 'reg:squarederror', "
-                "'binary:logistic' or 'multi:softprob'. ens_plugin.in_bag tells the bags of some further objectives."
+                f"Objective {shape.objective!r} predicts through a link, or ranks, and its error curve is not covered: "
+                "mean scores of regression are covered without a link only. Train with 'reg:squarederror', "
+                "'binary:logistic' or 'multi:softprob'. ens_plugin.in_bag returns the bags of some further objectives."
             )
         if shape.n_groups > 1:
             raise UnsupportedModelError(
@@ -291,26 +291,29 @@ class XGBoostTreesAdapter(EnsembleAdapter):
     def _check_rounds(self) -> None:
         if self._shape.n_rounds > 1:
             raise UnsupportedModelError(
-                f"This booster was trained in {self._shape.n_rounds} rounds: later trees correct earlier ones, so they "
-                "are no bagged ensemble, no curve describes them and none can be left out. Train one round "
-                "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
-                "learning_rate=1. ens_plugin.in_bag tells the bags of any number of rounds."
+                f"This booster was trained in {self._shape.n_rounds} rounds: later trees correct earlier ones, so no "
+                "error curve describes them and none can be left out. Train one round (num_boost_round=1, or "
+                "n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and learning_rate=1. "
+                "ens_plugin.in_bag returns the bags of any number of rounds."
             )
 
 
 def _move(
-    said: NDArray[np.float64], free: NDArray[np.bool_], outputs: NDArray[np.float64], seen: NDArray[np.bool_]
+    margins: NDArray[np.float64], is_oob: NDArray[np.bool_], outputs: NDArray[np.float64], counted: NDArray[np.bool_]
 ) -> None:
-    """Put what is said where `free`, in order, to where `seen`; both by member and row, `free` at least as often."""
-    n_rows = free.shape[1]
+    """Copy each row's margins of its out-of-bag trees, in order, to the outputs that are `counted`.
+
+    All by member and row; a row has at least as many out-of-bag trees as counted outputs.
+    """
+    n_rows = is_oob.shape[1]
     # A value that does not count is written over by the next, so that no rows need to be picked.
-    queue = np.zeros((free.shape[0] + 1) * n_rows)
+    queue = np.zeros((is_oob.shape[0] + 1) * n_rows)
     place = np.arange(n_rows)
-    for values, counts in zip(said, free, strict=True):
+    for values, counts in zip(margins, is_oob, strict=True):
         queue[place] = values
         place += n_rows * counts
     place = np.arange(n_rows)
-    for values, counts in zip(outputs, seen, strict=True):
+    for values, counts in zip(outputs, counted, strict=True):
         values[:] = queue.take(place)
         place += n_rows * counts
 

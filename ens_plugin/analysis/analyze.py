@@ -1,4 +1,4 @@
-"""The whole road: a trained ensemble and its rows in, one report out."""
+"""The whole analysis: a trained ensemble and its rows in, one report out."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def analyze(
     random_state: int | None = 0,
     n_jobs: int | None = None,
 ) -> EnsembleReport:
-    """Tell how a trained ensemble's error depends on its size, and how many members it needs.
+    """Return how a trained ensemble's error depends on its size, and how many members it needs.
 
-    Nothing is trained.  On the training rows, each row is judged only by the members that never saw
-    it (its out-of-bag members).
+    Nothing is trained.  On the training rows, each row is judged only by its out-of-bag
+    members: those that were not trained on it.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def analyze(
         anything a registered adapter accepts.
     X : array-like of shape (n_rows, n_features)
         With ``data="oob"``, exactly the training rows in training order; with ``data="holdout"``,
-        rows that no member saw.  None for a CustomEnsemble of arrays.
+        rows that no member was trained on.  None for a CustomEnsemble of arrays.
     y : array-like of shape (n_rows,)
         True labels or values of these rows.
     data : {"oob", "holdout"}, default="oob"
@@ -76,7 +76,7 @@ def analyze(
         rows were drawn into bags comes from the model itself.
     groups : array-like of shape (n_rows,), or "identical", optional
         Rows that belong together: repeated measurements of one patient, copies of one row.  A row then counts as
-        seen by a member if any row of its group was drawn, the figures are for rows of fresh groups, and intervals
+        in bag if any row of its group was drawn, the figures are for rows of fresh groups, and intervals
         take each group for one draw.  ``"identical"`` puts rows with the same features and target into one group.
         None takes all rows for separate draws, and refuses or doubts data in which many look like copies.
     metric : callable, optional
@@ -87,7 +87,7 @@ def analyze(
     tolerance : float, default=0.01
         Regression: wanted excess error relative to that of the infinite ensemble.
     max_size : int, default=20001
-        Largest size to look at.
+        Largest size to consider.
     interval_level : float, default=0.95
         Level of all intervals.
     sizes : array-like of int, optional
@@ -157,9 +157,9 @@ def run_analysis(
     choose_rows: RowChoice | None = None,
     **options: Any,
 ) -> EnsembleReport:
-    """Do what :func:`analyze` does, reporting progress: ``progress(blocks, total)`` wraps an iterable.
+    """Return the report of :func:`analyze`, with progress shown: ``progress(blocks, total)`` wraps an iterable.
 
-    ``choose_rows(adapter, features, bags)`` may name training rows, in ascending order, to judge by in place of all.
+    ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
     with model_errors(model):
         return _analyzed(
@@ -169,7 +169,7 @@ def run_analysis(
 
 
 def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, JudgedRows]:
-    """Do what :func:`analyze` does by default, and tell the loss of each row too.
+    """Return the report of :func:`analyze` with its default options, and the loss of each row.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def _analyzed(
 
 
 def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
-    """Compare stored outputs with those of the bags as drawn: what is stored knows nothing of groups."""
+    """Refuse rows whose stored outputs differ from ours; compared before grouping, as the library stored them."""
     if adapter.stored_oob_outputs() is None:
         return
     rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
@@ -301,7 +301,7 @@ def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bag
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
-    """Tell which training rows each member of an ensemble was trained on.
+    """Return which training rows each member of an ensemble was trained on.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     BagError
         If the bags cannot be known, or there are none (no bootstrap).
     DataMismatchError
-        If these are not the training rows in training order, as far as can be told.
+        If these are not the training rows in training order, as far as this can be checked.
 
     Examples
     --------
@@ -345,7 +345,7 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
 def _prepared(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:
     features = adapter.prepare(rows)
     if features.shape[0] == 0:
-        raise InputError("X has no rows; pass the rows to judge the ensemble by.")
+        raise InputError("X has no rows; pass the rows to estimate the error on.")
     if features.shape[0] != n_targets:
         raise InputError(f"X has {features.shape[0]} rows and y has {n_targets}; they must be the same rows.")
     return features

@@ -1,4 +1,4 @@
-"""From evidence to a report: which rows can be used, the estimates, and what must be said beside them."""
+"""From tallied rows to a report: which rows can be used, the estimates, and the warnings beside them."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 __all__ = ["Metric", "build_report", "compare_with_stored"]
 
 UNPROVED_TARGET = (
-    "y is not proved: the model keeps too little of its target (it was fitted with weights, constraints or penalties "
-    "that are not known here, or missing values hide where its rows went). If y is not exactly the training target, in "
-    "training order, every error in this report is wrong."
+    "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
+    "that are not known here, or missing values hide which leaves its rows reached. If y is not exactly the "
+    "training target, in training order, every error in this report is wrong."
 )
-UNTOLD_ROWS = (
-    "Nothing in this model tells whether these rows are its training rows in training order; were they not, the error "
-    "would come out far too low. Fit with oob_score=True to have it checked."
+UNCHECKED_ROWS = (
+    "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "
+    "error is far too low. Fit with oob_score=True to have it checked."
 )
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
@@ -58,7 +58,7 @@ def build_report(
     repeats: RepeatedRows | None = None,
     target: NDArray[Any] | None = None,
 ) -> EnsembleReport:
-    """Estimate everything and put the report together.
+    """Return the report: check which rows can be used, estimate everything, and collect the warnings.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def build_report(
     evidence : TalliedRows
     settings : AnalysisOptions
     sizes_given : bool
-        Whether the user named the sizes to tabulate.
+        Whether the user gave the sizes to tabulate.
     metric : callable or None
     sampled_labels : ndarray, shape (n_sampled,)
         Target of the sampled rows as the user gave it.
     repeats : RepeatedRows, optional
-        What is repeated among the rows, where it was looked for; `target`, label codes or values of all rows, then
-        goes with it.
+        What is repeated among the rows, where this was searched for; `target`, label codes or values of all rows,
+        is then given too.
     """
     usable = _usable_rows(evidence, adapter.n_members)
     given = evidence.weight
@@ -111,7 +111,7 @@ def _with_repeats(
     repeats: RepeatedRows,
     target: NDArray[Any],
 ) -> EnsembleReport:
-    """Say what is repeated among the rows, and doubt the figures where copies may put them wrong."""
+    """Return the report with what is repeated among the rows, and doubts where copies may bias the figures."""
     assert not isinstance(evidence.tally, GroupedValues)
     used = usable & (evidence.weight.total > 0)
     losses, part = row_losses(evidence.tally)[used], repeats.take(np.flatnonzero(used))
@@ -149,14 +149,14 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
     differing = np.abs(ours - theirs).reshape(known.size, -1).max(axis=1) > 1e-4 * scale
     if np.any(differing & known):
         raise DataMismatchError(
-            f"{np.count_nonzero(differing & known)} of {np.count_nonzero(known)} rows get other out-of-bag outputs "
-            "than the model stored when it was trained. X and y must be the training rows in training order; for other "
-            "rows pass data='holdout'."
+            f"{np.count_nonzero(differing & known)} of {np.count_nonzero(known)} rows have other out-of-bag outputs "
+            "than the model stored at training. X and y must be the training rows in training order; for other rows "
+            "pass data='holdout'."
         )
 
 
 def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
-    """Rows about which enough members speak: one hard vote, or two outputs for a variance."""
+    """Return the rows with enough out-of-bag members: one for hard votes, else two, for a variance."""
     tally, weight = evidence.tally, evidence.weight
     refuse_groups_in_bags(weight, tally.trials >= 2)
     few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))
@@ -164,9 +164,9 @@ def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
         _refuse_one_bag(tally.trials, weight, n_members)
         mean = weight.row_sum(tally.trials) / weight.n_rows
         raise TooFewMembersError(
-            f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f}): "
-            "too few to tell one member's luck from the ensemble's error. Train more members, leave more rows out of "
-            "each bag (smaller max_samples), or pass held-out rows with data='holdout'."
+            f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f}): too few to "
+            "separate one member's error from the ensemble's. Train more members, leave more rows out of each bag "
+            "(smaller max_samples), or pass held-out rows with data='holdout'."
         )
     usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
     if not usable.any():
@@ -184,7 +184,7 @@ def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: i
         return
     raise TooFewMembersError(
         f"All {n_members} members were trained on the same {n_shared} of {weight.n_rows} rows, so the others are out "
-        "of bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag tells which they are), or "
+        "of bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag returns which they are), or "
         "train so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws "
         "once for all parallel trees, or with bagging_freq=1 for LightGBM."
     )
@@ -277,7 +277,7 @@ def _cautions(
 ) -> tuple[str, ...]:
     cautions = list(adapter.cautions(settings.data))
     if settings.data == "oob" and not adapter.checks_training_rows():
-        cautions.append(UNTOLD_ROWS)
+        cautions.append(UNCHECKED_ROWS)
     elif settings.data == "oob" and not adapter.target_is_proved:
         cautions.append(UNPROVED_TARGET)
     if n_effective < FEWEST_ROWS:

@@ -40,7 +40,7 @@ def resolve_settings(
     sizes: ArrayLike | None = None,
     estimator: str = "auto",
 ) -> AnalysisOptions:
-    """Check the options of :func:`ens_plugin.analyze` and fill in what ``"auto"`` and None stand for.
+    """Return the options of :func:`ens_plugin.analyze`, checked, with ``"auto"`` and None resolved.
 
     Raises
     ------
@@ -51,11 +51,11 @@ def resolve_settings(
     """
     if adapter.n_members < 2:
         raise TooFewMembersError(
-            "The ensemble has one member: how its error depends on size cannot be seen. Train at least 2, better 50."
+            "The ensemble has one member, from which no curve over sizes can be estimated. Train at least 2, better 50."
         )
     if not isinstance(data, str) or data not in ("oob", "holdout"):
         raise InputError(
-            f"data must be 'oob' (the training rows) or 'holdout' (rows no member saw), got {shown(data)}."
+            f"data must be 'oob' (the training rows) or 'holdout' (rows no member was trained on), got {shown(data)}."
         )
     for name, value in (("confidence", confidence), ("tolerance", tolerance), ("interval_level", interval_level)):
         if not isinstance(value, Real):
@@ -113,7 +113,7 @@ def _tabulated_sizes(sizes: ArrayLike | None, estimator: str, n_members: int, ma
         wanted = as_sizes(sizes)
         if not np.isfinite(wanted).all():
             raise InputError("sizes must be finite; the limit is in error_curve.asymptote.")
-        # The scalars of a report are those of the current size, whatever sizes are asked for.
+        # The scalars of a report are those of the current size, whatever sizes the user gave.
         known = wanted if estimator in ("hypergeometric", "path") else np.append(wanted, n_members)
         return np.asarray(np.unique(known.astype(np.int64)))
     if estimator == "path":
@@ -133,7 +133,7 @@ def n_threads(n_jobs: int | None) -> int:
 def clip_sizes_to_oob(
     settings: AnalysisOptions, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None
 ) -> AnalysisOptions:
-    """Default sizes of the hypergeometric estimator: those that most rows can answer."""
+    """Return the options with the sizes of the hypergeometric estimator that most rows have members for."""
     limit = hypergeometric_limit(trials, rows)
     if settings.estimator != "hypergeometric" or limit < 1:
         return settings
@@ -180,7 +180,7 @@ def _count_missing(target: NDArray[Any]) -> int:
 
 
 def _is_missing(value: Any) -> bool:
-    """None, or not equal to itself: NaN, NaT and pandas.NA, whose comparison is not even a truth value."""
+    """Return whether a value is None, or not equal to itself: NaN, NaT, and pandas.NA, which compares as no bool."""
     itself = value == value
     return value is None or not (isinstance(itself, (bool, np.bool_)) and bool(itself))
 
@@ -193,7 +193,7 @@ def _real_values(target: NDArray[Any]) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"y must hold numbers for a regression ensemble ({one_line(str(error))}).") from error
     if not np.abs(values).max() <= LARGEST:
-        raise InputError(f"y holds values beyond {LARGEST:g}, whose squared errors are no numbers; scale y down.")
+        raise InputError(f"y holds values beyond {LARGEST:g}, whose squared errors overflow; scale y down.")
     return values
 
 
@@ -214,7 +214,7 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
         )
     if labels.size < 2:
         raise InputError(
-            f"y holds a single label, {shown(labels.tolist()[0])}: an error rate over one class says nothing about the "
+            f"y holds a single label, {shown(labels.tolist()[0])}: an error rate over one class does not describe the "
             "others. Pass rows of at least two classes."
         )
     return np.array([code_of[label] for label in labels.tolist()], dtype=np.int64)[index]

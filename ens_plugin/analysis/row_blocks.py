@@ -61,7 +61,7 @@ class TalliedRows:
     sample : Sample
         The members' outputs for a random subset of the rows; its rows are entries of the tally.
     path : PathTally or None
-        The growth path, if asked for.
+        The growth path, for the path estimator.
     weight : RowWeight
         Weights of the entries.
     spreads : ndarray, shape (2, 2), or None
@@ -74,7 +74,7 @@ class TalliedRows:
     by_label : ndarray, shape (2, n_labels, n_members + 1), or None
         Where entries are groups of rows: rows with weight by label and number of members, and their weight.
     chance : ndarray, shape (n_entries,), or None
-        Chance of each row to be left out of one bag, where they differ and the library tells them.
+        Chance of each row to be left out of one bag, where they differ and the library keeps them.
     """
 
     tally: AnyTally | GroupedValues
@@ -99,7 +99,7 @@ def tally_rows(
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> TalliedRows:
-    """Ask every member about every row it never saw, and tally what they say.
+    """Return the tallies of all members' outputs for their out-of-bag rows.
 
     Blocks are read in as many threads as joblib's context grants; the result does not depend on it.
 
@@ -108,7 +108,7 @@ def tally_rows(
     adapter : EnsembleAdapter
     features : prepared rows
     bags : Bags or None
-        In-bag rows of each member; None for held-out rows, which no member saw.
+        In-bag rows of each member; None for held-out rows, which are in no bag.
     target : ndarray, shape (n_rows,)
         Label codes or values.
     weight : ndarray, shape (n_rows,)
@@ -137,7 +137,7 @@ def tally_rows(
 
 @dataclass(frozen=True, eq=False)
 class TalliedBlock:
-    """What one block of rows adds to the evidence; attributes as there."""
+    """What one block of rows adds to :class:`TalliedRows`; attributes as there."""
 
     tally: AnyTally
     sample: Sample
@@ -166,7 +166,7 @@ class BlockReader:
     with_path: bool
 
     def read(self, rows: slice) -> TalliedBlock:
-        """Tally one block of rows."""
+        """Return the tallies of one block of rows."""
         block = self._block(rows)
         return TalliedBlock(
             tally=_tally(block, self.adapter),
@@ -188,7 +188,7 @@ class BlockReader:
         return Sample(self._both(part), chosen, self.weight[chosen])
 
     def _both(self, block: RowBlock) -> RowBlock:
-        """Give the scores of two labels, which an adapter may state as one, a label axis."""
+        """Return the block with a label axis, also where an adapter gives one score for two labels."""
         if not _has_one_score(self.adapter, block):
             return block
         return replace(block, outputs=both_scores(block.outputs))
@@ -208,26 +208,26 @@ def _has_one_score(adapter: EnsembleAdapter, block: RowBlock) -> bool:
     return adapter.output_kind == "scores" and block.outputs.ndim == 2
 
 
-def _bytes_said(adapter: EnsembleAdapter, n_labels: int) -> int:
-    """Bytes of what one member says about one row: a label code, or one float64 for each label."""
+def _output_bytes(adapter: EnsembleAdapter, n_labels: int) -> int:
+    """Return the bytes of one member's output for one row: a label code, or one float64 for each label."""
     if adapter.output_kind == "labels":
         return 1
     return 8 * max(n_labels, 1)
 
 
 def _row_blocks(adapter: EnsembleAdapter, n_rows: int, n_labels: int) -> list[slice]:
-    """Slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
+    """Return slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
     rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)), n_labels)
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 
 
 def block_rows(adapter: EnsembleAdapter, wanted: int, n_labels: int) -> int:
-    """Rows to read at once: about `wanted` where memory allows, in whole chunks."""
+    """Return how many rows to read at once: about `wanted` where memory allows, in whole chunks."""
     # Where rounding follows the height of a block, the height must not follow the threads.
     wanted = wanted if adapter.is_row_independent else FIXED_ROWS
     # Raw scores of two labels mostly come as one.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
-    rows = min(BLOCK_BYTES // (adapter.n_members * _bytes_said(adapter, n_outputs)), wanted)
+    rows = min(BLOCK_BYTES // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK
 
 
@@ -240,18 +240,18 @@ def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, n_labels: int, r
 
 
 def sampling_seed(rng: np.random.Generator) -> int:
-    """Seed of the keys by which rows are sampled."""
+    """Return the seed of the keys by which rows are sampled."""
     return int(rng.integers(2**63))
 
 
 def sample_limit(adapter: EnsembleAdapter, n_labels: int) -> int:
-    """Most rows to keep the members' outputs of."""
-    bytes_per_row = adapter.n_members * _bytes_said(adapter, n_labels)
+    """Return the most rows to keep the members' outputs of."""
+    bytes_per_row = adapter.n_members * _output_bytes(adapter, n_labels)
     return min(SAMPLE_ROWS, max(SAMPLE_BYTES // bytes_per_row, CHUNK))
 
 
 def merge_samples(samples: list[Sample]) -> Sample:
-    """Put the samples of disjoint rows one after the other."""
+    """Return the samples of disjoint rows as one, one after the other."""
     blocks = [sample.block for sample in samples]
     block = RowBlock(
         np.concatenate([block.outputs for block in blocks], axis=1),

@@ -1,4 +1,4 @@
-"""How much a prediction would vary over training sets, told from one trained ensemble."""
+"""How much a prediction would vary over training sets, estimated from one trained ensemble."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TrainingVariance:
 def training_variance(
     model: Any, X_train: Any, X_new: Any, *, y_train: ArrayLike | None = None, groups: ArrayLike | None = None
 ) -> TrainingVariance:
-    """Tell how much the predictions of an ensemble vary over training sets, without training another.
+    """Return how much the predictions of an ensemble vary over training sets, without training another.
 
     The variance in a report's ``bias_variance`` is over seeds, given the training set.  This one is over training
     sets: other draws of as many rows from the same population.
@@ -121,7 +121,7 @@ def training_variance(
     TooFewMembersError
         If there are fewer than 4 members.
     DataMismatchError
-        If `X_train` are not the training rows in training order, as far as can be told.
+        If `X_train` are not the training rows in training order, as far as this can be checked.
     InputError
         If `groups` does not fit the training rows, or there are fewer than 2 of them.
 
@@ -150,8 +150,8 @@ def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, group
     adapter = find_adapter(ensemble)
     if adapter.n_members < FEWEST_MEMBERS:
         raise TooFewMembersError(
-            f"This {type(ensemble).__name__} has {adapter.n_members} members; the variance over training sets needs "
-            f"{FEWEST_MEMBERS} at the least, and some hundreds to be worth reading. Train more members."
+            f"This {type(ensemble).__name__} has {adapter.n_members} members; the variance over training sets needs at "
+            f"least {FEWEST_MEMBERS}, and some hundreds to be precise. Train more members."
         )
     new = adapter.prepare(unwrap(model, X_new)[1])
     with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
@@ -159,10 +159,10 @@ def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, group
         labels = None if y_train is None else as_array(y_train, "y_train")
         draws = adapter.draw_counts(rows, features, labels)
         _check_own_bags(draws, ensemble)
-        return _told(adapter, draws, new, _group_codes(groups, features.shape[0]), _repeated(features, labels))
+        return _estimated(adapter, draws, new, _group_codes(groups, features.shape[0]), _repeated(features, labels))
 
 
-def _told(
+def _estimated(
     adapter: EnsembleAdapter, draws: DrawCounts, new: Any, groups: NDArray[np.intp] | None, n_repeated: int
 ) -> TrainingVariance:
     units = draws if groups is None else _by_group(draws, groups)
@@ -213,7 +213,7 @@ def _columns(found: SquaredCovariance) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def _blocks(adapter: EnsembleAdapter, draws: DrawCounts, n_new: int) -> list[slice]:
-    """Rows whose members' outputs, and covariances with a block of training rows, are held at once."""
+    """Return slices of the new rows, so small that their outputs and covariances fit into memory."""
     if n_new == 0:
         raise InputError("X_new has no rows; pass the rows to predict.")
     n_labels = 1 if adapter.classes is None else len(adapter.classes)
@@ -222,7 +222,7 @@ def _blocks(adapter: EnsembleAdapter, draws: DrawCounts, n_new: int) -> list[sli
 
 
 def _predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
-    """Outputs of all members as what the ensemble averages: values, or numbers for each label."""
+    """Return the outputs of all members as what the ensemble averages: values, or numbers for each label."""
     outputs = adapter.outputs(features, None)
     if adapter.classes is None:
         return outputs.astype(np.float64)
@@ -235,7 +235,7 @@ def _predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
 
 
 def _linked(adapter: EnsembleAdapter, scores: FloatArray) -> FloatArray:
-    """Scores as probabilities: the link of their mean, and each member's distance from it by the link's slope."""
+    """Return scores as probabilities, by the inverse link linearised at the members' mean."""
     mean = scores.mean(axis=0)
     center = adapter.link(mean)
     linked: FloatArray = np.broadcast_to(center, (scores.shape[0], *center.shape)).astype(np.float64)
@@ -248,14 +248,14 @@ def _linked(adapter: EnsembleAdapter, scores: FloatArray) -> FloatArray:
 
 
 def _check_own_bags(draws: DrawCounts, model: Any) -> None:
-    """Members that share a bag are not drawn independently, as LightGBM's are with a larger bagging_freq."""
+    """Refuse members that share a bag, as LightGBM's do with a larger bagging_freq: they are not independent."""
     n_members, n_rows = draws.counts.shape
     distinct = len({member.tobytes() for member in draws.counts})
     if distinct < n_members and n_rows >= FEWEST_ROWS:
         raise BagError(
-            f"The {n_members} members of this {type(model).__name__} have {distinct} different bags, and the variance "
-            "over training sets takes each member for a draw of its own. Train with a new bag for each member "
-            "(of LightGBM: bagging_freq=1)."
+            f"The {n_members} members of this {type(model).__name__} have {distinct} different bags. The variance over "
+            "training sets is known for members with a bag of their own. Train with a new bag for each member (of "
+            "LightGBM: bagging_freq=1)."
         )
 
 
@@ -274,10 +274,10 @@ def _group_codes(groups: ArrayLike | None, n_rows: int) -> NDArray[np.intp] | No
 
 
 def _by_group(draws: DrawCounts, groups: NDArray[np.intp]) -> DrawCounts:
-    """Draws of groups: of whole groups, where all rows of each were always drawn together, or of their rows."""
+    """Return the draws of groups: as wholes, where all rows of each were always drawn together, or summed over rows."""
     if draws.rule != "with_replacement":
         raise BagError(
-            "groups are covered for bags drawn with replacement alone, and here rows were drawn without. Train with a "
+            "groups are covered for bags drawn with replacement alone, and these were drawn without. Train with a "
             "bootstrap, or leave groups out and take one row of each group for training."
         )
     order = np.argsort(groups, kind="stable")
@@ -293,7 +293,7 @@ def _by_group(draws: DrawCounts, groups: NDArray[np.intp]) -> DrawCounts:
 
 
 def _oob_chance(draws: DrawCounts) -> FloatArray | None:
-    """Chance of each row, or group, to be in no draw of a member; None where it is unknown or too small."""
+    """Return the chance of each row, or group, to be in no draw of a member; None where it is unknown or too small."""
     counts = draws.counts
     if draws.rule == "with_replacement":
         n_rows = counts.shape[1]
@@ -306,14 +306,14 @@ def _oob_chance(draws: DrawCounts) -> FloatArray | None:
     if pooled == 0 or not _is_as_expected(counts, oob):
         raise BagError(
             "The members' bags were not drawn with equal chances for all rows, and without counts of repeated draws "
-            "the variance over training sets cannot be told. Pass the rows of each member as index arrays, each row "
-            "as often as it was drawn, or draw all rows with equal chances."
+            "the variance over training sets cannot be estimated. Pass the rows of each member as index arrays, each "
+            "row as often as it was drawn, or draw all rows with equal chances."
         )
     return oob
 
 
 def _is_as_expected(counts: NDArray[np.number], oob_chance: FloatArray) -> bool:
-    """Whether rows are out of bag as often as these chances let expect, within five standard deviations of the sum."""
+    """Return whether rows are out of bag as often as these chances predict, within five standard deviations."""
     n_members = counts.shape[0]
     found = np.count_nonzero(counts == 0, axis=0)
     squares = (found - n_members * oob_chance) ** 2 / (n_members * oob_chance * (1 - oob_chance))
@@ -321,7 +321,7 @@ def _is_as_expected(counts: NDArray[np.number], oob_chance: FloatArray) -> bool:
 
 
 def _repeated(features: Any, y: NDArray[Any] | None) -> int:
-    """Rows that are equal to an earlier one, target included where it is given."""
+    """Return how many rows are equal to an earlier one, target included where it is given."""
     if not isinstance(features, np.ndarray):
         return 0
     rows = np.ascontiguousarray(features)
@@ -336,11 +336,13 @@ def _cautions_of_draws(
     if n_units < FEWEST_ROWS:
         cautions.append(f"Only {n_units} rows or groups were drawn from the population: every figure is rough.")
     if draws.chance is not None:
-        cautions.append("Rows were drawn by weight: each weight is taken for a part of its row, in other sets, too.")
+        cautions.append(
+            "Rows were drawn by weight: each row is assumed to have the same weight in other training sets."
+        )
     if getattr(adapter.model, "class_weight", None) == "balanced":
         cautions.append(
-            "class_weight='balanced' takes the share of each label from the whole training set; that these shares "
-            "vary over training sets is not corrected for."
+            "class_weight='balanced' takes the share of each label from the whole training set; the variance of these "
+            "shares over training sets is not corrected for."
         )
     if draws.rule == "with_replacement":
         cautions.append(
@@ -350,7 +352,7 @@ def _cautions_of_draws(
         )
         if oob_chance is None:
             cautions.append(
-                "Some rows are in nearly every bag, or not as often as chance has it: the jackknife after the "
+                "Some rows are in nearly every bag, or not as often as expected by chance: the jackknife after the "
                 "bootstrap is left out."
             )
     elif draws.rule == "without_replacement":
@@ -381,7 +383,9 @@ def _cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) 
     if spread == 0 or spread <= 0.5 * mean:
         return ()
     negative = np.count_nonzero(variance < 0)
-    found = f"{n_members} members are too few to tell the variance of a single prediction: noise {spread:.3g} against "
+    found = (
+        f"{n_members} members are too few to estimate the variance of a single prediction: noise {spread:.3g} against "
+    )
     found += f"a mean of {mean:.3g}" + (f", {negative} of {variance.size} negative" if negative else "")
     advice = f"about {n_members * spread / (0.5 * mean):.0f}" if mean > 0.1 * spread else "many more"
     return (f"{found}. Train {advice} members, or read the mean alone.",)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "default_style", "label_in_percent", "new_axes"]
 
-# From Okabe and Ito's palette, told apart by every common kind of colour vision; green darkened for thin lines.
+# From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
 BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#666666"
 
 # matplotlib's settings and the warning filters are the whole process's: two threads that change and put them back

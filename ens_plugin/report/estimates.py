@@ -79,7 +79,7 @@ class ErrorCurve:
     even_shift: FloatArray | None = None
 
     def at(self, size: float) -> float:
-        """Error at one size, interpolated linearly in 1/size between the tabulated sizes.
+        """Return the error at one size, interpolated linearly in 1/size between the tabulated sizes.
 
         Where votes tie (see `ties_to`), an even size has the error of the odd one below it, and what the
         model's rule for ties adds (see `even_shift`).
@@ -111,11 +111,11 @@ class ErrorCurve:
         return self._interpolate(self.error, self.asymptote, size)
 
     def reaches(self, size: float) -> bool:
-        """Tell whether the curve can answer a size: between tabulated ones, or beyond them if it has an asymptote."""
+        """Return whether the curve covers a size: between tabulated ones, or beyond them if it has an asymptote."""
         return size >= int(self.sizes[0]) and (size <= int(self.sizes[-1]) or not math.isnan(self.asymptote))
 
     def interval_at(self, size: float) -> tuple[float, float]:
-        """Data interval at one size, interpolated as in :meth:`at`."""
+        """Return the data interval at one size, interpolated as in :meth:`at`."""
         low, high = self.asymptote_interval
         return self._interpolate(self.lower, low, size), self._interpolate(self.upper, high, size)
 
@@ -125,12 +125,12 @@ class ErrorCurve:
             raise InputError(f"size must be a number of members or math.inf, got {size!r}.")
         if not size >= first:
             raise InputError(
-                f"size={size} is below the smallest size of this curve, {first}; ask for a size of at least {first}."
+                f"size={size} is below the smallest size of this curve, {first}; pass a size of at least {first}."
             )
         if not self.reaches(size):
             raise InputError(
-                f"size={size} is above {last}, the largest size that estimator={self.estimator!r} can answer; "
-                "use estimator='auto', which reaches every size and infinity."
+                f"size={size} is above {last}, the largest size that estimator={self.estimator!r} reaches; use "
+                "estimator='auto', which reaches every size and infinity."
             )
         shift = np.zeros(values.size) if self.even_shift is None else self.even_shift
         inverse, known = (
@@ -183,7 +183,7 @@ class SizeRecommendation:
     reason : str
         One sentence for people.
     max_size : int
-        Largest size looked at.
+        Largest size considered.
     sizes : ndarray of int64, shape (n_sizes,)
         Sizes at which the criterion is tabulated.
     values : ndarray of float64, shape (n_sizes,)
@@ -203,7 +203,7 @@ class SizeRecommendation:
 
     @property
     def is_known(self) -> bool:
-        """False where no size can be told: the relative excess over an error that cannot be told from 0."""
+        """False where no size is known: relative to an error that cannot be distinguished from 0."""
         return self.size is not None or not np.isnan(self.values).all()
 
 
@@ -211,7 +211,7 @@ class SizeRecommendation:
 class BiasVariance:
     """Bias and variance over seeds, given this training set, not over training sets.
 
-    The variance over training sets, of the ensemble's prediction, is told by :func:`ens_plugin.training_variance`.
+    The variance over training sets, of the ensemble's prediction, comes from :func:`ens_plugin.training_variance`.
 
     0-1 loss (Domingos 2000): the main prediction is the infinite ensemble's label; `bias` is the
     error of that label, `member_variance` the probability that one member's label differs from it.

@@ -1,6 +1,6 @@
 """A report as one self-contained HTML page, without scripts, links or anything to download.
 
-The page is read in MLflow's small sandboxed frame, on phones, and by people who have never heard of
+The page is read in MLflow's small sandboxed frame, on phones, and by people who do not know
 out-of-bag rows: verdict and picture come first, then what each number means.
 """
 
@@ -34,7 +34,7 @@ _WIDE, _NARROW = (7.5, 2.75), (3.5, 2.9)
 
 
 def render_page(report: EnsembleReport) -> str:
-    """Render a report as the text of a self-contained HTML page.
+    """Return a report as the text of a self-contained HTML page.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _replace_file(target: Path, text: str) -> None:
 def _content(report: EnsembleReport) -> dict[str, Any]:
     """Return every number and text of the page, formatted; the template adds the explanations."""
     curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
-    reached = summary.can_answer(curve, report.n_members)
+    reached = summary.curve_reaches(curve, report.n_members)
     seed_sd, _, seed_unit = quantities.spread_text(report.algorithmic_sd, curve.metric).partition(" percentage")
     limit_known = not math.isnan(curve.asymptote)
     return {
@@ -175,10 +175,10 @@ def _facts(report: EnsembleReport) -> list[tuple[str, str]]:
         ("Rows used", f"{report.n_rows} ({'out-of-bag' if report.data == 'oob' else 'held-out'})"),
         (
             "Rows left out",
-            f"{report.rows_without_oob} (too few members never saw them)" if report.rows_without_oob else "",
+            f"{report.rows_without_oob} (too few members out of bag)" if report.rows_without_oob else "",
         ),
         ("Members per row", f"{report.mean_oob_members:.1f} on average"),
-        ("Which rows a member saw", summary.bag_words(report)),
+        ("In-bag rows", summary.bag_words(report)),
         ("Prediction", summary.aggregation_words(report)),
         ("Error curve", summary.estimator_words(report)),
         (
@@ -216,7 +216,7 @@ def _pictures(report: EnsembleReport) -> dict[str, Any]:
 
 
 def _svg(draw: Callable[[Axes], None], inches: tuple[float, float], name: str) -> Any:
-    """Draw a figure as an SVG element that can stand inside a page."""
+    """Return a figure as an SVG element that can stand inside a page."""
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
@@ -230,7 +230,7 @@ def _svg(draw: Callable[[Axes], None], inches: tuple[float, float], name: str) -
 
 
 def _inline(document: bytes, name: str) -> str:
-    """Strip an SVG document to one element without namespaces, references or ids that could clash."""
+    """Return an SVG document as one element without namespaces, references or ids that could clash."""
     root = ElementTree.fromstring(document)
     targets = {element.get("id"): element for element in root.iter() if element.get("id")}
     _drop(root, ("metadata", "style"))

@@ -19,7 +19,7 @@ from ens_plugin.report.chart_style import BLUE, GREEN, GREY, INK, ORANGE, defaul
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 from ens_plugin.report.quantities import error_text, level_text
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import can_answer, printable
+from ens_plugin.report.text import curve_reaches, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def plot_error_curve(
     shown = _limit_sizes(ax, curve.sizes, n_members, recommended_size)
     dense = _dense_sizes(curve.sizes, shown)
     # Even sizes at which votes tie would make steps of the line.
-    drawn = [size for size in dense[previous_odd_size(dense, curve.ties_to) == dense] if can_answer(curve, size)]
+    drawn = [size for size in dense[previous_odd_size(dense, curve.ties_to) == dense] if curve_reaches(curve, size)]
     error = np.array([curve.at(size) for size in drawn])
     lower, upper = np.array([curve.interval_at(size) for size in drawn]).T
     ax.fill_between(drawn, lower, upper, color=BLUE, alpha=0.18, linewidth=0, label="interval")
@@ -90,7 +90,7 @@ def plot_error_curve(
         _draw_level(ax, curve.asymptote, f"infinite\nensemble\n{error_text(curve.asymptote, curve.metric)}")
 
     def value_at(size: int) -> float | None:
-        return curve.at(size) if can_answer(curve, size) else None
+        return curve.at(size) if curve_reaches(curve, size) else None
 
     _mark_sizes(ax, n_members, recommended_size, value_at, curve.metric)
     ax.set_ylabel(f"{_axis_name(curve.metric)}\nshaded: {level_text(curve.interval_level)} interval", parse_math=False)
@@ -105,7 +105,7 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
     Classification: the agreement with the infinite ensemble, and the agreement that is wanted.
     Regression: the error in excess of the infinite ensemble's, relative to it, and the tolerance.
     A bar on the wanted level shows the interval of the recommended size; it ends in an arrow where
-    the interval lies beyond the largest size looked at.
+    the interval lies beyond the largest size considered.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def _label_sizes(ax: Axes) -> None:
 
 
 def _labelled_steps(ax: Axes) -> tuple[float, ...]:
-    """Choose as many labelled steps per decade as the axes have room for."""
+    """Return as many labelled steps per decade as the axes have room for."""
     first, last = ax.get_xlim()
     # A layout engine will take about 0.8 inches from the width for the labels on either side.
     inches = (ax.get_window_extent().width / ax.figure.dpi - 0.8) / math.log10(last / first)

@@ -25,7 +25,7 @@ _SHARES = ("0-1 error", "0-1 loss")
 
 
 def error_text(value: float, metric: str) -> str:
-    """Write an error with its unit: percent for the 0-1 error, else four significant digits.
+    """Return an error as text with its unit: percent for the 0-1 error, else four significant digits.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def error_text(value: float, metric: str) -> str:
 
 
 def interval_text(interval: tuple[float, float], metric: str) -> str:
-    """Write an interval of an error, with its unit once.
+    """Return an interval of an error as text, with its unit once.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def interval_text(interval: tuple[float, float], metric: str) -> str:
 
 
 def spread_text(value: float, metric: str) -> str:
-    """Write a difference of errors: percentage points for the 0-1 error.
+    """Return a difference of errors as text: percentage points for the 0-1 error.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def spread_text(value: float, metric: str) -> str:
 
 
 def size_text(size: int | None, max_size: int) -> str:
-    """Write a number of members, or that it lies above the largest one looked at.
+    """Return a number of members as text, or "more than" the largest one considered.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def size_text(size: int | None, max_size: int) -> str:
 
 
 def members_text(count: int) -> str:
-    """Write a number of members with its noun.
+    """Return a number of members with its noun.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def members_text(count: int) -> str:
 
 
 def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
-    """Write an interval of the recommended size.
+    """Return an interval of the recommended size as text.
 
     Examples
     --------
@@ -97,21 +97,21 @@ def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
 
 
 def recommended_text(recommendation: SizeRecommendation) -> str:
-    """Write the recommended size, or why there is none to write."""
+    """Return the recommended size as text, or why there is none."""
     if not recommendation.is_known:
         return NOT_KNOWN
     return size_text(recommendation.size, recommendation.max_size)
 
 
 def recommended_interval_text(recommendation: SizeRecommendation) -> str:
-    """Write the interval of the recommended size."""
+    """Return the interval of the recommended size as text."""
     if not recommendation.is_known:
         return NOT_KNOWN
     return size_interval_text(recommendation.interval, recommendation.max_size)
 
 
 def level_text(level: float) -> str:
-    """Write the level of an interval.
+    """Return the level of an interval as text.
 
     Examples
     --------

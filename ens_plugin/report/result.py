@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
 
-# Fewer tell no size that one could act on.
+# On fewer rows, no recommended size is precise enough to act on.
 FEWEST_ROWS = 30
 
 FloatArray = NDArray[np.float64]
@@ -34,7 +34,7 @@ LONGEST_REPORT = 20_000_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EnsembleReport:
-    """Everything :func:`ens_plugin.analyze` found out about one trained ensemble.
+    """Everything that :func:`ens_plugin.analyze` estimated about one trained ensemble.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class EnsembleReport:
     rows_without_oob : int
         Rows left out because too few members were out of bag for them.
     mean_oob_members : float
-        Mean number of members that speak about a row (all of them for held-out data).
+        Mean number of out-of-bag members of a row (all members for held-out data).
     aggregation : {"vote", "mean_proba", "mean_score", "mean"}
         Rule by which the model's own ``predict`` combines its members.
     bags : {"recorded", "proved", "given", "holdout"}
-        How it is known which rows a member never saw.
+        How the bags are known: which rows a member was trained on.
     data : {"oob", "holdout"}
     error_curve : ErrorCurve
     recommendation : SizeRecommendation
@@ -111,7 +111,7 @@ class EnsembleReport:
 
     @property
     def recommended_size(self) -> int | None:
-        """The recommended number of members; None when above the largest size looked at."""
+        """The recommended number of members; None when above the largest size considered."""
         return self.recommendation.size
 
     @property
@@ -132,7 +132,7 @@ class EnsembleReport:
         return self.error_curve.interval_at(self.n_members)
 
     def metrics(self) -> dict[str, float]:
-        """Flat dictionary of the scalars that MLflow gets, without a prefix.
+        """Return a flat dictionary of the scalars that MLflow gets, without a prefix.
 
         Returns
         -------
@@ -140,7 +140,7 @@ class EnsembleReport:
             Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  Values that
             this report does not define (``"agreement"`` for regression, the asymptote of the path
             estimator) are left out.  ``"recommended_size"`` is `max_size` when the recommendation
-            lies above it, and ``"size_capped"`` is then 1; both are left out where it cannot be told.
+            lies above it, and ``"size_capped"`` is then 1; both are left out where it is not known.
         """
         lower, upper = self.error_interval
         recommended = self.recommendation.size
@@ -175,7 +175,7 @@ class EnsembleReport:
 
     @classmethod
     def from_json(cls, text: str) -> EnsembleReport:
-        """Read a report written by :meth:`to_json`.
+        """Return the report that :meth:`to_json` wrote.
 
         Raises
         ------

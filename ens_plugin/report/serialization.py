@@ -24,7 +24,7 @@ _ADDED_LATER = {"ties_to", "even_shift", "basis"}
 
 
 def report_to_dict(report: EnsembleReport) -> dict[str, Any]:
-    """Turn a report into nested dictionaries, lists, strings, numbers, booleans and None.
+    """Return a report as nested dictionaries, lists, strings, numbers, booleans and None.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def report_to_dict(report: EnsembleReport) -> dict[str, Any]:
 
 
 def report_from_dict(content: Mapping[str, Any]) -> EnsembleReport:
-    """Rebuild the report that :func:`report_to_dict` took apart, equal to the last bit.
+    """Return the report that :func:`report_to_dict` took apart, equal to the last bit.
 
     Parameters
     ----------
@@ -157,12 +157,12 @@ def _read_as_is(hint: Any, value: Any, name: str) -> Any:
     if not isinstance(value, hint):
         _refuse(name, {str: "a text", bool: "true or false"}[hint], value)
     if hint is str and not _is_writable(value):
-        _refuse(name, "a text without half characters", value)
+        _refuse(name, "a text without unpaired surrogates", value)
     return value
 
 
 def _is_writable(text: str) -> bool:
-    """Half of a surrogate pair can be in JSON, and in no file."""
+    """Return whether a file can hold the text: half of a surrogate pair can be in JSON, and in no file."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

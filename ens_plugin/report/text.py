@@ -24,8 +24,8 @@ __all__ = [
     "aggregation_words",
     "all_cautions",
     "bag_words",
-    "can_answer",
     "criterion_words",
+    "curve_reaches",
     "escaped_markdown",
     "estimator_words",
     "gain_sentence",
@@ -49,13 +49,13 @@ _BAGS = {
     "recorded": "recorded by the library that trained the model",
     "proved": "recomputed from the seed and checked against the trained members",
     "given": "given by the user",
-    "holdout": "no member saw any of these rows (held-out data)",
+    "holdout": "no member was trained on any of these rows (held-out data)",
 }
 _ESTIMATORS = {
     "deconvolved": "distribution of the rows' chances of error, fitted to the members' outputs (deconvolved)",
     "hypergeometric": "average over all subsets of the members (hypergeometric)",
-    "binomial": "shares of wrong votes taken as probabilities (binomial), errs high with few members",
-    "path": "one order of growth, own out-of-bag members only (path), reads like a smaller ensemble",
+    "binomial": "shares of wrong votes taken as probabilities (binomial), too high with few members",
+    "path": "one order of growth, own out-of-bag members only (path), that of a smaller ensemble",
     "closed_form": "closed form for the squared loss, unbiased at every size",
     "margin": "model of the members' margins over the strongest rival label (margin)",
     "subset_average": "average over random subsets of the members (subset_average)",
@@ -65,7 +65,7 @@ _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    r"""Put a text of unknown origin on one line without control characters, shortened to `limit`.
+    r"""Return a text of unknown origin on one line without control characters, shortened to `limit`.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def printable(text: str, limit: int | None = None) -> str:
     return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
 
 
-def can_answer(curve: ErrorCurve, size: float) -> bool:
-    """Tell whether the curve reaches a size: some estimators end before the current one.
+def curve_reaches(curve: ErrorCurve, size: float) -> bool:
+    """Return whether the curve reaches a size: some estimators end before the current one.
 
     Parameters
     ----------
@@ -110,24 +110,24 @@ def all_cautions(report: EnsembleReport) -> tuple[str, ...]:
 
 
 def aggregation_words(report: EnsembleReport) -> str:
-    """Say how the members are combined; an unknown rule is passed on by its name."""
+    """Return how the members are combined, in words; for an unknown rule, its name."""
     return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
 
 
 def bag_words(report: EnsembleReport) -> str:
-    """Say how it is known which rows a member never saw."""
+    """Return how the bags are known, in words."""
     return _BAGS.get(report.bags, printable(report.bags, 60))
 
 
 def estimator_words(report: EnsembleReport) -> str:
-    """Say how the error curve was estimated."""
+    """Return how the error curve was estimated, in words."""
     if report.aggregation == "mean_score" and report.error_curve.estimator == "deconvolved":
         return _MARGINS
     return _ESTIMATORS.get(report.error_curve.estimator, printable(report.error_curve.estimator, 60))
 
 
 def criterion_words(recommendation: SizeRecommendation) -> str:
-    """Say what the recommended size meets."""
+    """Return the criterion of the recommended size, in words."""
     if recommendation.confidence is not None:
         return f"{level_text(recommendation.confidence)} agreement with the infinite ensemble"
     if recommendation.tolerance is not None:
@@ -136,7 +136,7 @@ def criterion_words(recommendation: SizeRecommendation) -> str:
 
 
 def gain_sentence(report: EnsembleReport) -> str:
-    """Say what infinitely many members would do to the error; empty where that is not known."""
+    """Return what infinitely many members would do to the error, in a sentence; empty where that is not known."""
     curve, now = report.error_curve, report.n_members
     if math.isnan(curve.asymptote):
         return ""
@@ -149,7 +149,7 @@ def gain_sentence(report: EnsembleReport) -> str:
 
 
 def tells_size(report: EnsembleReport) -> bool:
-    """Tell whether the report answers how many members are needed, on rows enough to act on."""
+    """Return whether the report gives a size to act on: enough rows, a known size and no doubts."""
     return report.is_actionable
 
 
@@ -160,14 +160,14 @@ def size_label(report: EnsembleReport) -> str:
 
 
 def verdict(report: EnsembleReport) -> str:
-    """Say in one sentence whether the ensemble is large enough, as sure as the interval allows."""
+    """Return one sentence on whether the ensemble is large enough, as certain as the interval allows."""
     recommendation = report.recommendation
     now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
     members = f"{members_text(now)} {'is' if now == 1 else 'are'}"
     if report.basis.doubts:
         return f"do not rely on these figures. {printable(report.basis.doubts[0])}"
     if not recommendation.is_known:
-        return f"it cannot be told whether {members} enough."
+        return f"it is not known whether {members} enough."
     if not tells_size(report):
         return f"{report.n_rows} rows are too few to tell whether {members} enough."
     if size is None:
@@ -184,7 +184,7 @@ def verdict(report: EnsembleReport) -> str:
 
 
 def _demand(recommendation: SizeRecommendation) -> str:
-    """What there are too few members for: the error itself may hardly change, or rise."""
+    """Return what there are too few members for: the error itself may hardly change, or rise."""
     if recommendation.confidence is not None:
         return f" for {level_text(recommendation.confidence)} agreement"
     if recommendation.tolerance is not None:
@@ -193,7 +193,7 @@ def _demand(recommendation: SizeRecommendation) -> str:
 
 
 def summarize(report: EnsembleReport) -> str:
-    """Summarise a report for a terminal.
+    """Return a summary of a report for a terminal.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def summarize(report: EnsembleReport) -> str:
 
 
 def markdown_summary(report: EnsembleReport) -> str:
-    """Summarise a report in Markdown, for the description of an MLflow run or a pull request.
+    """Return a summary of a report in Markdown, for the description of an MLflow run or a pull request.
 
     Parameters
     ----------
@@ -264,12 +264,12 @@ def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
     sizes: list[tuple[str, float]] = []
     if curve.sizes[0] == 1 and now > 1:
         sizes.append(("one member", 1))
-    if can_answer(curve, now):
+    if curve_reaches(curve, now):
         sizes.append((f"{now} members (this ensemble)", now))
     else:
         last = int(curve.sizes[-1])
         sizes.append((f"{last} members (of {now}: the curve ends)", last))
-    if recommended not in (None, 1, now) and can_answer(curve, recommended):
+    if recommended not in (None, 1, now) and curve_reaches(curve, recommended):
         kind = "recommended" if tells_size(report) else "a guess"
         sizes.append((f"{recommended} members ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])
@@ -285,7 +285,7 @@ def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
 def _size_sentence(report: EnsembleReport) -> str:
     recommendation = report.recommendation
     if not recommendation.is_known:
-        return "Recommended size: cannot be told."
+        return "Recommended size: not known."
     size, most = recommendation.size, recommendation.max_size
     members = f"more than {most} members" if size is None else members_text(size)
     level = level_text(report.error_curve.interval_level)
@@ -326,7 +326,7 @@ def _origin(report: EnsembleReport) -> list[str]:
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [
         f"Data: {report.n_rows} {kind}{left_out}, {report.mean_oob_members:.1f} members per row on average.",
-        f"Which rows a member saw: {bag_words(report)}.",
+        f"In-bag rows: {bag_words(report)}.",
         f"Prediction: {aggregation_words(report)}.",
         f"Curve: {estimator_words(report)}.",
     ]
@@ -343,6 +343,6 @@ def _wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
 
 
 def escaped_markdown(text: str, limit: int) -> str:
-    """Put a text of unknown origin on one line of Markdown in which nothing of it acts as markup."""
+    """Return a text of unknown origin on one line of Markdown, in which nothing of it acts as markup."""
     # Entities never act as markup, in CommonMark and in the older dialect of MLflow's page alike.
     return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))

@@ -214,7 +214,7 @@ def forests_of_spark() -> list[Case]:
             lambda: spark_forest_of(forest),
             rows,
             y,
-            predict=lambda _, asked: predict(asked),
+            predict=lambda _, rows: predict(rows),
             knows_rows=False,
             has_bags=False,
         )

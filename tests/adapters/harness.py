@@ -34,7 +34,7 @@ def own_prediction(model: Any, X: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A fitted model, the rows it was trained on, and what its library says about it.
+    """A fitted model, the rows it was trained on, and what its library computes from it.
 
     Attributes
     ----------
@@ -43,8 +43,8 @@ class Case:
     predict : mean output over all members, from the model and X
     tolerance : 0 where the members give a row the same output whatever rows come with it; BLAS does
         not, so linear members may differ in the last bits
-    knows_rows : whether the adapter can tell other rows from the training rows
-    knows_target : whether it can tell another target from that of training; by default as for rows
+    knows_rows : whether the adapter recognises other rows than the training rows
+    knows_target : whether it recognises another target than that of training; by default as for rows
     needs_target : whether the bags depend on the target
     has_columns : whether the adapter looks at the columns
     has_bags : whether the bags can be known; without, any cells stand for those out of bag
@@ -64,7 +64,7 @@ class Case:
     has_bags: bool = True
 
     @property
-    def tells_target(self) -> bool:
+    def checks_target(self) -> bool:
         return self.knows_rows if self.knows_target is None else self.knows_target
 
     @cached_property
@@ -96,8 +96,8 @@ class Case:
         return adapter.block(features, adapter.bags(rows, features, self.y), slice(0, self.n_rows))[1]
 
 
-def numbers_said(case: Case, wanted: Array | None) -> Array:
-    """What members say, two scores made of one and labels made one-hot: (n_members, n_rows) or (..., n_labels)."""
+def numeric_outputs(case: Case, wanted: Array | None) -> Array:
+    """Members' outputs, two scores made of one and labels made one-hot: (n_members, n_rows) or (..., n_labels)."""
     adapter, _, features = case.road
     outputs = adapter.outputs(features, wanted)
     if adapter.output_kind == "scores" and outputs.ndim == 2:
@@ -110,7 +110,7 @@ def numbers_said(case: Case, wanted: Array | None) -> Array:
 
 def mean_output(case: Case, counted: Array) -> Array:
     """Mean output over the `counted` members of each row, summed in member order as libraries do."""
-    outputs = numbers_said(case, counted)
+    outputs = numeric_outputs(case, counted)
     total = np.zeros(outputs.shape[1:])
     for values, rows in zip(outputs, counted, strict=True):
         total[rows] += values[rows]

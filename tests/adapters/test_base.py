@@ -55,7 +55,7 @@ def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("empty_registry")
-def test_registered_adapter_is_found_and_speaks_for_its_model() -> None:
+def test_registered_adapter_is_found_and_used_for_its_model() -> None:
     with pytest.raises(UnsupportedModelError, match="Foreign"):
         find_adapter(Foreign())
     assert register_adapter(ForeignAdapter) is ForeignAdapter

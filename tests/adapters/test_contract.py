@@ -75,7 +75,7 @@ def test_wanted_cells_are_those_of_the_full_outputs(case: Case) -> None:
 
 
 @every_case
-def test_a_range_of_members_says_what_they_say_among_all(case: Case) -> None:
+def test_a_range_of_members_predicts_what_they_predict_among_all(case: Case) -> None:
     adapter, _, features = case.road
     full = adapter.outputs(features, None)
     rows = np.arange(case.n_rows)[::3]
@@ -128,7 +128,7 @@ def test_model_and_rows_are_not_modified(case: Case) -> None:
 def test_other_number_of_rows_is_refused(case: Case, n_extra: int) -> None:
     rows = np.arange(case.n_rows + n_extra) % case.n_rows
     if case.name == "custom estimators" and n_extra == 1:
-        # Given bags do not say how many rows there are, only that these exist.
+        # Given bags do not state the number of rows, only that these exist.
         assert case.bags_for(take_rows(case.X, rows), case.y[rows]).n_rows == case.n_rows + 1
         return
     with pytest.raises(DataMismatchError, match="rows"):
@@ -145,7 +145,7 @@ def test_permuted_rows_are_refused(case: Case) -> None:
         case.bags_for(take_rows(case.X, rows), case.y[rows])
 
 
-@where("tells_target")
+@where("checks_target")
 def test_permuted_target_is_refused(case: Case) -> None:
     with pytest.raises(DataMismatchError, match="not the target the model was trained on"):
         case.bags_for(case.X, case.y[permutation(case.n_rows)])

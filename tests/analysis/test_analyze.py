@@ -230,7 +230,7 @@ class TestReport:
         path = analyze(*cancer(), estimator="path").metrics()
         assert {"asymptotic_error", "excess_error"}.isdisjoint(path)
 
-    def test_capped_size_is_told_apart(self) -> None:
+    def test_capped_size_is_distinct(self) -> None:
         report = analyze(*cancer(), max_size=5)
         assert report.recommended_size is None
         assert (report.metrics()["recommended_size"], report.metrics()["size_capped"]) == (5.0, 1.0)
@@ -365,16 +365,16 @@ class TestCustomLabelsAndContainers:
 class TestProgress:
     def test_every_block_is_reported_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1)
-        told: list[int] = []
+        totals: list[int] = []
 
         def progress(blocks: Any, total: int) -> Any:
             for block in blocks:
-                told.append(total)
+                totals.append(total)
                 yield block
 
         model, X, y = cancer()
         run_analysis(model, X, y, progress=progress)
-        assert told == [3, 3, 3]
+        assert totals == [3, 3, 3]
 
 
 def test_the_losses_of_rows_come_with_the_default_report() -> None:

@@ -76,7 +76,7 @@ class TestDegenerate:
         assert "more than" not in report.recommendation.reason
 
         assert "recommended_size" not in report.metrics()
-        assert "cannot be told" in report.summary()
+        assert "Recommended size: not known" in report.summary()
         assert "too few" not in report.summary()
 
     @pytest.mark.parametrize("n_labels", [2, 3])
@@ -85,10 +85,10 @@ class TestDegenerate:
         rng = np.random.default_rng(0)
         n_members, n_rows = 60, 2000
         target, hard = rng.integers(0, 2, n_rows), np.arange(n_rows) < 0.09 * n_rows
-        said = np.where(hard, 1 - target, target)
+        wrong = np.where(hard, 1 - target, target)
         outputs = np.full((n_rows, n_labels), 0.2)
         outputs[:, 2:] = 0.0
-        outputs[np.arange(n_rows), said] = 0.8
+        outputs[np.arange(n_rows), wrong] = 0.8
         in_bag = rng.random((n_members, n_rows)) >= np.where(hard, 0.12, 0.4)
         ensemble = CustomEnsemble(np.repeat(outputs[None], n_members, axis=0), in_bag, aggregation="mean_proba")
         answered = (~in_bag).sum(axis=0) >= 2
@@ -160,13 +160,13 @@ class TestDegenerate:
         except TooFewMembersError:
             assert n_members <= 3
         else:
-            # metrics() leaves NaN out, so the parts themselves are looked at.
+            # metrics() leaves NaN out, so the parts themselves are checked.
             parts, curve = report.bias_variance, report.error_curve
-            told = [
+            scalars = [
                 report.algorithmic_sd,
                 curve.asymptote,
                 *curve.asymptote_interval,
                 parts.bias,
                 parts.member_variance,
             ]
-            assert np.isfinite([*told, *curve.error, *curve.lower, *curve.upper]).all()
+            assert np.isfinite([*scalars, *curve.error, *curve.lower, *curve.upper]).all()

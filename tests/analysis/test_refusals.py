@@ -52,7 +52,7 @@ class TestBadInput:
             analyze(model, *CANCER)
 
     @pytest.mark.parametrize("model", [fitted(bootstrap=False), ExtraTreesClassifier(20, random_state=0).fit(*CANCER)])
-    def test_no_bootstrap_asks_for_holdout_rows(self, model: Any) -> None:
+    def test_no_bootstrap_needs_holdout_rows(self, model: Any) -> None:
         with pytest.raises(BagError, match="holdout"):
             analyze(model, *CANCER)
         X, y = CANCER

@@ -1,4 +1,4 @@
-"""The variance over training sets from one ensemble: by its formula, for each library, and where it cannot be told."""
+"""The variance over training sets from one ensemble: by its formula, for each library, and where it is refused."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_variance_of_a_bagged_mean_is_that_of_a_mean() -> None:
         assert found.noise[0] < 0.15 * truth
 
 
-def test_probabilities_of_each_label_are_told() -> None:
+def test_probabilities_of_each_label_are_returned() -> None:
     labels = np.array(["a", "b", "c"])[np.digitize(Y, np.quantile(Y, [0.3, 0.6]))]
     model = RandomForestClassifier(80, random_state=0).fit(X, labels)
     found = ens_plugin.training_variance(model, X, NEW, y_train=labels)
@@ -156,13 +156,13 @@ def test_rows_drawn_singly_add_up_over_their_group() -> None:
     assert found.noise[0] < 0.15 * found.variance[0]
 
 
-def test_repeated_rows_are_told() -> None:
+def test_repeated_rows_are_warned_of() -> None:
     rows, target = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
     found = ens_plugin.training_variance(forest().fit(rows, target), rows, NEW, y_train=target)
     assert any("80 of 160 training rows equal an earlier one" in warning for warning in found.warnings)
 
 
-def test_weights_at_fit_are_told_where_rows_are_drawn_by_them() -> None:
+def test_weights_at_fit_are_warned_of_where_rows_are_drawn_by_them() -> None:
     weight = np.random.default_rng(0).lognormal(size=80)
     model = forest().fit(X, Y, sample_weight=weight)
     found = ens_plugin.training_variance(model, X, NEW)
@@ -173,14 +173,14 @@ def test_weights_at_fit_are_told_where_rows_are_drawn_by_them() -> None:
         assert found.jackknife is None
 
 
-def test_balanced_labels_are_told() -> None:
+def test_balanced_labels_are_warned_of() -> None:
     rows, labels = make_classification(200, weights=[0.8], random_state=0)
     model = RandomForestClassifier(50, class_weight="balanced", random_state=0).fit(rows, labels)
     warnings = ens_plugin.training_variance(model, rows, rows[:5]).warnings
     assert any("class_weight='balanced'" in warning for warning in warnings)
 
 
-def test_few_trees_are_told_and_fewer_refused() -> None:
+def test_few_trees_are_warned_of_and_fewer_refused() -> None:
     found = ens_plugin.training_variance(forest(8).fit(X, Y), X, NEW)
     assert any(warning.startswith("8 members are too few") for warning in found.warnings)
     assert found.standard_error.min() >= 0
@@ -188,7 +188,7 @@ def test_few_trees_are_told_and_fewer_refused() -> None:
         ens_plugin.training_variance(forest(3).fit(X, Y), X, NEW)
 
 
-def test_few_rows_are_told() -> None:
+def test_few_rows_are_warned_of() -> None:
     model = BaggingRegressor(KNeighborsRegressor(1), 50, random_state=0).fit(X[:6], Y[:6])
     found = ens_plugin.training_variance(model, X[:6], NEW)
     assert "Only 6 rows or groups" in found.warnings[0]

@@ -1,4 +1,4 @@
-"""Rows and targets that are not those of the training: refused, or told at the top of the report."""
+"""Rows and targets that are not those of the training: refused, or doubted at the top of the report."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_training_rows_of_few_values_are_doubted_in_another_order() -> None:
 def test_held_out_rows_that_nothing_can_check_come_with_a_warning() -> None:
     model = BaggingRegressor(LinearRegression(), 10, random_state=0).fit(X[TRAIN], VALUES[TRAIN])
     report = ens_plugin.analyze(model, X[TRAIN], VALUES[TRAIN], data="holdout", sizes=[1])
-    assert "Nothing in this model tells whether its members were trained on these rows" in first_lines(report)
+    assert "Nothing in this model shows whether its members were trained on these rows" in first_lines(report)
 
 
 # ---- another target
@@ -215,7 +215,7 @@ def test_bags_are_not_called_proved_where_weights_hide_the_target() -> None:
         assert report.summary().count("not proved") == 1
 
 
-def test_stored_score_tells_another_target_of_bagged_members() -> None:
+def test_stored_score_exposes_another_target_of_bagged_members() -> None:
     model = BaggingClassifier(KNeighborsClassifier(1), 30, oob_score=True, random_state=0).fit(X[TRAIN], LABELS[TRAIN])
     assert proof_of(model, LABELS[TRAIN])
     with pytest.raises(DataMismatchError, match="stored out-of-bag outputs have a score"):

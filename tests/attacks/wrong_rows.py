@@ -31,7 +31,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import ens_plugin
-from ens_plugin.analysis.build_report import UNPROVED_TARGET, UNTOLD_ROWS
+from ens_plugin.analysis.build_report import UNCHECKED_ROWS, UNPROVED_TARGET
 from ens_plugin.analysis.checks.held_out_rows import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
 from ens_plugin.errors import EnsPluginError
 
@@ -42,7 +42,7 @@ FRESH_ROWS = 2000
 HALF_WIDTHS = 2.0
 VALID_SHARE = 0.25
 # Of warnings, only those that are about the rows or y count.
-SENTENCES = (UNPROVED_TARGET[:60], UNKNOWN_ROWS[:60], UNTOLD_ROWS[:60], LIKE_TRAINING_ROWS[:60])
+SENTENCES = (UNPROVED_TARGET[:60], UNKNOWN_ROWS[:60], UNCHECKED_ROWS[:60], LIKE_TRAINING_ROWS[:60])
 
 
 @dataclass(frozen=True)

@@ -213,11 +213,11 @@ def test_page_says(name: str, parts: list[str]) -> None:
     assert [part for part in parts if part not in shown] == []
 
 
-@pytest.mark.parametrize(("n_rows", "told"), [(30, True), (29, False)])
-def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, told: bool) -> None:
+@pytest.mark.parametrize(("n_rows", "is_known"), [(30, True), (29, False)])
+def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, is_known: bool) -> None:
     text = render_page(replace(REPORTS["classification"], n_rows=n_rows))
-    assert (">Recommended size<" in text) is told
-    assert (">A guess at the size, not to be acted on<" in text) is not told
+    assert (">Recommended size<" in text) is is_known
+    assert (">A guess at the size, not to be acted on<" in text) is not is_known
 
 
 def test_the_seed_is_not_called_at_most_on_held_out_rows() -> None:

@@ -19,7 +19,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.report.quantities import error_text, interval_text
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.serialization import report_from_dict
-from ens_plugin.report.text import can_answer, gain_sentence, markdown_summary, printable, summarize, verdict
+from ens_plugin.report.text import curve_reaches, gain_sentence, markdown_summary, printable, summarize, verdict
 from tests import reports
 
 REPORTS = reports.all_reports()
@@ -289,15 +289,15 @@ def test_summary_of_a_regression_is_in_its_own_unit() -> None:
     assert "percentage points" not in text
 
 
-@pytest.mark.parametrize(("n_rows", "told"), [(30, True), (29, False)])
-def test_few_rows_tell_no_size(n_rows: int, told: bool) -> None:
+@pytest.mark.parametrize(("n_rows", "is_known"), [(30, True), (29, False)])
+def test_few_rows_give_no_size(n_rows: int, is_known: bool) -> None:
     report = replace(REPORTS["classification"], n_rows=n_rows)
-    assert verdict(report).endswith("rows are too few to tell whether 200 members are enough.") is not told
+    assert verdict(report).endswith("rows are too few to tell whether 200 members are enough.") is not is_known
     for text in (report.summary(), markdown_summary(report)):
-        assert ("Recommended size:" in text) is told
-        assert ("A guess at the size, not to be acted on:" in text) is not told
-        assert ("59 members (recommended)" in text) is told
-        assert ("59 members (a guess)" in text) is not told
+        assert ("Recommended size:" in text) is is_known
+        assert ("A guess at the size, not to be acted on:" in text) is not is_known
+        assert ("59 members (recommended)" in text) is is_known
+        assert ("59 members (a guess)" in text) is not is_known
 
 
 def test_summary_says_at_most_only_for_a_bound() -> None:
@@ -343,7 +343,7 @@ def test_verdict_names_the_demand_of_a_regression() -> None:
     assert words == "10 members are too few for an error within 1 % of the limit: about 59 are needed."
 
 
-def test_gain_tells_a_rising_curve_from_a_falling_one() -> None:
+def test_gain_of_a_rising_and_of_a_falling_curve() -> None:
     assert "would lower" in gain_sentence(REPORTS["classification"])
     assert "would raise" in gain_sentence(REPORTS["rising"])
     assert "would leave the 0-1 error at 0.00 %" in gain_sentence(REPORTS["perfect"])
@@ -378,12 +378,12 @@ def test_printable_text_is_one_safe_line(text: str) -> None:
     assert shown.isprintable() or not any(sign < " " or sign == "\x7f" for sign in shown)
 
 
-def test_can_answer_knows_where_a_curve_ends() -> None:
+def test_curve_reaches_sizes_up_to_where_it_ends() -> None:
     path, whole = REPORTS["path"].error_curve, REPORTS["classification"].error_curve
-    assert can_answer(path, 200)
-    assert not can_answer(path, 201)
-    assert can_answer(whole, math.inf)
-    assert not can_answer(whole, 0)
+    assert curve_reaches(path, 200)
+    assert not curve_reaches(path, 201)
+    assert curve_reaches(whole, math.inf)
+    assert not curve_reaches(whole, 0)
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -396,8 +396,8 @@ def test_markdown_has_one_table_of_three_columns(name: str) -> None:
     assert others[0] == "one member"
     assert str(report.n_members) in others[1]
     assert others[2:] == ["infinitely many members"]
-    tells_more = report.recommended_size not in (None, 1, report.n_members)
-    assert (recommended in labels) == (tells_more and report.error_curve.reaches(report.recommended_size or 0))
+    differs = report.recommended_size not in (None, 1, report.n_members)
+    assert (recommended in labels) == (differs and report.error_curve.reaches(report.recommended_size or 0))
     assert {row.count("|") for row in rows} == {4}
 
 

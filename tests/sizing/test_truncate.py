@@ -22,7 +22,7 @@ from ens_plugin.adapters.registry import find_adapter, register_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import CASES, FRAME, X2, X3, Y2, Y3
-from tests.adapters.harness import Array, Case, assert_same, frozen, numbers_said
+from tests.adapters.harness import Array, Case, assert_same, frozen, numeric_outputs
 from tests.adapters.test_base import Foreign, ForeignAdapter
 
 # Said of linear trees, rightly, and tested where it belongs.
@@ -58,13 +58,13 @@ def bags(case: Case) -> Array:
 @of_a_library
 def test_prediction_is_the_average_of_the_first_members(case: Case) -> None:
     # Summed in their order, as scikit-learn does it: equal to the bit.
-    mean = sum(numbers_said(case, None)[:SIZE]) / SIZE
+    mean = sum(numeric_outputs(case, None)[:SIZE]) / SIZE
     assert_same(case.predict(truncated(case).model, case.X), case.road[0].link(mean), case.tolerance)
 
 
 @every_case
 def test_members_are_the_first_ones_in_their_order(case: Case) -> None:
-    assert_same(numbers_said(truncated(case), None), numbers_said(case, None)[:SIZE], case.tolerance)
+    assert_same(numeric_outputs(truncated(case), None), numeric_outputs(case, None)[:SIZE], case.tolerance)
 
 
 @every_case
@@ -99,7 +99,7 @@ def test_size_of_all_members_gives_an_equal_copy(case: Case) -> None:
 @every_case
 def test_truncating_twice_is_truncating_once(case: Case) -> None:
     twice, once = truncated(truncated(case, SIZE + 5)), truncated(case)
-    assert_same(numbers_said(twice, None), numbers_said(once, None), case.tolerance)
+    assert_same(numeric_outputs(twice, None), numeric_outputs(once, None), case.tolerance)
     np.testing.assert_array_equal(bags(twice), bags(once))
 
 
@@ -129,7 +129,10 @@ def test_parameters_say_the_size_and_clones_train_as_many(case: Case) -> None:
 def test_analysis_is_that_of_the_first_members_outputs_and_bags(case: Case) -> None:
     adapter = case.road[0]
     by_hand = ens_plugin.CustomEnsemble(
-        numbers_said(case, None)[:SIZE], bags(case)[0, :SIZE], aggregation=adapter.aggregation, classes=adapter.classes
+        numeric_outputs(case, None)[:SIZE],
+        bags(case)[0, :SIZE],
+        aggregation=adapter.aggregation,
+        classes=adapter.classes,
     )
     expected = ens_plugin.analyze(by_hand, None, case.y)
     report = ens_plugin.analyze(truncated(case).model, case.X, case.y)

@@ -134,7 +134,7 @@ def test_seed_that_was_lost_is_searched_for_on_one_machine_only(session: Any, tm
         tmp_path / "forest.json"
     )
     booster = xgboost.Booster(model_file=tmp_path / "forest.json")
-    with pytest.raises(BagError, match=r"settings are lost.*ens_plugin.analyze; .*booster.set_param"):
+    with pytest.raises(BagError, match=r"lost its settings.*ens_plugin.analyze.*booster.set_param"):
         from_spark(session, booster, frame)
     booster.set_param({"seed": 9, "subsample": 0.8, "reg_lambda": 1e-5})
     assert from_spark(session, booster, frame).bags == "proved"

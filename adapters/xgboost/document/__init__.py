@@ -1,1 +1,1 @@
-"""The document that XGBoost stores a booster as: read, looked through for damage, cut to size."""
+"""The document that XGBoost stores a booster as: read, checked for damage, cut to size."""

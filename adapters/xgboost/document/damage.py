@@ -1,4 +1,4 @@
-"""What is wrong with the document of an XGBoost model: XGBoost itself follows it without looking."""
+"""What is wrong with the document of an XGBoost model: XGBoost itself follows it without a check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _DamageError(ValueError):
 
 
 def find_damage(document: bytes) -> str | None:
-    """Say what keeps the document of a model from being safe to give to XGBoost.
+    """Return what makes the document of a model unsafe to give to XGBoost.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def _check_learner(learner: dict[str, Any], is_binary: bool) -> None:
     model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
     trees, n_groups = model["trees"], max(n_labels, n_targets, 1)
     if int(model["gbtree_model_param"]["num_trees"]) != len(trees):
-        raise _DamageError(f"it has {len(trees)} trees, not the number it says")
+        raise _DamageError(f"it has {len(trees)} trees, not the number it states")
     group = _numbers(model, "tree_info", "i4", len(trees), is_binary)
     if group.size and (group.min() < 0 or group.max() >= n_groups):
         raise _DamageError("it has trees of a label that it does not have")

@@ -1,6 +1,6 @@
 """Which leaf of each tree a row reaches, read by a copy of the model whose leaves hold their own numbers.
 
-``predict(pred_leaf=True)`` says the same in about four times the time, and of all trees only.  The copy's
+``predict(pred_leaf=True)`` gives the same in about four times the time, and of all trees only.  The copy's
 leaves of several trees add up to one output: as float32 holds whole numbers of 24 bits, one output has
 room for the leaves of four trees of 64 leaves.
 """
@@ -60,8 +60,8 @@ class LeafReader:
         step = min(max(OUTPUT_BYTES // (4 * self._n_outputs), 64), MOST_ROWS)
         for start in range(0, rows.shape[0], step):
             block = slice(start, min(start + step, rows.shape[0]))
-            said = self._booster.predict(rows[block].matrix()).reshape(block.stop - start, -1)
-            codes = np.ascontiguousarray(said.astype(np.uint32).T)
+            outputs = self._booster.predict(rows[block].matrix()).reshape(block.stop - start, -1)
+            codes = np.ascontiguousarray(outputs.astype(np.uint32).T)
             for place in range(self._shared):
                 own = codes[: len(range(place, self._n_trees, self._shared))]
                 leaves[place :: self._shared, block] = own >> (self._bits * place) & (2**self._bits - 1)

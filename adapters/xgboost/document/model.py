@@ -1,4 +1,4 @@
-"""What a trained XGBoost booster says of itself: its trees, and the settings it was trained with."""
+"""What a trained XGBoost booster stores of itself: its trees, and the settings it was trained with."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Forest:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a booster tells of itself without showing its trees.
+    """What a booster stores of itself, its trees aside.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Fewer parallel trees of an XGBoost booster of one round.
 
 The booster's prediction is the sum of its leaves, each of which holds its value divided by the number
-of parallel trees: of fewer trees, each has to say more.
+of parallel trees: of fewer trees, each has to add more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def truncated_trees(model: Any, forest: Forest, size: int) -> Any:
     ----------
     model : Booster, XGBClassifier, XGBRegressor or XGBRF*
     forest : Forest
-        What its booster says of itself.
+        What its booster stores.
     size : int
 
     Examples

@@ -1,1 +1,1 @@
-"""What casts doubt on an analysis once it is made: few distinct rows, rows taken for held out, unlike rows."""
+"""Checks of the rows of an analysis: few distinct rows, training rows passed as held out, copies."""

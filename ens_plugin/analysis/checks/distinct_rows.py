@@ -1,4 +1,4 @@
-"""Rows with equal features: which of the rows given are the same to every member."""
+"""Rows with equal features, for which every member predicts the same."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
 def with_distinct_rows(
     report: EnsembleReport, evidence: TalliedRows, cell: NDArray[np.int64] | None, settings: AnalysisOptions
 ) -> EnsembleReport:
-    """Count the different rows; where they are few, tell the size from the members' votes on each of them.
+    """Return the report with the number of different rows; few of them give another recommended size.
+
+    That size comes from the members' votes on each different row, not from a distribution fitted to all rows.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ def with_distinct_rows(
     -------
     EnsembleReport
         With ``basis.n_distinct``, and with few cells another recommendation, a warning, and a doubt where the size
-        cannot be told.
+        is not known.
     """
     if cell is None:
         return report
@@ -110,7 +112,7 @@ def _recommended(report: EnsembleReport, cells: CellVotes, settings: AnalysisOpt
 
 def _doubt(advice: SizeRecommendation, n_distinct: int) -> str:
     return (
-        f"The recommended size cannot be told: there are only {n_distinct} different rows of features, and the members "
-        f"are so evenly split over one of them that any size from {advice.interval[0]} to more than "
-        f"{advice.max_size} may be needed. Train more members."
+        f"The recommended size is not known: there are only {n_distinct} different rows of features, and the members "
+        f"are so evenly split over one of them that any size from {advice.interval[0]} to more than {advice.max_size} "
+        "may be needed. Train more members."
     )

@@ -13,19 +13,19 @@ from ens_plugin.errors import DataMismatchError
 __all__ = ["LIKE_TRAINING_ROWS", "UNKNOWN_ROWS", "judge_held_out_rows"]
 
 UNKNOWN_ROWS = (
-    "Nothing in this model tells whether its members were trained on these rows; were they, the error would come out "
-    "far too low."
+    "Nothing in this model shows whether its members were trained on these rows. If they were, the error is far too "
+    "low."
 )
 LIKE_TRAINING_ROWS = (
     "These rows may be the ones the model was trained on, in another order: every leaf of every tree holds as many of "
-    "them as of its training rows. If they are, the members know them, and every error in this report is far too low."
+    "them as of its training rows. If they are, the members have fitted them, and every error here is far too low."
 )
 
 
 def judge_held_out_rows(
     adapter: EnsembleAdapter, features: Any, target: NDArray[Any], labels: NDArray[Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Refuse rows that are known to be training rows; return doubts and warnings about those that may be.
+    """Return doubts and warnings about rows that may be training rows; refuse those that are known to be.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def judge_held_out_rows(
         if not cover.is_proof:
             return (LIKE_TRAINING_ROWS,), ()
     raise DataMismatchError(
-        "These rows, or many of them, are rows the model was trained on: its members know them, and the error would "
-        'come out far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
-        "the members that never saw it, or pass rows that were not used for training."
+        "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
+        'would be far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
+        "its out-of-bag members, or pass rows that were not used for training."
     )

@@ -27,11 +27,11 @@ class JudgedRows(NamedTuple):
     Attributes
     ----------
     losses : ndarray, shape (n_rows,)
-        0-1 loss of the members that never saw the row, put together, or squared error at the ensemble's own size; NaN
+        0-1 loss of the row's out-of-bag members, combined, or squared error at the ensemble's own size; NaN
         without enough members.
     seed_variance : float
-        Variance, over seeds, of the error told from these rows, without what the rows' own losses show: luck that rows
-        share, and the noise of telling the error at the ensemble's own size from fewer members.
+        Variance, over seeds, of the error estimated from these rows, without what the rows' own losses show: what rows
+        have in common under a seed, and the noise of going from fewer members to the ensemble's own size.
     """
 
     losses: FloatArray
@@ -39,7 +39,7 @@ class JudgedRows(NamedTuple):
 
 
 def judge_rows(adapter: EnsembleAdapter, evidence: TalliedRows, target: FloatArray, data: str) -> JudgedRows:
-    """Judge every row by the members that never saw it.
+    """Return the loss of every row, from its out-of-bag members alone.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which rows of an analysis belong together, look like copies of each other, or have equal features."""
+"""Which rows of an analysis belong together, are probably copies of each other, or have equal features."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RowLikeness:
     cell: NDArray[np.int64] | None
 
     def take(self, rows: NDArray[np.intp]) -> RowLikeness:
-        """What is known of some of the rows."""
+        """Return what is known of some of the rows."""
         return RowLikeness(
             None if self.groups is None else self.groups[rows],
             None if self.repeats is None else self.repeats.take(rows),
@@ -44,7 +44,7 @@ class RowLikeness:
 
 
 def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> RowLikeness:
-    """Number the groups that are named; look for copies among training rows where none are."""
+    """Return the groups that the user named, or copies found among training rows, and rows of equal features."""
     cell = row_cells(rows)
     if isinstance(groups, str) and groups == "identical":
         return RowLikeness(identical_rows(rows, target), None, cell)

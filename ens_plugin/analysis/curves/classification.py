@@ -69,7 +69,7 @@ def estimate_classification(
     spreads: FloatArray | None = None,
     crossed: CrossedMargins | None = None,
 ) -> Estimates:
-    """Estimate curve, size, bias, variance and uncertainty of a classifier.
+    """Return curve, size, bias, variance and uncertainty of a classifier.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ def estimate_classification(
     size_model = _size_model(models[0], rates, sample)
     ties_to = _ties_to(tally, sample)
     sd = _classification_sd(models[0], tally, sample, weight, n_members)
-    luck = _member_luck(sample, settings, ties_to, sd) if has_scores else sd
-    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, luck)
+    member_sd = _member_sd(sample, settings, ties_to, sd) if has_scores else sd
+    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
     if np.isinf(ties_to):
         shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
@@ -120,7 +120,7 @@ def estimate_classification(
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
-    """Largest even size at which an ensemble is exactly as good as one with a member less.
+    """Return the largest even size at which an ensemble is exactly as good as one with a member less.
 
     Of two votes for two labels one is as good as the other; from four votes on, more than two labels tie otherwise.
     """
@@ -133,7 +133,7 @@ def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
 def _subset_rates(
     tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: AnalysisOptions
 ) -> SubsetRates | None:
-    """What random subsets of the members say, to put the model right with where its form is an approximation."""
+    """Return error rates of random subsets of the members, which correct a model whose form is an approximation."""
     limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
     if limit < 1 or counts_hard_votes(tally):
         return None
@@ -150,7 +150,7 @@ def _anchor(
 
 
 def _size_model(model: RowModel, rates: SubsetRates | None, sample: Sample) -> RowModel:
-    """The model that tells the agreement: put right by subsets, and by all contests where labels are more than two."""
+    """Return the model of the agreement, corrected by subsets, and by all contests where labels are more than two."""
     if rates is None or (isinstance(model, Mixture) and model.density is None):
         return model
     n_rows = sample.rows.size
@@ -161,7 +161,7 @@ def _size_model(model: RowModel, rates: SubsetRates | None, sample: Sample) -> R
 
 
 def _odd_sizes(limit: int) -> IntArray:
-    """Log-spaced odd sizes up to `limit`: at even ones votes tie, and the curve would zigzag."""
+    """Return log-spaced odd sizes up to `limit`: at even ones votes tie, and the curve would zigzag."""
     sizes = subset_sizes(limit)
     return np.asarray(np.unique(sizes - (sizes % 2 == 0)))
 
@@ -181,7 +181,7 @@ def _classification_curve(
     ties_to: float,
     seed_sd: float | FloatArray,
 ) -> tuple[ErrorCurve, tuple[str, ...]]:
-    """The curve with its intervals, and what must be said of them.
+    """Return the curve with its intervals, and the warnings about them.
 
     An interval allows for the rows, for the members that happened to be trained, and for what models correct.
     """
@@ -219,20 +219,20 @@ def _classification_curve(
     return curve, cautions
 
 
-def _member_luck(sample: Sample, settings: AnalysisOptions, ties_to: float, seed_sd: float) -> FloatArray:
-    """Standard deviation over members at each size and at infinity, for raw scores: they can be far from normal."""
+def _member_sd(sample: Sample, settings: AnalysisOptions, ties_to: float, seed_sd: float) -> FloatArray:
+    """Return the standard deviation over members by size and at infinity, for raw scores, which need not be normal."""
     part = sample.some_rows(JACKKNIFE_ROWS)
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
     return np.maximum(seed_sd, left_out_sd(_margins(part.block), part.block.seen, part.weight, sizes))
 
 
 def _margins(block: RowBlock) -> FloatArray:
-    """Each member's margin over the strongest rival of all, shape (n_members, n_rows)."""
+    """Return each member's margin over the strongest rival of all, shape (n_members, n_rows)."""
     return member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
 
 
 def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
-    """How much of the curve is the models': none up to the largest subsets, where it is theirs, and all at infinity."""
+    """Return the models' share of the curve: 0 up to the largest subsets, whose averages it is, and 1 at infinity."""
     known = 0.0 if anchor is None else float(anchor.sizes[-1])
     return np.asarray(np.clip(1.0 - known / sizes, 0.0, 1.0))
 
@@ -240,25 +240,25 @@ def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
 def _widened(
     lower: FloatArray, upper: FloatArray, check: float | None, of_models: FloatArray
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Widen intervals by what subsets of the members contradict the models, where that is much; and say so."""
+    """Return intervals widened by the difference between models and subsets, where it is large, with a warning."""
     if check is None or check <= CONTRADICTION * (upper[-1] - lower[-1]) / 2.0:
         return lower, upper, ()
     extra = check * of_models
     sentence = (
-        f"Subsets of the members contradict the fitted distribution by {100.0 * check:.2g} points of error, which is "
-        "much beside the interval; the intervals are widened by it. More members would make the figures surer."
+        f"The fitted distribution differs from subsets of the members by {100.0 * check:.2g} points of error, which is "
+        "much beside the interval. The intervals are widened by it. Train more members for narrower ones."
     )
     return np.maximum(lower - extra, 0.0), np.minimum(upper + extra, 1.0), (sentence,)
 
 
 def _even_shift(model: RowModel, sample: Sample, sizes: FloatArray) -> FloatArray:
-    """What the first label's right to ties adds at even sizes to hard votes on two labels."""
+    """Return what the error of hard votes on two labels gains at even sizes because the first label wins ties."""
     assert isinstance(model, Mixture)
     return even_size_shift(model, sample, sizes)
 
 
 def _with_even_sizes(curve: ErrorCurve, shift: FloatArray) -> ErrorCurve:
-    """The curve with the model's own rule for ties; the same where they count half by the estimator's definition."""
+    """Return the curve with the model's own rule for ties; unchanged where the estimator counts ties half."""
     if curve.estimator != "deconvolved":
         return curve
     here = shift * is_tied(curve.sizes, curve.ties_to)
@@ -273,7 +273,7 @@ def _compared_values(
     settings: AnalysisOptions,
     sizes: FloatArray,
 ) -> FloatArray:
-    """Error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
+    """Return the error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
     if path is not None:
         return np.append(path_values(path, settings.sizes), np.nan)
     if not counts_hard_votes(tally):
@@ -290,7 +290,7 @@ def _compared_values(
 def _check(
     models: list[RowModel], anchor: Anchor | None, tally: SupportTally | MarginTally, weight: RowWeight
 ) -> float | None:
-    """Largest difference between the model and the unbiased average over subsets of the members.
+    """Return the largest difference between the model and the unbiased average over subsets of the members.
 
     For an anchored model, which is put right where the two differ, the one at the largest subset.
     """
@@ -329,7 +329,7 @@ def _classification_size(model: RowModel, n_members: int, settings: AnalysisOpti
 
 
 def agreement_reason(size: int | None, agreement: float, n_members: int, settings: AnalysisOptions) -> str:
-    """Say what agreement the members reach, and how many the wanted one takes."""
+    """Return one sentence with the agreement of the members, and the size that the wanted agreement takes."""
     now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
     wanted = f"{100 * settings.confidence:.6g} %"
     if size is None:
@@ -352,14 +352,14 @@ def _classification_sd(
     weight: RowWeight,
     n_members: int,
 ) -> float:
-    outputs, slopes, own_variance = _row_luck(model, tally, sample, n_members)
+    outputs, slopes, own_variance = _row_noise(model, tally, sample, n_members)
     return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
 
 
-def _row_luck(
+def _row_noise(
     model: RowModel, tally: SupportTally | MarginTally, sample: Sample, n_members: int
 ) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-    """Members' outputs for the sampled rows, their slopes and own variances."""
+    """Return the members' outputs for the sampled rows, their slopes and own variances."""
     odd_size = n_members - (n_members + 1) % 2
     slopes, own_variance = row_slopes(model, odd_size), row_variances(model, odd_size)
     block = sample.block
@@ -371,7 +371,7 @@ def _row_luck(
 def seed_noise(
     tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
 ) -> float:
-    """Variance over seeds of the error at the current size, without what the losses of single rows show.
+    """Return the variance over seeds of the error at the current size, without what the losses of single rows show.
 
     Parameters
     ----------
@@ -386,7 +386,7 @@ def seed_noise(
     """
     weight = as_row_weight(None, tally.trials.size)
     model = row_models(tally, weight, None, None, sample, has_scores)[0]
-    outputs, slopes, _ = _row_luck(model, tally, sample, n_members)
+    outputs, slopes, _ = _row_noise(model, tally, sample, n_members)
     shared = shared_luck_variance(outputs, sample.block.seen, slopes, tally.trials.size)
     if not extrapolates:
         return shared

@@ -32,7 +32,7 @@ MIN_LIMIT = 3
 MAX_TRIES = 20
 # The skewness of 200 normal values has a standard error of 0.17.
 CLEAR_SKEWNESS = 0.35
-# How far the mean outputs are pulled towards equal probabilities, to see whether the metric has a value at 0.
+# How far the mean outputs are pulled towards equal probabilities, to check whether the metric has a value at 0.
 PULLS = (1e-9, 1e-6)
 NO_VALUE = 1e-4
 
@@ -67,7 +67,7 @@ def with_metric_curve(
     limit: int | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> Estimates:
-    """Replace the error curve by that of `metric`; size, bias and variance stay those of the task.
+    """Return the estimates with the curve of `metric` as error curve; size, bias and variance stay those of the task.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def with_metric_curve(
     y : ndarray, shape (n_sampled,)
         Target of the sampled rows as the user gave it.
     limit : int, optional
-        Largest size to average subsets of; by default, the largest that most rows can answer.
+        Largest size to average subsets of; by default, the largest that most rows have members for.
     groups : ndarray of int, shape (n_sampled,), optional
         Group of each sampled row: the interval is then from bootstrap samples of groups.
 
@@ -86,7 +86,7 @@ def with_metric_curve(
     ------
     TooFewMembersError
         If half of the rows have too few out-of-bag members for subsets of three, or the metric beyond the largest
-        subset cannot be told from the subsets.
+        subset cannot be extrapolated from the subsets.
     InputError
         If the metric fails, does not return a finite number, or has no value where a probability is 0 and some are.
     """
@@ -144,7 +144,7 @@ def _cautions(name: str, estimates: Estimates, curve: ErrorCurve, floor: float) 
 
 
 def _limits(trials: IntArray, limit: int | None) -> tuple[int, int]:
-    """Largest subsets of nine in ten rows, and of half of them; both `limit` if that is given.
+    """Return the largest subsets of nine in ten rows, and of half of them; both `limit` if that is given.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _limits(trials: IntArray, limit: int | None) -> tuple[int, int]:
     if largest < MIN_LIMIT:
         raise TooFewMembersError(
             f"Half of the rows have {largest} out-of-bag members or fewer: subsets of at least {MIN_LIMIT} are needed "
-            "to see how a metric depends on size. Train more members."
+            "to estimate how a metric depends on size. Train more members."
         )
     return common, largest
 
@@ -168,10 +168,10 @@ def _by_order(
     value: Callable[[FloatArray, NDArray[np.intp]], float],
     rng: np.random.Generator,
 ) -> tuple[IntArray, FloatArray]:
-    """Sizes, and the metric of subsets of the members by random order and size.
+    """Return sizes, and the metric of subsets of the members by random order and size.
 
-    Nine in ten rows give the curve up to what they can answer, and half of the rows its steps beyond.  Rows that cannot
-    answer move the level, by what they add to the metric with all members.
+    Nine in ten rows give the curve up to the size they have members for, and half of the rows its steps beyond.  Rows
+    with fewer members move the level, by what they add to the metric with all members.
     """
     common, largest = limits
     trials = sample.block.seen.sum(axis=0)
@@ -206,7 +206,7 @@ def _refuse_no_value(metric: Metric, target: NDArray[Any], mean: NDArray[Any], n
     found = _call(metric, target, mean)
     raise InputError(
         f"metric {_name(metric)!r} has no value of its own on these rows: some out-of-bag mean probabilities are 0, "
-        f"and it is {found:.4g}, {little:.4g} or {more:.4g} depending on whether they count as 0, "
+        f"and the metric is {found:.4g}, {little:.4g} or {more:.4g} if they are replaced by 0, "
         f"{PULLS[0] / mean.shape[1]:.0e} or {PULLS[1] / mean.shape[1]:.0e}. Clip the probabilities in your metric (for "
         "example np.clip(p, 0.01, 1)), train members whose leaves are not pure (min_samples_leaf), or train more "
         "members."
@@ -214,7 +214,7 @@ def _refuse_no_value(metric: Metric, target: NDArray[Any], mean: NDArray[Any], n
 
 
 def _floor(metric: Metric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any], law: Extrapolation) -> float:
-    """The metric of perfect outputs, which none can beat; minus infinity where it is not known."""
+    """Return the metric of perfect outputs, the least possible; minus infinity where it is not known."""
     block = sample.block
     perfect: NDArray[Any] = np.eye(block.n_labels)[block.target] if block.n_labels else y.astype(np.float64)
     try:
@@ -225,7 +225,7 @@ def _floor(metric: Metric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[
 
 
 def _refuse_unknown_limit(metric: Metric, law: Extrapolation, floor: float, resampled: Resampled) -> None:
-    """Refuse where the extrapolation's own error leaves nothing of the metric that can be told."""
+    """Refuse a metric whose limit is more uncertain than its distance from that of perfect outputs."""
     model, asymptote = float(law.model_error([np.inf])[0]), float(law.at([np.inf])[0])
     known = asymptote - floor if np.isfinite(floor) else float(np.ptp(law.averages))
     if model <= 2.0 * resampled.sd or model < known:
@@ -233,13 +233,13 @@ def _refuse_unknown_limit(metric: Metric, law: Extrapolation, floor: float, resa
     raise TooFewMembersError(
         f"metric {_name(metric)!r} is known for subsets of up to {law.sizes[-1]} members ({law.averages[-1]:.4g}); "
         f"beyond, a line and a parabola in 1/B differ so much (the limit is {asymptote:.4g}, give or take {model:.2g}) "
-        "that nothing can be told. Train more members, or clip extreme probabilities in your metric (for example "
-        "np.clip(p, 0.01, 1))."
+        "that the curve is not known there. Train more members, or clip extreme probabilities in your metric (for "
+        "example np.clip(p, 0.01, 1))."
     )
 
 
 def _row_variance(resampled: Resampled, law: Extrapolation, sizes: FloatArray) -> FloatArray:
-    """Variance over rows of level and slope together, at each size."""
+    """Return the variance over rows of level and slope together, at each size."""
     half, largest = _half_and_largest(law)
     reach = np.maximum(1.0 / law.sizes[largest] - 1.0 / sizes, 0.0)
     steps = reach / (1.0 / law.sizes[half] - 1.0 / law.sizes[largest])
@@ -248,7 +248,7 @@ def _row_variance(resampled: Resampled, law: Extrapolation, sizes: FloatArray) -
 
 
 def _half_and_largest(law: Extrapolation) -> tuple[int, int]:
-    """Positions of the ends of the line among the sizes."""
+    """Return the positions of the ends of the line among the sizes."""
     largest = law.sizes.size - 1
     return min(int(np.searchsorted(law.sizes, law.sizes[-1] / 2.0)), largest - 1), largest
 
@@ -263,15 +263,15 @@ def _resample(
     groups: NDArray[np.integer] | None,
     rng: np.random.Generator,
 ) -> Resampled:
-    """Evaluate the metric over bootstrap samples of the rows, and its change between two sizes of subsets."""
+    """Return the metric over bootstrap samples of the rows, and its change between two sizes of subsets."""
     trials = sample.block.seen.sum(axis=0)
     known = np.flatnonzero(trials)
     mean = adapter.link(sample.mean_outputs())
     ends = list(_half_and_largest(law))
-    answering = np.flatnonzero(trials >= law.sizes[-1])
+    usable = np.flatnonzero(trials >= law.sizes[-1])
     place = np.full(trials.size, -1)
-    place[answering] = np.arange(answering.size)
-    means = [adapter.link(part) for part in subset_means(sample.select(answering).block, law.sizes[ends], rng)]
+    place[usable] = np.arange(usable.size)
+    means = [adapter.link(part) for part in subset_means(sample.select(usable).block, law.sizes[ends], rng)]
     codes = sample.block.target if sample.block.n_labels else np.zeros(target.size, dtype=np.int64)
     levels, steps = np.empty(N_RESAMPLES), np.empty(N_STEPS)
     for index in range(N_RESAMPLES):
@@ -281,8 +281,8 @@ def _resample(
             continue
         # Another draw where a label is missing; the two are then independent, which is rare and of no weight.
         inside = rows[place[rows] >= 0]
-        if np.unique(codes[inside]).size < np.unique(codes[answering]).size:
-            inside = _draw(answering, codes, groups, rng)
+        if np.unique(codes[inside]).size < np.unique(codes[usable]).size:
+            inside = _draw(usable, codes, groups, rng)
         small, large = (_call(metric, target[inside], part[place[inside]]) for part in means)
         steps[index] = large - small
     shared = np.cov(levels[:N_STEPS], steps)
@@ -296,7 +296,7 @@ def _resample(
 def _draw(
     rows: NDArray[np.intp], codes: NDArray[Any], groups: NDArray[np.integer] | None, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Bootstrap sample of rows, or of their groups, with all of their labels: many metrics are not defined without one.
+    """Return a bootstrap sample of rows, or of groups, with every label: many metrics are not defined without one.
 
     A sample that misses a label is drawn again.  Where that hardly ever helps, each label's rows are drawn by
     themselves.

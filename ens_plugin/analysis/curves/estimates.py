@@ -1,4 +1,4 @@
-"""What an analysis is asked for, and what is estimated; what classification and regression have in common."""
+"""Options and estimates of an analysis, and what classification and regression have in common."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AnalysisOptions:
     Attributes
     ----------
     estimator : str
-        As asked for, ``"auto"`` resolved.
+        As the user chose it, ``"auto"`` resolved.
     data : {"oob", "holdout"}
     confidence, tolerance, interval_level : float
     max_size : int
@@ -51,7 +51,7 @@ class AnalysisOptions:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """The statistical parts of a report, and what must be said beside them."""
+    """The statistical parts of a report, and the warnings beside them."""
 
     error_curve: ErrorCurve
     recommendation: SizeRecommendation
@@ -66,7 +66,7 @@ class Estimates:
 
 
 def path_values(path: PathTally, sizes: IntArray) -> FloatArray:
-    """Error along the order of growth at some sizes.
+    """Return the error along the order of growth at some sizes.
 
     Raises
     ------
@@ -76,8 +76,8 @@ def path_values(path: PathTally, sizes: IntArray) -> FloatArray:
     curve = path.curve()
     if sizes.max() > curve.size:
         raise InputError(
-            f"size {sizes.max()} is above {curve.size}, the members there are: the path estimator cannot look ahead; "
-            "use estimator='auto'."
+            f"size {sizes.max()} is above {curve.size}, the number of members, where the path estimator ends; use "
+            "estimator='auto'."
         )
     return curve[sizes - 1]
 
@@ -90,7 +90,9 @@ def algorithmic_sd(
     weight: RowWeight,
     n_members: int,
 ) -> float:
-    """Standard deviation of the error over seeds, from the sampled rows, each with its slope and own variance.
+    """Return the standard deviation of the error over seeds.
+
+    It is estimated from the sampled rows, each with its slope and own variance.
 
     On held-out rows it is that of the error on these rows; on out-of-bag rows that on fresh rows without end.
     """

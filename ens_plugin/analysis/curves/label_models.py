@@ -47,7 +47,7 @@ def row_models(
     sample: Sample,
     has_scores: bool,
 ) -> list[RowModel]:
-    """Fit one model; two for raw scores of more than two labels, with the noisy rival and with crossed rivals.
+    """Return one fitted model; two for raw scores of more than two labels, with the noisy rival and crossed rivals.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def row_models(
     crossed : CrossedMargins or None
         Margins against crossed rivals, where they are grouped by themselves.
     sample : Sample
-        Its rows are entries of the tally; the models tell the groups of these rows.
+        Its rows are entries of the tally; the models keep the groups of these rows.
     has_scores : bool
         True for raw scores, False for votes and probabilities.
     """
@@ -86,7 +86,7 @@ def _crossed_model(
 
 
 def _rival_shift(sample: Sample) -> tuple[float, float]:
-    """Shift of margins against rivals chosen by noisy votes, found on some of the sampled rows."""
+    """Return the shift of margins against rivals chosen by noisy votes, found on some of the sampled rows."""
     part = sample.some_rows(SHIFT_ROWS)
     block = part.block
     support = label_support(block, block.seen)
@@ -97,12 +97,12 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
 
 
 def _of_rows(model: FittedModel, rows: NDArray[np.intp]) -> FittedModel:
-    """The same model, with the groups of some of the tally's entries."""
+    """Return the same model, with the groups of some of the tally's entries."""
     return replace(model, group=model.group[rows])
 
 
 def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArray | None) -> float:
-    """Effective votes in one member's probability: 1 for hard votes, infinite where all members agree."""
+    """Return the effective votes in one member's probability: 1 for hard votes, infinite where all members agree."""
     if counts_hard_votes(tally):
         return 1.0
     every_row, close_rows = soft_spreads(tally) if spreads is None else spreads
@@ -112,7 +112,9 @@ def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArra
 
 
 def soft_spreads(tally: SupportTally) -> FloatArray:
-    """Sums of n q(1 - q) and of n times the members' variance, over all rows and over close ones, shape (2, 2).
+    """Return the sums of n q(1 - q) and of n times the members' variance.
+
+    Over all rows, and over those with close votes; shape (2, 2).
 
     Parameters
     ----------
@@ -133,12 +135,12 @@ def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
 
 
 def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
-    """Tell votes on two labels, of which each counts one."""
+    """Return whether the tally counts hard votes on two labels, each as one."""
     return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
 
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
-    """Standard deviation of what the models correct for rivals chosen by noisy votes."""
+    """Return the standard deviation of what the models correct for rivals chosen by noisy votes."""
     first = models[0]
     if len(models) > 1:
         return CROSSING_ERROR * np.abs(model_error(first, sizes) - model_error(models[1], sizes))

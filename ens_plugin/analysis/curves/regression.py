@@ -36,7 +36,7 @@ def estimate_regression(
     n_members: int,
     settings: AnalysisOptions,
 ) -> Estimates:
-    """Estimate curve, size, bias, variance and uncertainty of a regressor under squared loss.
+    """Return curve, size, bias, variance and uncertainty of a regressor under squared loss.
 
     Parameters
     ----------
@@ -74,30 +74,31 @@ def estimate_regression(
 
 
 def _concentration(moments: LossMoments) -> tuple[str, ...]:
-    """Say so where one row in a hundred, or a single row, carries half of the squared error."""
+    """Return a warning where one row in a hundred, or a single row, has half of the squared error."""
     carriers = moments.carriers()
     if carriers is None or carriers > max(1.0, CONCENTRATED * moments.n_rows):
         return ()
     rows = "1 row carries" if carriers == 1 else f"{carriers} rows carry"
     return (
         f"{rows} more than half of the squared error of all {moments.n_rows} rows: the mean squared error depends on "
-        "them more than on all others. Look at them, or model a transformed target such as its logarithm.",
+        "them more than on all others. Check these rows, or model a transformed target such as its logarithm.",
     )
 
 
 def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[str, ...]:
-    """Say why no interval can be right where the largest losses are too few, or grow without a variance."""
+    """Return why no interval holds where the largest losses are too few, or have no finite variance."""
     carriers = moments.carriers()
     if carriers is not None and carriers <= min(FEWEST_CARRIERS, FEWEST_SHARE * moments.n_rows):
         return (
             f"Half of the squared error lies on {carriers} of {moments.n_rows} rows, and how often such rows come "
-            "cannot be told from so few: use more rows, or another target or loss that these rows do not dominate.",
+            "cannot be estimated from so few: use more rows, or another target or loss that these rows do not "
+            "dominate.",
         )
     if tail is not None and tail.shape > LONGEST_TAIL:
         return (
-            "The largest squared errors grow so fast that their mean hardly settles (the fitted tail has shape "
-            f"{tail.shape:.2f}; from 0.5 on there is no variance, from 1 on no mean): model a transformed target such "
-            "as its logarithm, or judge by another loss.",
+            "The tail of the squared errors is too heavy for an interval of their mean (the fitted shape is "
+            f"{tail.shape:.2f}; from 0.5 on there is no variance, from 1 on no mean). Model a transformed target such "
+            "as its logarithm, or use another loss.",
         )
     return ()
 
@@ -150,7 +151,7 @@ def _regression_size(loss: SquaredLoss, n_members: int, settings: AnalysisOption
 
 
 def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
-    """Excess mean squared error relative to the infinite ensemble's; NaN where that is 0."""
+    """Return the excess mean squared error relative to the infinite ensemble's; NaN where that is 0."""
     if loss.asymptote <= 0:
         return np.full(sizes.size, np.nan)
     return np.asarray(loss.member_variance / sizes / loss.asymptote)
@@ -158,7 +159,9 @@ def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
 
 def _excess_reason(size: int | None, now: float, n_members: int, settings: AnalysisOptions) -> str:
     if np.isnan(now):
-        return "The mean squared error of the infinite ensemble cannot be told from 0, so no relative excess exists."
+        return (
+            "The infinite ensemble's mean squared error cannot be distinguished from 0, so no relative excess exists."
+        )
     state = f"With {n_members} members, the mean squared error is {100 * now:.2f} % above that of the infinite ensemble"
     wanted = f"{100 * settings.tolerance:.6g} %"
     if size is None:

@@ -51,7 +51,9 @@ def estimate_by_members(
     spreads: FloatArray | None = None,
     crossed: CrossedMargins | None = None,
 ) -> Estimates:
-    """Do what :func:`~ens_plugin.analysis.curves.classification.estimate_classification` does, by parts of the rows.
+    """Return the estimates of a classifier, combined from parts of the rows with equal numbers of members.
+
+    Else as :func:`~ens_plugin.analysis.curves.classification.estimate_classification`.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ def estimate_by_members(
         )
     share = np.array([entry_weight.total[part].sum() for part in parts])
 
-    def combined(asked: AnalysisOptions) -> Estimates:
+    def combined(options: AnalysisOptions) -> Estimates:
         estimates = [
             estimate_classification(
                 _of_part(tally, part),
@@ -82,12 +84,12 @@ def estimate_by_members(
                 path,
                 entry_weight.select(part),
                 n_members,
-                asked,
+                options,
                 has_scores=has_scores,
             )
             for part in parts
         ]
-        return combine_estimates(estimates, share / share.sum(), entry_weight.n_effective, n_members, asked)
+        return combine_estimates(estimates, share / share.sum(), entry_weight.n_effective, n_members, options)
 
     with warnings.catch_warnings():
         # A part of few rows is no reason to warn: what the interval of all rows makes of it is.
@@ -95,7 +97,7 @@ def estimate_by_members(
         found = combined(settings)
         if settings.sizes.size >= FEWEST_SIZES and settings.sizes[-1] >= settings.max_size:
             return found
-        # The recommended size is read off the tabulated agreement, whatever sizes the curve was asked for.
+        # The recommended size is read off the tabulated agreement, whatever sizes the curve has.
         grid = np.geomspace(1, settings.max_size, N_SIZES).astype(np.int64) // 2 * 2 + 1
         wide = combined(replace(settings, sizes=np.unique(grid), estimator="deconvolved")).recommendation
     return replace(
@@ -110,7 +112,7 @@ def _of_part(tally: SupportTally | MarginTally, part: BoolArray) -> SupportTally
 
 
 def parts_by_members(trials: FloatArray, sampled: NDArray[np.integer]) -> list[BoolArray]:
-    """Rows of each part, all in one where there is nothing to part.
+    """Return the rows of each part; one part of all rows where their numbers of members hardly differ.
 
     Parameters
     ----------
@@ -129,14 +131,14 @@ def parts_by_members(trials: FloatArray, sampled: NDArray[np.integer]) -> list[B
 
 
 def largest_shared_size(trials: FloatArray, sampled: NDArray[np.integer]) -> int:
-    """Largest odd size that most rows of every part can answer."""
+    """Return the largest odd size that most rows of every part have members for."""
     return min(hypergeometric_limit(trials[part]) for part in parts_by_members(trials, sampled))
 
 
 def combine_estimates(
     estimates: Sequence[Estimates], share: FloatArray, n_effective: float, n_members: int, settings: AnalysisOptions
 ) -> Estimates:
-    r"""Put the estimates of disjoint parts of the rows together.
+    r"""Return the estimates for all rows from those of disjoint parts of them.
 
     Parameters
     ----------
@@ -243,13 +245,13 @@ def _recommendation(
 
 
 def _tabulated(sizes: NDArray[np.int64], max_size: int) -> FloatArray:
-    """Odd sizes among those that the agreement is tabulated at, up to the largest looked at."""
+    """Return the odd sizes at which the agreement is tabulated, up to `max_size`."""
     odd = sizes[(sizes % 2 == 1) & (sizes <= max_size)]
     return (odd if odd.size else sizes).astype(np.float64)
 
 
 def _relative_bounds(part: SizeRecommendation, wanted: float) -> tuple[float, float]:
-    """Bounds of a part's disagreement, relative to it, that its interval of the size stands for."""
+    """Return the bounds of a part's disagreement, relative to it, that its interval of the size stands for."""
     disagreement = 1.0 - np.interp([part.interval[0], part.interval[1] or part.max_size], part.sizes, part.values)
     if part.size == 1 and disagreement.max() <= LEAST:
         return 1.0, 1.0
@@ -258,7 +260,7 @@ def _relative_bounds(part: SizeRecommendation, wanted: float) -> tuple[float, fl
 
 
 def _first_size(sizes: FloatArray, disagreement: FloatArray, wanted: float, max_size: int) -> int | None:
-    """Smallest odd size with the wanted disagreement, interpolated in logarithms; None above the largest."""
+    """Return the smallest odd size with the wanted disagreement, interpolated in logarithms; None above the largest."""
     below = np.flatnonzero(disagreement <= wanted)
     if below.size == 0:
         return None

@@ -1,4 +1,4 @@
-"""Rows that belong together, as the user names them: checked, counted, and refused where nothing can be told."""
+"""Rows that belong together, as the user names them: checked, counted, and refused where they are too few."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOUBTED_WEIGHT = 0.05
 
 
 def encode_groups(groups: Any, n_rows: int) -> IntArray:
-    """Number the groups of rows from 0, in the order in which they come.
+    """Return the group of each row as a number from 0, in the order in which the groups come.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def encode_groups(groups: Any, n_rows: int) -> IntArray:
         )
     if codes.max() == 0:
         raise InputError(
-            "groups holds a single group: nothing can be told about rows of other groups. Leave groups out if the "
-            "rows are independent."
+            "groups holds a single group, from which the error on other groups cannot be estimated. Leave groups out "
+            "if the rows are independent."
         )
     return codes
 
@@ -100,7 +100,7 @@ def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], l
     total, groups = weight.total[usable], weight.groups[usable]
     if np.unique(groups).size < 2:
         raise TooFewMembersError(
-            "Rows of only one group have out-of-bag members: nothing can be told about other groups. "
+            "Rows of only one group have out-of-bag members, from which the error on others cannot be estimated. "
             + _remedies(weight)
         )
     losses = [row_losses(tally)]
@@ -154,13 +154,13 @@ def _remedies(weight: RowWeight) -> str:
 
 
 def group_doubts(weight: RowWeight, usable: NDArray[np.bool_]) -> list[str]:
-    """Say why figures from these groups should not be relied on: too few of them, or large ones left out."""
+    """Return why figures from these groups are doubtful: too few of them, or large ones left out."""
     if weight.groups is None:
         return []
     found = []
     n_groups = np.unique(weight.groups[usable]).size
     if n_groups < FEWEST_GROUPS:
-        found.append(f"Only {n_groups} groups of rows: too few to tell how other groups differ from them.")
+        found.append(f"Only {n_groups} groups of rows: too few to estimate how much groups differ.")
     lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
     sizes = np.bincount(weight.groups)[weight.groups]
     if lost > DOUBTED_WEIGHT:

@@ -1,4 +1,4 @@
-"""Hashes of rows: equal for rows with equal values in the columns looked at."""
+"""Hashes of rows: equal for rows with equal values in the hashed columns."""
 
 from __future__ import annotations
 

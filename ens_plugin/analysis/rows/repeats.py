@@ -31,10 +31,10 @@ REFUSED_SHARE = 0.25
 FEWEST_SINGLE_ROWS = 10
 
 REMEDIES = (
-    "Pass groups='identical', which counts a row as seen by every member that was trained on a copy of it; or train "
-    "without the copies; or, to balance labels, draw inside each bag (class_weight='balanced_subsample', or "
-    "imbalanced-learn's BalancedRandomForestClassifier). If the rows are separate cases that happen to be equal, "
-    "say so with groups=np.arange(len(y))."
+    "Pass groups='identical', which counts a row as in bag wherever a copy of it is; or train without the copies; or, "
+    "to balance labels, draw inside each bag (class_weight='balanced_subsample', or imbalanced-learn's "
+    "BalancedRandomForestClassifier). If the rows are separate cases that happen to be equal, state that with "
+    "groups=np.arange(len(y))."
 )
 
 
@@ -49,7 +49,7 @@ class RepeatedRows:
     copied : ndarray of bool, shape (n_rows,)
         Those among them that chance does not explain.
     appended : int
-        Rows of one label at the end of the data, as oversamplers leave them; 0 where it does not look so.
+        Rows of one label at the end of the data, as oversamplers leave them; 0 where there are none.
     appended_label : int
         Code of that label.
     """
@@ -60,12 +60,12 @@ class RepeatedRows:
     appended_label: int = 0
 
     def take(self, rows: NDArray[np.intp]) -> RepeatedRows:
-        """What is known of some of the rows."""
+        """Return what is known of some of the rows."""
         return replace(self, repeated=self.repeated[rows], copied=self.copied[rows])
 
 
 def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
-    """Look for rows with the same features and target.
+    """Return which rows have the same features and target as another.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     Returns
     -------
     RepeatedRows
-        None repeated where `rows` is None, as for a CustomEnsemble of arrays.
+        All False where `rows` is None, as for a CustomEnsemble of arrays.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
 
 
 def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.int64]:
-    """Number the groups of rows with the same features and target; arguments as of :func:`find_repeats`.
+    """Return groups of rows with the same features and target, as numbers; arguments as of :func:`find_repeats`.
 
     Raises
     ------
@@ -141,15 +141,15 @@ def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
     if share >= REFUSED_SHARE and weight.size >= FEWEST_ROWS:
         raise InputError(
             f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} rows have the same features and target as "
-            "another row, and look like copies (an oversampler leaves them, or a join). A member that was trained on a "
-            f"copy of a row knows its answer, so the out-of-bag error would come out far too low. {REMEDIES}"
+            "another row, and are probably copies (an oversampler leaves them, or a join). A member that was trained "
+            f"on a copy of a row has fitted the row too, so the out-of-bag error would be far too low. {REMEDIES}"
         )
 
 
 def copies_findings(
     repeats: RepeatedRows, losses: FloatArray, target: NDArray[Any], weight: FloatArray
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Say what copies may do to the error: as doubts where it may exceed a standard error, else as warnings.
+    """Return doubts where copies may bias the error by more than a standard error, and warnings where by less.
 
     Parameters
     ----------
@@ -177,15 +177,15 @@ def copies_findings(
     standard_error = float(np.sqrt(share @ (losses - share @ losses) ** 2 * (share @ share)))
     found = f"{n_copied} of {copied.size} rows look like copies of another row: same features, same target."
     if _hidden_loss(copied, losses, target, share) <= standard_error:
-        return (), (f"{found} They may put the error wrong by less than its own standard error.",)
+        return (), (f"{found} They may bias the error, by less than its own standard error.",)
     return (
-        f"{found} Members that were trained on a copy of a row know its answer, so the error may be far too low. "
+        f"{found} Members that were trained on a copy of a row have fitted it too, so the error may be far too low. "
         f"{REMEDIES}",
     ), ()
 
 
 def _hidden_loss(copied: NDArray[np.bool_], losses: FloatArray, target: NDArray[Any], share: FloatArray) -> float:
-    """By how much the mean loss would rise were copied rows as hard as single ones."""
+    """Return by how much the mean loss would rise if copied rows were as hard as single ones."""
     has_labels = target.dtype.kind in "iu"
     kinds = target if has_labels else np.zeros(target.size, dtype=np.int64)
     hidden = 0.0
@@ -199,7 +199,7 @@ def _hidden_loss(copied: NDArray[np.bool_], losses: FloatArray, target: NDArray[
 
 
 def appended_doubt(n_appended: int, label: Any) -> str:
-    """Say that the rows look like those that an oversampler returns."""
+    """Return the doubt about rows that look like those an oversampler returns."""
     return (
         f"The last {n_appended} rows all have the label {label!r} and make all labels equally frequent, as "
         "oversamplers such as SMOTE leave them. The members were then trained on near-copies of the rows that they are "

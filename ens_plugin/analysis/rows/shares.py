@@ -1,4 +1,4 @@
-"""Whether the rows with enough members stand for all rows: refused, weighed and said by label."""
+"""Whether the rows with enough members represent all rows: refused, or weighted, by label."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 
 # Mean number of members of a row, where its label is left out less often than others.
 LEAST_MEMBERS = {1: 3.0, 2: 4.0}
-# Shares of weight on rows that no usable row stands for.
+# Shares of weight on rows that no usable row represents.
 MOST_MISSING = 0.03
 REFUSED_MISSING = 0.10
 MOST_MISSING_OF_LABEL = 0.25
@@ -29,15 +29,15 @@ MOST_MISSING_BY_LABEL = 0.005
 MOST_CHANGE = 0.03
 # Between chances to be left out.
 LEAST_DIFFERENCE = 1e-12
-# A handful of rows, which could tell nothing of their label if they were usable.
+# So few rows would not estimate the error of their label even if all were usable.
 HANDFUL = 5
 MOST_LABELS_NAMED = 6
-# Raw scores of a rare label with fewer rows than this hang on single rows.
+# Raw scores of a rare label with fewer rows than this depend on single rows.
 FEWEST_SCORED = 60
 LARGEST_RARE_SHARE = 0.15
 WHY = (
-    "Rows are in nearly every bag where bags are drawn by weight, as scikit-learn 1.9 and later draws them for "
-    "class_weight and for sample_weight given to fit, and rows of large groups are where groups are named."
+    "Two things put a row into nearly every bag: a large weight, where bags are drawn by weight (scikit-learn 1.9 and "
+    "later, for class_weight and for sample_weight given to fit), and a large group, where groups are given."
 )
 REMEDIES = (
     "Train with class_weight='balanced_subsample', with weights in the evaluation only (sample_weight of analyze), "
@@ -47,7 +47,7 @@ REMEDIES = (
 
 @dataclass(frozen=True, eq=False)
 class RowShares:
-    """The evidence with its rows weighed to stand for all rows.
+    """The tallied rows, weighted to represent all rows.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class RowShares:
 
 
 def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[np.bool_], needed: int) -> RowShares:
-    """Weigh the usable rows so that they stand for all rows, or refuse where too few are left to do so.
+    """Return the usable rows, weighted to represent all rows; refuse where too few are left to do so.
 
     Parameters
     ----------
@@ -112,12 +112,12 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         return RowShares(evidence, True, 0.0, labels, cautions, doubts)
     if evidence.by_label is not None:
         raise InputError(
-            f"{_unevenness(found, names)} Their rows have to be weighed and judged by label, which is not possible on "
+            f"{_unevenness(found, names)} Their rows have to be weighted and judged by label, which is not possible on "
             "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
             'with data="holdout".'
         )
     apart = "judged apart by their number of members, and those left " if labels else ""
-    caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to stand for all{_by_label(labels)}."
+    caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to represent all{_by_label(labels)}."
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
     return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *cautions), doubts)
 
@@ -133,15 +133,15 @@ def refuse_unweighable(shares: RowShares, estimator: str, *, has_metric: bool) -
         return
     if estimator == "path":
         raise InputError(
-            f"{shares.cautions[0]} The path estimator cannot be put right for that, because the rows that the first "
-            "members left out change with every member; use estimator='auto'."
+            f"{shares.cautions[0]} The path estimator cannot be corrected for that, because its out-of-bag rows change "
+            "with every member; use estimator='auto'."
         )
     if has_metric and shares.change > MOST_CHANGE:
         raise InputError(f"{shares.cautions[0]} A metric(y, mean_output) takes no weights. {REMEDIES}")
 
 
 def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found: Representation) -> bool:
-    """Whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
+    """Return whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
     if evidence.by_label is None or found.members.max() >= adapter.n_members:
         return False
     chances = adapter.left_out_chances()
@@ -151,7 +151,7 @@ def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found:
 def _entries(
     evidence: TalliedRows, n_members: int
 ) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
-    """Label, members, weight and rows of each entry; of a cluster's rows by their label and number of members."""
+    """Return label, members, weight and rows of each entry; on a cluster, entries are by label and members."""
     if evidence.by_label is None:
         trials = evidence.tally.trials
         label = np.zeros(trials.size, dtype=np.int64) if evidence.label is None else evidence.label
@@ -173,7 +173,7 @@ def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
 
 
 def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) -> tuple[str, ...]:
-    """Refuse labels of too few members or rows; name those of a handful of rows that are left out."""
+    """Refuse labels of too few members or rows; return warnings about labels of a few rows, which are left out."""
     is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
     is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
     is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
@@ -181,26 +181,26 @@ def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) 
         _refuse_label(found, names, int(label))
     return tuple(
         f"Label {names[label]!r} has {round(found.n_rows[label])} rows, which have {found.members[label]:.2g} "
-        f"out-of-bag members on average: nothing is known of its error ({100 * found.weight[label]:.2g} % of weight)."
+        f"out-of-bag members on average: its error cannot be estimated ({100 * found.weight[label]:.2g} % of weight)."
         for label in np.flatnonzero(is_scarce & is_handful)
     )
 
 
 def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[str, ...]:
-    """Warn of a rare label whose few rows decide the raw scores of all."""
+    """Return a warning about a rare label whose few rows decide the raw scores of all."""
     usable = [basis for basis in labels if basis.n_usable]
     rarest = min(usable, key=lambda basis: basis.n_usable)
     if rarest.n_usable >= FEWEST_SCORED or rarest.n_usable > LARGEST_RARE_SHARE * sum(each.n_usable for each in usable):
         return ()
     return (
-        f"Only {rarest.n_usable} rows have label {rarest.label!r}, and with raw scores a single one of them can decide "
-        "the label of many others. Out-of-bag rows tell the average error of models trained on as many rows; this "
-        "model's own error may lie outside the interval. Check it on held-out rows.",
+        f"Only {rarest.n_usable} rows have label {rarest.label!r}, and with raw scores a single one of them can "
+        "decide the label of many others. Out-of-bag rows estimate the average error of models trained on as many "
+        "rows; this model's own error may lie outside the interval. Check it on held-out rows.",
     )
 
 
 def _refuse_partial_labels(found: Representation, names: list[str]) -> None:
-    """Refuse labels of which much of the weight lies on rows that no usable row stands for."""
+    """Refuse labels of which much of the weight lies on rows that no usable row represents."""
     missing = found.missing * found.weight
     for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
         _refuse_label(found, names, int(label))
@@ -214,21 +214,21 @@ def _refuse_label(found: Representation, names: list[str], label: int) -> None:
         f"Of the {round(found.n_rows[label])} rows of label {names[label]!r}, {round(found.n_usable[label])} have "
         f"enough out-of-bag members to be judged by; a row has {found.members[label]:.3g} on average, and a row of the "
         f"other labels {of_others:.3g}. The error without this label, which has {100 * found.weight[label]:.3g} % of "
-        f"the weight ({100 * found.missing[label]:.3g} % of that on rows for which no usable row stands), would be "
-        f"another one. {WHY} {REMEDIES}"
+        f"the weight ({100 * found.missing[label]:.3g} % of that on rows that no usable row represents), would be "
+        f"another error. {WHY} {REMEDIES}"
     )
 
 
 def _missing_weight(found: Representation) -> tuple[str, ...]:
-    """Refuse, or doubt, where much of the weight lies on rows that no usable row stands for."""
+    """Return a doubt, or refuse, where much of the weight lies on rows that no usable row represents."""
     missing = float(found.missing @ found.weight)
     if missing <= MOST_MISSING:
         return ()
     n_rows, n_dropped = found.n_rows.sum(), (found.n_rows - found.n_usable).sum()
     sentence = (
         f"{round(n_dropped)} of {round(n_rows)} rows have too few out-of-bag members to be judged by, and "
-        f"{100 * missing:.3g} % of the weight lies on rows that are in nearly every bag, for which no others stand; "
-        f"more than {100 * MOST_MISSING:g} % leaves the error in doubt. {WHY} {REMEDIES}"
+        f"{100 * missing:.3g} % of the weight lies on rows that are in nearly every bag and that no others represent. "
+        f"More than {100 * MOST_MISSING:g} % leaves the error in doubt. {WHY} {REMEDIES}"
     )
     if missing > REFUSED_MISSING:
         raise TooFewMembersError(sentence)

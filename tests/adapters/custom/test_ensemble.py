@@ -24,7 +24,7 @@ MASK = np.array([[True, True, False], [False, False, True]])
 
 
 @pytest.mark.parametrize("in_bag", [MASK, MASK.tolist(), BAGS, [np.array(rows) for rows in BAGS], [[0, 1, 1], [2]]])
-def test_mask_and_index_arrays_say_the_same(in_bag: Any) -> None:
+def test_mask_and_index_arrays_give_the_same_bags(in_bag: Any) -> None:
     adapter = CustomAdapter(CustomEnsemble(VALUES, in_bag, aggregation="mean"))
     bags = adapter.bags(None, adapter.prepare(None), None)
     np.testing.assert_array_equal(bags.in_bag(), MASK)
@@ -89,7 +89,7 @@ def test_scores_of_two_labels_need_no_label_axis() -> None:
     np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), None), VALUES)
 
 
-def test_without_bags_only_holdout_rows_can_be_asked_about() -> None:
+def test_without_bags_only_holdout_rows_can_be_analysed() -> None:
     adapter = CustomAdapter(CustomEnsemble(VALUES, None, aggregation="mean"))
     np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), None), VALUES)
     with pytest.raises(BagError, match='data="holdout"'):
@@ -101,7 +101,7 @@ def test_x_of_another_length_is_refused() -> None:
         CustomAdapter(CustomEnsemble(VALUES, BAGS, aggregation="mean")).prepare(np.zeros((4, 1)))
 
 
-def test_models_of_a_bagging_ensemble_say_what_it_says() -> None:
+def test_models_of_a_bagging_ensemble_predict_as_it_does() -> None:
     whole = BaggingClassifier(DecisionTreeClassifier(max_depth=2), 10, random_state=0).fit(X3, Y3)
     parts = CustomAdapter(CustomEnsemble.from_estimators(whole.estimators_, whole.estimators_samples_))
     features = parts.prepare(X3)
@@ -120,7 +120,7 @@ def test_models_without_probabilities_vote() -> None:
     np.testing.assert_array_equal(votes, [model.predict(SPARSE.toarray()) for model in models])
 
 
-def test_models_that_saw_fewer_labels_are_scattered() -> None:
+def test_models_trained_on_fewer_labels_are_scattered() -> None:
     others = [np.flatnonzero(label != Y3) for label in (0, 1)]
     models = [KNeighborsClassifier(1).fit(X3[rows], NAMES[Y3][rows]) for rows in others]
     adapter = CustomAdapter(CustomEnsemble.from_estimators(models, None))

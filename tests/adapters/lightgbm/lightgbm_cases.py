@@ -96,7 +96,7 @@ def lightgbm_forests() -> list[Case]:
     classifier, regressor = lightgbm.LGBMClassifier, lightgbm.LGBMRegressor
 
     def case(name: str, cls: Any, X: Any, y: Array, samples: Any = None, weight: Any = None, **options: Any) -> Case:
-        told = {key: options.pop(key) for key in ("knows_target", "needs_target") if key in options}
+        known = {key: options.pop(key) for key in ("knows_target", "needs_target") if key in options}
         return Case(
             f"lightgbm {name}",
             lambda: cls(**{**RF, **options}).fit(X, y, sample_weight=weight),
@@ -106,7 +106,7 @@ def lightgbm_forests() -> list[Case]:
             own_booster_prediction,
             # LightGBM adds trees in another order than ours.
             tolerance=1e-9 if cls is regressor else 1e-13,
-            **told,
+            **known,
         )
 
     def train(X: Any, y: Array, **parameters: Any) -> Callable[[], Any]:

@@ -160,7 +160,7 @@ def test_refit_is_refused_even_on_the_training_rows_and_without_y() -> None:
         assert ens_plugin.analyze(refit, FRESHR, YR, data="holdout").bags == "holdout"
 
 
-def test_where_refit_cannot_be_told_a_warning_says_so() -> None:
+def test_where_refit_cannot_be_excluded_there_is_a_warning() -> None:
     with pytest.warns(EnsPluginWarning, match="Whether Booster.refit replaced"):
         ens_plugin.in_bag(regressor(objective="regression_l1"), XR)
     with warnings.catch_warnings():
@@ -169,7 +169,7 @@ def test_where_refit_cannot_be_told_a_warning_says_so() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Whether Booster.refit")
-def test_a_report_carries_the_warning_where_refit_cannot_be_told() -> None:
+def test_a_report_carries_the_warning_where_refit_cannot_be_excluded() -> None:
     def cautions(model: Any, data: Any) -> str:
         X = XR if data == "oob" else FRESHR
         return " ".join(ens_plugin.analyze(model, X, YR, data=data).warnings)
@@ -213,7 +213,7 @@ def test_model_survives_saving_and_pickling(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ens_plugin.in_bag(pickle.loads(pickle.dumps(model)), X2, Y2), expected)
 
 
-# ---- refused for what the model says of itself
+# ---- refused for what the model states of itself
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_bags_that_cannot_be_drawn_again(replacement: str, message: str) -> None
 
 def test_forest_of_column_samples_only_has_no_bags() -> None:
     model = regressor(subsample=1.0, subsample_freq=0, colsample_bytree=0.5)
-    with pytest.raises(BagError, match="every tree saw every row"):
+    with pytest.raises(BagError, match="no row is out of bag"):
         ens_plugin.analyze(model, XR, YR)
     assert ens_plugin.analyze(model, FRESHR, YR, data="holdout").n_members == RF["n_estimators"]
 

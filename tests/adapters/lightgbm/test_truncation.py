@@ -57,7 +57,7 @@ def stopped_early(best: int, **options: Any) -> Any:
 def test_text_is_that_of_training_fewer(X: Any, y: Any, options: dict[str, Any]) -> None:
     small = ens_plugin.truncate(trained(X, y, **options), SIZE)
     fewer = trained(X, y, SIZE, **options)
-    # The section of parameters tells how the model was trained.
+    # The section of parameters states how the model was trained.
     expected = fewer.model_to_string().replace(f"[num_iterations: {SIZE}]", f"[num_iterations: {N_TREES}]")
     assert small.model_to_string() == expected
 

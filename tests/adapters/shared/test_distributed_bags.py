@@ -1,4 +1,4 @@
-"""Bags told row by row are those of all rows at once, and sums over parts prove them or refuse."""
+"""Bags computed row by row are those of all rows at once, and sums over parts prove them or refuse."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def labels_of_training(kind: str) -> Any:
 
 
 def prove(model: Any, X: Any, y: Any, *, shift: int = 0, attempt: int = 0) -> Any:
-    """Bags of all rows, told and proved by way of four parts in any order; rows lie `shift` places off."""
+    """Bags of all rows, computed and proved by way of four parts in any order; rows lie `shift` places off."""
     adapter = find_adapter(model)
     target, row_bags = codes(adapter, y), adapter.row_bags(len(y), attempt)
     order = np.random.default_rng(1).permutation(len(y))
@@ -99,7 +99,7 @@ def test_adapter_without_bags_by_position_says_so() -> None:
     from ens_plugin import CustomEnsemble
 
     adapter = find_adapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
-    with pytest.raises(BagError, match="cannot be told from a row's position"):
+    with pytest.raises(BagError, match="do not follow from a row's position"):
         adapter.row_bags(2, 0)
 
 
@@ -224,7 +224,7 @@ def test_trees_of_xgboost_have_the_bags_of_one_machine(kind: str, options: dict[
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        ("values", {"subsample": 1.0}, "every tree saw every row"),
+        ("values", {"subsample": 1.0}, "no row is out of bag"),
         ("values", {"tree_method": "approx", "max_depth": 2}, "share one draw of rows"),
         ("two", {"max_depth": 1, "n_estimators": 2}, "so few and small trees would agree with wrong ones"),
     ],
@@ -259,7 +259,7 @@ def test_trees_of_xgboost_grown_with_weights_are_for_one_machine(weight: float, 
 
 
 def test_draws_of_another_tree_method_are_tried_in_turn(tmp_path: Path) -> None:
-    """A saved booster says no tree method; rows of `approx` are drawn elsewhere than those of `hist`."""
+    """A saved booster keeps no tree method; rows of `approx` are drawn elsewhere than those of `hist`."""
     X, y = rows_of_training(), labels_of_training("values")
     model = xgboost_forest(y, tree_method="approx", max_depth=6)
     model.save_model(tmp_path / "forest.json")

@@ -35,7 +35,7 @@ def test_members_decide_the_rule() -> None:
         assert (adapter.aggregation, adapter.output_kind) == (aggregation, kind)
 
 
-def test_label_that_a_member_never_saw_gets_probability_zero() -> None:
+def test_label_absent_from_a_bag_gets_probability_zero() -> None:
     y = np.array(["common"] * 30 + ["rare"] * 2 + ["usual"] * 30)
     X = np.arange(62.0)[:, None]
     model = BaggingClassifier(KNeighborsClassifier(1), 20, random_state=0).fit(X, y)
@@ -52,7 +52,7 @@ def test_members_added_later_have_lost_the_first_seeds() -> None:
         bags_for(model, X2, Y2)
 
 
-def test_no_row_out_of_bag_asks_for_holdout_rows() -> None:
+def test_no_row_out_of_bag_needs_holdout_rows() -> None:
     model = BaggingClassifier(n_estimators=5, bootstrap=False, max_features=0.5, random_state=0).fit(X2, Y2)
     with pytest.raises(BagError, match='data="holdout"'):
         bags_for(model, X2, Y2)
@@ -102,7 +102,7 @@ def test_nan_is_refused_where_members_refuse_it() -> None:
             SklearnBaggingAdapter(model).prepare(X)
 
 
-def test_rows_that_a_member_saw_all_of_do_not_stop_the_others() -> None:
+def test_a_member_trained_on_all_rows_does_not_stop_the_others() -> None:
     model = BaggingClassifier(KNeighborsClassifier(1), n_estimators=3, random_state=0).fit(X2, Y2)
     adapter = SklearnBaggingAdapter(model)
     features = adapter.prepare(X2)[:5]

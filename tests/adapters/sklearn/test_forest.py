@@ -62,7 +62,7 @@ def test_forest_that_did_not_store_its_scores_has_none() -> None:
 
 
 @pytest.mark.parametrize("cls", [RandomForestClassifier, ExtraTreesClassifier])
-def test_no_bootstrap_asks_for_holdout_rows(cls: Any) -> None:
+def test_no_bootstrap_needs_holdout_rows(cls: Any) -> None:
     model = cls(5, bootstrap=False, random_state=0).fit(X2, Y2)
     with pytest.raises(BagError, match='data="holdout"'):
         bags_for(model, X2, Y2)

@@ -64,19 +64,19 @@ def test_rows_with_missing_values_in_any_order_are_training_rows(options: dict[s
     assert not adapter.are_training_rows(adapter.prepare(X[600:]), y[600:])
 
 
-def test_few_fresh_rows_are_asked_of_all_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of the analysis of 20 000 rows went into asking 2000 of them, and into the paths of all through trees."""
+def test_all_members_predict_few_of_the_fresh_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of the analysis of 20 000 rows went into 2000 of them, and into the paths of all through trees."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 4))
     y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=4000) > 0).astype(int)
     forest = RandomForestClassifier(40, random_state=0).fit(X[:1000], y[:1000])
-    adapter, asked = find_adapter(forest), []
+    adapter, predicted = find_adapter(forest), []
     original = SklearnForestAdapter.member_outputs
 
     def counted(self: SklearnForestAdapter, member: int, features: Any) -> Any:
-        asked.append(features.shape[0])
+        predicted.append(features.shape[0])
         return original(self, member, features)
 
     monkeypatch.setattr(SklearnForestAdapter, "member_outputs", counted)
     assert not adapter.are_training_rows(adapter.prepare(X[1000:]), y[1000:])
-    assert sum(asked) <= 200 * 40
+    assert sum(predicted) <= 200 * 40

@@ -1,4 +1,4 @@
-"""Trees of Spark ML asked in Python: every row falls where a walk through the nodes, one by one, takes it."""
+"""Trees of Spark ML that predict in Python: every row falls where a walk through the nodes, one by one, takes it."""
 
 from __future__ import annotations
 

@@ -61,14 +61,14 @@ def test_base_margins_of_a_column_are_refused() -> None:
 
 @pytest.mark.parametrize("missing", [0.0, -999.0, float("inf")])
 def test_values_that_stand_for_missing_ones_are_refused(missing: float) -> None:
-    with pytest.raises(UnsupportedModelError, match=f"takes {missing:g} for a missing value"):
+    with pytest.raises(UnsupportedModelError, match=f"treats {missing:g} as a missing value"):
         held_model(xgboost_model(missing=missing))
 
 
 @pytest.mark.parametrize(
     "end", ["\tat org.apache.spark.ml", "\t... 12 more", "Caused by: deeper", "", "Driver stacktrace:"]
 )
-def test_reason_of_several_lines_is_told_whole_and_without_its_stack(end: str) -> None:
+def test_reason_of_several_lines_is_whole_and_without_its_stack(end: str) -> None:
     message = "Job aborted.\n\tat a\nCaused by: b.SparkException: Encountered null. Consider \nremoving nulls.\n" + end
     assert java_reason(message) == (
         "deeper" if "deeper" in end else "b.SparkException: Encountered null. Consider removing nulls"

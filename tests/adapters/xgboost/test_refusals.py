@@ -1,4 +1,4 @@
-"""What the XGBoost adapter refuses, and what it says."""
+"""What the XGBoost adapter refuses, and with which message."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ UNSUPPORTED = {
 def test_refused_models(name: str) -> None:
     make, error, message = UNSUPPORTED[name]
     bags_alone = ("no sampling", "unknown objective", "bags of ranking")
-    model, ask = make(), ens_plugin.in_bag if name in bags_alone else ens_plugin.analyze
+    model, function = make(), ens_plugin.in_bag if name in bags_alone else ens_plugin.analyze
     with pytest.raises(error, match=message):
-        ask(model, XR if name not in ("no sampling", "untrained") else X2, Y2)
+        function(model, XR if name not in ("no sampling", "untrained") else X2, Y2)
 
 
 @pytest.mark.filterwarnings("ignore:.*dart. is deprecated")

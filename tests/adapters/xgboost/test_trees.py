@@ -178,7 +178,7 @@ def test_exact_method_lost_by_saving_is_recovered(tmp_path: Any) -> None:
 def test_draws_of_small_trees_that_other_seeds_give_too_are_recovered(
     method: str, depth: int, share: float, tmp_path: Any
 ) -> None:
-    """Of few rows and leaves, many wrong draws give the sums of one tree: the trees after it tell."""
+    """Of few rows and leaves, many wrong draws give the sums of one tree: the trees after it decide."""
     few = slice(0, 200)
     options = {"tree_method": method, "max_depth": depth, "subsample": share, "seed": 57, "alpha": 0.5}
     booster = train({**BINARY, **options}, X2[few], Y2[few])
@@ -306,19 +306,19 @@ def test_chance_counts_the_guesses_and_shared_draws_once(monkeypatch: pytest.Mon
 # ---- members of several classes
 
 
-def test_each_row_meets_trees_that_never_saw_it_once() -> None:
+def test_each_row_meets_its_out_of_bag_trees_once() -> None:
     booster = train(MULTI, X3, Y3)
     adapter = XGBoostTreesAdapter(booster)
     features = adapter.prepare(X3)
     bags = adapter.bags(X3, features, Y3)
     outputs, seen = adapter.block(features, bags, slice(0, N))
     out_of_bag = ~as_mask(redrawn(3, 60, N, 0.6)).reshape(3, 20, N)
-    said = adapter.outputs(features, None)
+    by_class = adapter.outputs(features, None)
     np.testing.assert_array_equal(seen.sum(axis=0), out_of_bag.sum(axis=1).min(axis=0))
     for row in range(N):
         for label in range(3):
             own = outputs[seen[:, row], row, label]
-            allowed = said[out_of_bag[label, :, row], row, label]
+            allowed = by_class[out_of_bag[label, :, row], row, label]
             np.testing.assert_array_equal(own, allowed[: own.size])
 
 

@@ -54,13 +54,13 @@ def test_where_different_rows_are_few_the_size_is_that_of_the_cells() -> None:
     assert EnsembleReport.from_json(report.to_json()).to_json() == report.to_json()
 
 
-def test_a_size_that_cannot_be_told_is_doubted() -> None:
+def test_a_size_that_is_not_known_is_doubted() -> None:
     rng = np.random.default_rng(0)
     X = np.repeat([[0.0], [1.0]], 150, axis=0)
     y = np.concatenate([np.arange(150) % 2, rng.random(150) < 0.9]).astype(np.int64)
     report = analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y)
     assert report.recommendation.interval[1] is None
-    assert "cannot be told" in report.basis.doubts[0]
+    assert "recommended size is not known" in report.basis.doubts[0]
     assert not report.is_actionable
 
 

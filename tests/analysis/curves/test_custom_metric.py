@@ -156,7 +156,7 @@ class TestWhatCannotBeTold:
         low, high = report.error_curve.asymptote_interval
         assert low < report.error_curve.asymptote < high
 
-    def test_negative_score_is_not_said_to_be_cut(self) -> None:
+    def test_negative_score_is_not_reported_as_cut(self) -> None:
         X, y = noisy(300, 2)
 
         def negative(y: Array, p: Array) -> float:

@@ -129,7 +129,7 @@ def test_stored_outputs_are_compared_as_the_rows_were_drawn() -> None:
     X, y, groups = grouped(60, 4, spread=0.5)
     model = forest(X, y, 0.2, oob_score=True)
     report = ens_plugin.analyze(model, X, y, groups=groups)
-    assert not any("Nothing in this model tells" in warning for warning in report.warnings)
+    assert not any("Nothing in this model shows" in warning for warning in report.warnings)
     order = np.random.default_rng(0).permutation(y.size)
     with pytest.raises(DataMismatchError):
         ens_plugin.analyze(model, X[order], y[order], groups=groups[order])

@@ -1,4 +1,4 @@
-"""Rows that are never out of bag: refused, or weighted and said by label."""
+"""Rows that are never out of bag: refused, or weighted and listed by label."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TestForests:
         forest = RandomForestClassifier(class_weight="balanced", **common).fit(X, y)
         assert analyze(forest, *rows(600, 0.2, 1), data="holdout").basis.labels[1].weight_factor == 1.0
 
-    def test_enough_members_are_weighted_and_said_by_label(self) -> None:
+    def test_enough_members_are_weighted_and_listed_by_label(self) -> None:
         X, y = rows(800, 0.2)
         report = analyze(RandomForestClassifier(60, class_weight="balanced", random_state=0).fit(X, y), X, y)
         common, rare = report.basis.labels
@@ -219,7 +219,7 @@ def test_difficulty_tied_to_weight_within_a_label() -> None:
     assert abs(np.mean(biases)) < 0.004
 
 
-def test_the_recommended_size_does_not_depend_on_the_sizes_asked_for() -> None:
+def test_the_recommended_size_does_not_depend_on_the_sizes_given() -> None:
     target = np.repeat([0, 1], [600, 150])
     chance = np.random.default_rng(0).beta(0.6, 2.0, 750)
     wrong, in_bag = votes_of(chance, np.where(target == 1, 0.1, 0.5), 80)

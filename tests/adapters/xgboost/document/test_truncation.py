@@ -1,4 +1,4 @@
-"""Truncated XGBoost boosters, compared with smaller trainings and with what XGBoost's own functions say of them."""
+"""Truncated XGBoost boosters, compared with smaller trainings and with what XGBoost's own functions return for them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_margin_is_the_mean_of_the_first_members(X: Any, y: Any, options: dict[s
 
 
 @every_training
-def test_what_xgboost_says_of_the_trees_agrees(X: Any, y: Any, options: dict[str, Any]) -> None:
+def test_xgboosts_own_tables_of_the_trees_agree(X: Any, y: Any, options: dict[str, Any]) -> None:
     small = ens_plugin.truncate(trained(X, y, **options), SIZE)
     n_groups = read_forest(small).n_groups
     margin = small.predict(matrix(X), output_margin=True)
@@ -347,7 +347,7 @@ def test_other_boosters_are_refused(options: dict[str, Any]) -> None:
         ens_plugin.truncate(booster, 1)
 
 
-@pytest.mark.filterwarnings("ignore:.*:UserWarning")  # rate_drop says nothing to a booster of kind gbtree before 3.4
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")  # rate_drop is ignored by a booster of kind gbtree before 3.4
 def test_dropout_that_dropped_nothing_is_no_obstacle() -> None:
     whole = trained(XR, YR, rate_drop=0.9)
     close(ens_plugin.truncate(whole, SIZE).predict(matrix(XR)), expected_margin(whole, XR, SIZE))
