@@ -157,7 +157,7 @@ def label_probabilities(outputs: NDArray[Any], members: Members) -> FloatArray:
 
 
 def wrong_labels(members: Members) -> BoolArray:
-    """Tell which members choose a wrong label for each row, shape (n_members, n_rows).
+    """Return which members choose a wrong label for each row, shape (n_members, n_rows).
 
     Raises
     ------

@@ -58,7 +58,7 @@ class CellVotes:
 
 
 def has_few_cells(cell: IntArray) -> bool:
-    """Tell whether cells have four rows or more on average, and are at most 200."""
+    """Return whether cells have four rows or more on average, and are at most 200."""
     n_cells = np.unique(cell).size
     return bool(n_cells <= MAX_CELLS and cell.size >= ROWS_PER_CELL * n_cells)
 

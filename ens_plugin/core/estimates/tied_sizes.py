@@ -29,7 +29,7 @@ def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
 
 
 def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
-    """Tell which sizes are even and at most `ties_to`, shape as `sizes`.
+    """Return which sizes are even and at most `ties_to`, shape as `sizes`.
 
     Examples
     --------

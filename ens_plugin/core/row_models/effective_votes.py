@@ -14,7 +14,7 @@ MAX_VOTES = 1000.0
 
 
 def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
-    """Tell rows whose mean margin, between -1 and 1, is small: those that decide.
+    """Return which rows have a mean margin, between -1 and 1, is small: those that decide.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
 
 
 def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
-    """Tell whether a row is wrong for more members than can have left out a training row.
+    """Return whether a row is wrong for more members than can have left out a training row.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
 
 
 def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
-    r"""Tell whether rows may be different training rows, each wrong only for members that left it out.
+    r"""Return whether rows may be different training rows, each wrong only for members that left it out.
 
     That is so of training rows, in any order and number, if members are right about the rows in their bags (fully
     grown trees).  The rows are asked that most members are wrong about.  Eight of them at least must be wrong for half

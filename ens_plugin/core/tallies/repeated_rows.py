@@ -48,7 +48,7 @@ def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
 
 
 def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
-    r"""Tell the rows whose repetition chance does not explain.
+    r"""Return which rows whose repetition chance does not explain.
 
     Parameters
     ----------

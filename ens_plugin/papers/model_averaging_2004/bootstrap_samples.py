@@ -79,7 +79,7 @@ def model_draw(model: Any, X: Any, chance: FloatArray | None) -> Draw:
 
 
 def draws_own_rows(model: object) -> bool:
-    """Tell whether :func:`model_draw` covers this kind of model, fitted or not."""
+    """Return whether :func:`model_draw` covers this kind of model, fitted or not."""
     return hasattr(model, "sample") or _feature_draw.dispatch(type(model)) is not _feature_draw.dispatch(object)
 
 

@@ -86,7 +86,7 @@ def test_iterative_follows_the_pseudo_code() -> None:
 
 
 def test_the_old_name_of_the_iterative_method_is_deprecated() -> None:
-    with pytest.warns(FutureWarning, match="'figure3' is called 'iterative' now"):
+    with pytest.warns(FutureWarning, match="'figure3' is deprecated"):
         growth = grow(forest(), X, Y, method="figure3", confidence=0.9)
     assert growth.method == "iterative"
 
@@ -255,7 +255,7 @@ def test_iterative_stops_at_max_size_too() -> None:
 
 def test_a_size_beyond_all_looked_at_is_not_given_a_number() -> None:
     noise = np.random.default_rng(0).integers(0, 2, 200)
-    with pytest.warns(NotConvergedWarning, match="takes more than any size looked at"):
+    with pytest.warns(NotConvergedWarning, match="more members than the largest size"):
         growth = grow(forest(max_depth=1), X[:200], noise, confidence=0.9999, max_size=60)
     assert growth.wanted_size is None
     assert growth.n_members == 60
@@ -371,13 +371,13 @@ def test_wrong_options_are_refused_before_anything_is_trained(options: dict[str,
 @pytest.mark.parametrize(
     ("estimator", "options", "match"),
     [
-        (RandomForestClassifier(), {"tolerance": 0.05}, "RandomForestClassifier is a classifier: say with confidence"),
+        (RandomForestClassifier(), {"tolerance": 0.05}, "RandomForestClassifier is a classifier: set confidence"),
         (
             make_pipeline(StandardScaler(), BaggingClassifier()),
             {"tolerance": 0.01},
             "BaggingClassifier is a classifier",
         ),
-        (RandomForestRegressor(), {"confidence": 0.9}, "RandomForestRegressor is a regression: say with tolerance"),
+        (RandomForestRegressor(), {"confidence": 0.9}, "RandomForestRegressor is a regression: set tolerance"),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -51,7 +51,7 @@ EXPECTED = {} if BEFORE_TAGS else {"expected_failed_checks": lambda _: EXPECTED_
 
 
 @pytest.mark.skipif(BEFORE_TAGS, reason="scikit-learn before 1.6 has no way to expect a check to fail")
-# The checks' tables have a few rows, from which no size can be told: it is said, and the probe is kept.
+# The checks' tables have a few rows, from which no size can be estimated: a warning is issued, and the probe kept.
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning:sklearn")
 @parametrize_with_checks(CHECKED, **EXPECTED)  # type: ignore[untyped-decorator]
