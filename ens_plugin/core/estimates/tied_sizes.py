@@ -1,4 +1,4 @@
-"""Sizes at which votes tie, and which are therefore as good as the ones below."""
+"""Even sizes at which votes tie, and whose error is therefore that of the odd size below."""
 
 from __future__ import annotations
 

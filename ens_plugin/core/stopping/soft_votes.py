@@ -1,8 +1,8 @@
-r"""Tables that say when members need no longer be queried, where they do more than vote for one of two labels.
+r"""Tables of when a row's label is settled, where members do more than vote for one of two labels.
 
 Three cases beside :mod:`ens_plugin.core.stopping.votes`: probabilities of two labels, any number of labels (the
-leader against the runner-up), and raw scores.  Each is an approximation; ``docs/methods.md``, section 13, says
-what it assumes.
+leader against the runner-up), and raw scores.  Each is an approximation; ``docs/methods.md``, section 13, has
+its assumptions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HIGHEST_SPREADS = 16.0
 
 @dataclass(frozen=True, eq=False)
 class RowPrior:
-    """Distribution over rows of what one member says on average, and how much one member is worth.
+    """Distribution over rows of one member's mean output, and how much one member is worth.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ def top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def even_prior() -> RowPrior:
-    """Every mean support is as likely, and a member is worth one hard vote: nothing about the rows is known.
+    """Return the prior that knows nothing: every mean support is as likely, and a member is worth one hard vote.
 
     No support of a given mean varies more from member to member than a vote does.
     """
@@ -162,7 +162,7 @@ def even_prior() -> RowPrior:
 
 
 def symmetric(prior: RowPrior, centre: float) -> RowPrior:
-    """The same prior where it is not known which of two labels comes second: mirrored at `centre` and averaged."""
+    """Return the prior averaged with its mirror image at `centre`, for labels in no particular order."""
     return RowPrior(
         np.concatenate([prior.support, 2.0 * centre - prior.support]),
         np.concatenate([prior.weights, prior.weights]) / 2.0,
@@ -218,7 +218,7 @@ def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: st
     Notes
     -----
     All members that did not support one of the two yet are taken to be still to come: more votes to come make a
-    change of leader likelier, so this errs on the side of asking on.
+    change of leader likelier, so this errs on the side of querying more members.
     """
     totals = checkpoints(n_members)
     shares = _needed_shares(prior, totals, n_members, confidence, target)

@@ -1,4 +1,4 @@
-r"""When may the counting of votes stop? Tables for ensembles whose members vote for one of two labels.
+r"""Tables of when the counting of votes may stop, for ensembles whose members vote for one of two labels.
 
 Members are exchangeable: of T members, K of which vote for the second label, every order is as likely.
 So what is known beforehand about a row is the distribution of K, and all else follows from drawing
@@ -38,7 +38,7 @@ STEPS = 8
 
 @dataclass(frozen=True, eq=False)
 class VotePrior:
-    """What is known about a row's votes before any is seen.
+    """Distribution of a row's votes before any member is queried.
 
     Attributes
     ----------
@@ -71,12 +71,12 @@ class VotePrior:
 
 @dataclass(frozen=True, eq=False)
 class StoppingTable:
-    """At which counts a row's label is settled.
+    """The counts of votes at which a row's label is settled.
 
     Attributes
     ----------
     checkpoints : ndarray of int, shape (n_checkpoints,)
-        Members queried when the count is looked at, ascending; the last is the whole ensemble.
+        Members queried when the count is compared with the bounds, ascending; the last is the whole ensemble.
     lower : ndarray, shape (n_checkpoints,)
         The first label is settled by at most that many votes for the second; below 0 where it never is.
     upper : ndarray, shape (n_checkpoints,)
@@ -101,7 +101,7 @@ class StoppingTable:
 
 
 def uniform_prior(n_members: int) -> VotePrior:
-    """Every share of votes is as likely as any other: the prior of the rules of 2009 and 2011.
+    """Return the prior of the rules of 2009 and 2011: every share of votes is as likely as any other.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def uniform_prior(n_members: int) -> VotePrior:
 
 
 def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> VotePrior:
-    """Rows' probabilities of a vote for the second label follow a distribution learned from other rows.
+    """Return the prior of votes whose probability follows a distribution learned from other rows.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> Vot
 
 
 def checkpoints(n_members: int, together: int = 1) -> IntArray:
-    """Numbers of queried members at which counts are looked at: small steps at first, then steps of an eighth.
+    """Return the numbers of queried members at which rows can be settled: small steps at first, then of an eighth.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def checkpoints(n_members: int, together: int = 1) -> IntArray:
 
 
 def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full", together: int = 1) -> StoppingTable:
-    r"""Counts from which on the target's label is known with a wanted confidence.
+    r"""Return the counts of votes at which the target's label is known with a wanted confidence.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
     -----
     A row is settled where the posterior probability of the label with most votes is at least `confidence`, both
     under the prior and under the prior that gives either label of the target the same weight: else a label that
-    few rows get could be given up too early.
+    few rows get could be dropped too early.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
 
 
 def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "full") -> tuple[float, float]:
-    """Mean number of members queried, and the share of rows with another label than the target's; exact.
+    """Return the exact mean number of members queried, and share of rows with another label than the target's.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
 
 
 def rarer_weights(first: float, second: float) -> tuple[float, float]:
-    """Factors of the other label's chance, for either label, that hold a rarer label to the standard of even labels.
+    """Return what to multiply each label's rival chance by, so that a rare label is settled no more easily.
 
     Parameters
     ----------

@@ -82,9 +82,9 @@ def v2(outputs: ArrayLike, out_of_bag: ArrayLike) -> FloatArray:
     array([2. , 4.5])
     """
     h = as_outputs(outputs, "outputs")
-    seen = as_mask(out_of_bag, h, 2)
-    n = seen.sum(axis=0)
-    counted = _spread(seen, h)
+    is_oob = as_mask(out_of_bag, h, 2)
+    n = is_oob.sum(axis=0)
+    counted = _spread(is_oob, h)
     mean = np.sum(h, axis=0, where=counted) / n.reshape(-1, *(1,) * (h.ndim - 2))
     return np.asarray(_over_labels(np.sum((h - mean) ** 2, axis=0, where=counted)) / (n - 1))
 
@@ -207,9 +207,9 @@ def e2(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> FloatArr
     array([1., 1.])
     """
     h = as_outputs(outputs, "outputs")
-    seen = as_mask(out_of_bag, h, 1)
+    is_oob = as_mask(out_of_bag, h, 1)
     square = (h - as_aligned_target(target, h)) ** 2
-    return np.asarray(_over_labels(np.sum(square, axis=0, where=_spread(seen, h))) / seen.sum(axis=0))
+    return np.asarray(_over_labels(np.sum(square, axis=0, where=_spread(is_oob, h))) / is_oob.sum(axis=0))
 
 
 def simple_estimate(error: ArrayLike, variance: ArrayLike) -> float:
@@ -278,8 +278,8 @@ def simple_estimates(
 
     Examples
     --------
-    >>> seen = [[True, True], [True, True], [True, False], [False, True]]
-    >>> found = simple_estimates([[0, 1], [2, 1], [1, 3], [1, 4]], seen, [3, 4], [[0.0], [0.0], [1.0], [1.0]])
+    >>> is_oob = [[True, True], [True, True], [True, False], [False, True]]
+    >>> found = simple_estimates([[0, 1], [2, 1], [1, 3], [1, 4]], is_oob, [3, 4], [[0.0], [0.0], [1.0], [1.0]])
     >>> round(found["E1-V1"], 3), round(found["E2-V2"], 3), round(found["E2-Vc"], 3)
     (3.167, 3.333, 5.083)
     """
@@ -321,8 +321,8 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
 
     Examples
     --------
-    >>> seen = [[True, True], [True, True], [True, False], [False, True]]
-    >>> ratio([[0, 1], [2, 1], [1, 3], [1, 4]], seen, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
+    >>> is_oob = [[True, True], [True, True], [True, False], [False, True]]
+    >>> ratio([[0, 1], [2, 1], [1, 3], [1, 4]], is_oob, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
     array([0.639])
     """
     return _ratio_parts(outputs, out_of_bag, target, test_outputs)[0]
@@ -356,8 +356,8 @@ def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outpu
 
     Examples
     --------
-    >>> seen = [[True, True], [True, True], [True, False], [False, True]]
-    >>> mix([[0, 1], [2, 1], [1, 3], [1, 4]], seen, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
+    >>> is_oob = [[True, True], [True, True], [True, False], [False, True]]
+    >>> mix([[0, 1], [2, 1], [1, 3], [1, 4]], is_oob, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
     array([2.028])
     """
     proportional, flat = _ratio_parts(outputs, out_of_bag, target, test_outputs)
@@ -391,6 +391,6 @@ def _over_labels(squares: FloatArray) -> FloatArray:
     return squares if squares.ndim == 1 else np.asarray(squares.sum(axis=1))
 
 
-def _spread(seen: NDArray[np.bool_], outputs: FloatArray) -> NDArray[np.bool_]:
+def _spread(mask: NDArray[np.bool_], outputs: FloatArray) -> NDArray[np.bool_]:
     """Give the mask the outputs' dimensions."""
-    return seen if outputs.ndim == 2 else seen[:, :, None]
+    return mask if outputs.ndim == 2 else mask[:, :, None]

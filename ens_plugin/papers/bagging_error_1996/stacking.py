@@ -175,8 +175,8 @@ def conservative_stacking(
 
     Examples
     --------
-    >>> seen = [[True] * 3] * 2
-    >>> conservative_stacking([[0, 0, 0], [2, 4, 6]], seen, [2.0, 4.0, 6.0], [[0.0], [1.0]]).round(3)
+    >>> is_oob = [[True] * 3] * 2
+    >>> conservative_stacking([[0, 0, 0], [2, 4, 6]], is_oob, [2.0, 4.0, 6.0], [[0.0], [1.0]]).round(3)
     array([0.25])
     """
     if not threshold >= 0:
@@ -224,8 +224,8 @@ def weighted_stacking(
 
     Examples
     --------
-    >>> seen = [[True] * 3] * 2
-    >>> weighted_stacking([[0, 0, 0], [2, 4, 6]], seen, [2.0, 4.0, 6.0], [[0.0], [1.0]]).round(3)
+    >>> is_oob = [[True] * 3] * 2
+    >>> weighted_stacking([[0, 0, 0], [2, 4, 6]], is_oob, [2.0, 4.0, 6.0], [[0.0], [1.0]]).round(3)
     array([0.25])
     """
     line, stacked, flat = _guesses(outputs, out_of_bag, target, test_outputs)

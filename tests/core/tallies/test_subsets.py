@@ -137,5 +137,5 @@ def test_keep_renumbers_the_rows_that_stay() -> None:
 @pytest.mark.parametrize("n_rows", [0, 4])
 def test_rows_about_which_nobody_speaks_have_no_subsets(n_rows: int) -> None:
     silent = RowBlock(np.zeros((3, n_rows)), np.zeros((3, n_rows), dtype=bool), np.zeros(n_rows), 0)
-    with pytest.raises(InputError, match="No member speaks"):
+    with pytest.raises(InputError, match="None of the sampled rows is out of bag"):
         subset_statistics(silent, np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)
