@@ -36,7 +36,7 @@ def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.Dat
     -------
     DataFrame
         One row for each size, with the columns size; plug_in, the paper's estimate (eq. 7 and 11); unbiased, the mean
-        over subsets of the out-of-bag members, NaN for sizes that few rows can answer; deconvolved, ours; and
+        over subsets of the out-of-bag members, NaN for sizes that few rows reach; deconvolved, ours; and
         plug_in_bias, which eq. 9 and 10 give for the deconvolved distribution.
 
     Raises

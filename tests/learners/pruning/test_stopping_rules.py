@@ -1,4 +1,4 @@
-"""What is learned from members' outputs about rows they never saw."""
+"""What is learned from members' outputs for out-of-bag rows."""
 
 from __future__ import annotations
 
