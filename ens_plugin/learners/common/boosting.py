@@ -10,7 +10,7 @@ __all__ = ["refuse_boosting"]
 
 
 def refuse_boosting(estimator: Any) -> None:
-    """Raise UnsupportedModelError if LightGBM's or XGBoost's parameters ask for boosting.
+    """Raise UnsupportedModelError if LightGBM's or XGBoost's parameters request boosting.
 
     Examples
     --------

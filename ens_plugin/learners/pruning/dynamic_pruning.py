@@ -149,7 +149,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         BagError
             If the rule needs out-of-bag rows and there are none, or they cannot be proved.
         DataMismatchError
-            If rows are not what `data` says they are, or y holds labels that a frozen ensemble was not trained on.
+            If rows are not what `data` declares, or y holds labels that a frozen ensemble was not trained on.
         """
         self._check_parameters()
         model = self._fitted(X, y, fit_params)

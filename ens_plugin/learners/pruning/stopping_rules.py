@@ -78,10 +78,10 @@ class OutOfBagOutputs:
     def lead(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance (ddof 1) over members of the support of `second` less that of `first`."""
         rows = np.arange(self.first.size)
-        outputs, seen, trials = self.block.outputs, self.block.seen, self.trials
-        lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * seen
+        outputs, counted, trials = self.block.outputs, self.block.seen, self.trials
+        lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * counted
         mean = lead.sum(axis=0) / trials
-        squares = (((lead - mean) * seen) ** 2).sum(axis=0)
+        squares = (((lead - mean) * counted) ** 2).sum(axis=0)
         return mean, squares / (trials - 1.0)
 
 

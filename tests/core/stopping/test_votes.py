@@ -179,11 +179,11 @@ def test_a_rare_label_is_not_given_up_without_a_look() -> None:
     assert expected_stopping(table, rare)[1] < 0.02
 
 
-def test_more_confidence_asks_more_members() -> None:
+def test_more_confidence_queries_more_members() -> None:
     prior = learned_prior(np.linspace(0, 1, 21), np.ones(21), 101)
-    asked = [expected_stopping(stopping_table(prior, c), prior)[0] for c in (0.8, 0.9, 0.99, 0.999)]
-    assert asked == sorted(asked)
-    assert asked[0] < asked[-1] - 10
+    queries = [expected_stopping(stopping_table(prior, c), prior)[0] for c in (0.8, 0.9, 0.99, 0.999)]
+    assert queries == sorted(queries)
+    assert queries[0] < queries[-1] - 10
 
 
 def test_rows_without_doubt_need_one_member() -> None:

@@ -75,9 +75,9 @@ def test_iterative_follows_the_pseudo_code() -> None:
     sizes = [step.n_members for step in growth.history]
     wanted = [step.recommended_size for step in growth.history]
     assert sizes[0] == 15
-    for size, asked, following in zip(sizes, wanted, sizes[1:], strict=False):
-        assert asked > size
-        assert following == min(asked, 2 * size)
+    for size, recommended, following in zip(sizes, wanted, sizes[1:], strict=False):
+        assert recommended > size
+        assert following == min(recommended, 2 * size)
     assert wanted[-1] <= sizes[-1]
     assert growth.n_members == wanted[-1]
     assert growth.trained_members == sizes[-1]
@@ -290,7 +290,7 @@ def test_too_few_out_of_bag_members_keep_the_probe() -> None:
 
 
 class Noise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Says another wave about the rows for every seed: the mean of many says 0."""
+    """Predicts another wave for every seed: the mean of many predicts 0."""
 
     def __init__(self, random_state: int | None = None) -> None:
         self.random_state = random_state
@@ -421,11 +421,11 @@ def test_progress_goes_to_stderr_and_only_when_asked(capsys: pytest.CaptureFixtu
 
 
 def test_progress_is_told_after_every_batch() -> None:
-    told: list[int] = []
+    progress: list[int] = []
     wanted = iter([65, None])
-    rows = TrainingRows(X, Y, None, 100, 20, told.append)
+    rows = TrainingRows(X, Y, None, 100, 20, progress.append)
     find_trainer(forest())(forest(), rows, 20, lambda _: next(wanted))
-    assert told == [20, 40, 60, 65]
+    assert progress == [20, 40, 60, 65]
 
 
 def test_repr_is_short() -> None:

@@ -132,9 +132,9 @@ class TestWrongInput:
         with pytest.raises(NotFittedError, match="has not been fitted") as caught:
             model.predict(X)
         assert isinstance(caught.value, SklearnNotFittedError)
-        for ask in (lambda: ens_plugin.analyze(model, X, Y), lambda: ens_plugin.truncate(model, 3)):
+        for call in (lambda: ens_plugin.analyze(model, X, Y), lambda: ens_plugin.truncate(model, 3)):
             with pytest.raises(NotFittedError, match=f"This {type(model).__name__} has not been fitted"):
-                ask()
+                call()
 
     @pytest.mark.parametrize(
         ("model", "error", "match"),
