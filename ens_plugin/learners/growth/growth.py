@@ -284,7 +284,7 @@ def _weakness(report: EnsembleReport) -> str:
     if report.mean_oob_members < FEWEST_OUT_OF_BAG:
         return (
             f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "
-            "needed: set a larger probe_size, or have bags leave more rows out (subsample, max_samples)."
+            "needed. Set a larger probe_size, or let bags leave out more rows (subsample, max_samples)."
         )
     if report.basis.doubts:
         return report.basis.doubts[0]

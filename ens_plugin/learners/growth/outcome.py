@@ -167,4 +167,4 @@ def _interval(step: GrowthStep) -> str:
 
 
 def _attained(last: GrowthStep) -> str:
-    return f"With {last.n_members} it is {100 * last.attained:.4g} %." if last.attained is not None else ""
+    return f"At {last.n_members} members it is {100 * last.attained:.4g} %." if last.attained is not None else ""
