@@ -156,7 +156,7 @@ def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: str) -> 
         return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
     wanted = "more than the largest size tried" if last.recommended_size is None else f"{last.recommended_size}"
     verdict = "confirms this" if _suffices(last, kept) else f"recommends {wanted}"
-    return f"{found}. A second estimate, from all {last.n_members}, {verdict}. {_attained(last)}"
+    return f"{found}. A second estimate, from all members trained, {verdict}. {_attained(last)}"
 
 
 def _interval(step: GrowthStep) -> str:
