@@ -31,7 +31,7 @@ LARGEST = 1e100  # of values and weights: their squares and sums over rows are s
 
 
 def shown(value: object, limit: int = 80) -> str:
-    r"""Return what was passed as a message shows it: on one line, without control characters, not longer than `limit`.
+    r"""Return the text of a value for a message: on one line, without control characters, not longer than `limit`.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     """
     try:
         return np.asarray(values)
-    except Exception as error:  # a user's class may raise anything where NumPy asks it
+    except Exception as error:  # a user's class may raise anything when NumPy converts it
         raise InputError(
             f"{name} is not an array ({type(error).__name__}: {one_line(str(error))}); give every row the same "
             "number of values."
@@ -97,7 +97,7 @@ def _as_numbers(values: Any, name: str) -> FloatArray:
         if array.dtype.kind in "cmM":
             raise TypeError(f"dtype {array.dtype}")
         return array.astype(np.float64, copy=False)
-    except Exception as error:  # a user's class may raise anything where NumPy asks it
+    except Exception as error:  # a user's class may raise anything when NumPy converts it
         raise InputError(f"{name} must hold numbers ({one_line(str(error))}).") from error
 
 
@@ -129,8 +129,8 @@ def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> Fl
         raise InputError(f"{name} must be non-negative with a positive sum.")
     if not 1 / LARGEST <= array.max() <= LARGEST:
         raise InputError(
-            f"{name} goes up to {array.max():g}, and sums of squares of such weights are no numbers; divide all "
-            "weights by the same number, their largest for example."
+            f"{name} goes up to {array.max():g}, and sums of squares of such weights overflow; divide all weights by "
+            "the same number, the largest for example."
         )
     return array
 

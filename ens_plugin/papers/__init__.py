@@ -1,1 +1,1 @@
-"""What the five papers hold beyond the main road, one package a paper; each takes a fitted model, X and y."""
+"""Methods of the five papers that an analysis does not use, one package a paper; each takes a fitted model, X and y."""

@@ -1,4 +1,4 @@
-"""What the members of a fitted ensemble predict for rows, all at once: what the papers' estimators take."""
+"""Predictions of every member of a fitted ensemble for rows, all at once: the input of the papers' estimators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """What every member predicts for every row.
+    """Predictions of every member for every row, and which of them are out of bag.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Members:
         return 0 if self.classes is None else int(self.classes.size)
 
     def with_trials(self, least: int) -> Members:
-        """Leave out the rows that fewer than `least` members can be judged on.
+        """Return these predictions without the rows that are out of bag for fewer than `least` members.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class Members:
         enough = self.is_oob.sum(axis=0) >= least
         if not enough.any():
             raise InputError(
-                f"No row is out of bag for {least} members, of {self.is_oob.shape[0]}; train more members."
+                f"No row is out of bag for {least} of the {self.is_oob.shape[0]} members; train more members."
             )
         return Members(
             self.outputs[:, enough], self.is_oob[:, enough], self.target[enough], self.classes, self.output_kind
@@ -103,7 +103,7 @@ def out_of_bag_members(model: Any, X: Any, y: ArrayLike) -> Members:
         adapter, rows, features, target = _prepared(model, X, y, are_fresh=False)
         bags = adapter.bags(rows, features, np.asarray(y))
         outputs, is_oob = adapter.block(features, bags, slice(0, target.size))
-        # A member is a member wherever it was trained: the papers' E1 and V1 need it on its own rows too.
+        # The outputs of rows in bag are kept as well: the papers' E1 and V1 need them.
         everywhere = adapter.block(features, None, slice(0, target.size))[0]
         outputs = np.where(is_oob.reshape(*is_oob.shape, *(1,) * (outputs.ndim - 2)), outputs, everywhere)
         return Members(outputs, is_oob, target, adapter.classes, adapter.output_kind)
@@ -149,7 +149,8 @@ def label_probabilities(outputs: NDArray[Any], members: Members) -> FloatArray:
     """
     if members.output_kind == "scores":
         raise UnsupportedModelError(
-            "The members of this ensemble have raw scores; this paper's estimators need values or probabilities."
+            "The members of this ensemble have raw scores, and this paper's estimators need values or probabilities. "
+            "Use ens_plugin.analyze, which takes scores."
         )
     if members.classes is not None and outputs.ndim == 2:
         return np.asarray(np.eye(members.n_labels)[outputs.astype(np.intp)], dtype=np.float64)
@@ -157,7 +158,7 @@ def label_probabilities(outputs: NDArray[Any], members: Members) -> FloatArray:
 
 
 def wrong_labels(members: Members) -> BoolArray:
-    """Tell which members choose a wrong label for each row, shape (n_members, n_rows).
+    """Return which members predict a wrong label for each row, shape (n_members, n_rows).
 
     Raises
     ------
@@ -167,8 +168,8 @@ def wrong_labels(members: Members) -> BoolArray:
     if members.n_labels != 2:
         found = "a regressor" if members.classes is None else f"a classifier of {members.n_labels} labels"
         raise UnsupportedModelError(
-            f"This is {found}, and the paper's formulas are for votes on two labels; ens_plugin.analyze takes any "
-            "number of labels, and regressors."
+            f"This is {found}, and the paper's formulas are for votes on two labels. Use ens_plugin.analyze, which "
+            "takes any number of labels, and regressors."
         )
     if members.outputs.ndim == 3:
         chosen = members.outputs.argmax(axis=2)
@@ -185,6 +186,8 @@ def _prepared(model: Any, X: Any, y: ArrayLike, *, are_fresh: bool) -> tuple[Ens
     target = encode_target(adapter, y)
     features = adapter.prepare(rows)
     if features.shape[0] != target.size:
-        raise DataMismatchError(f"X has {features.shape[0]} rows and y has {target.size}; they must be the same rows.")
+        raise DataMismatchError(
+            f"X has {features.shape[0]} rows and y has {target.size}; pass one target for each row."
+        )
     adapter.check_members(features)
     return adapter, rows, features, target

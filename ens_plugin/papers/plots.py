@@ -146,7 +146,7 @@ def plot_row_sizes(
     Returns
     -------
     matplotlib Axes
-        Rows that no size up to a billion settles are left out; the axis says how many.
+        Rows that no size up to a billion settles are left out; the axis label states how many.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float,
 
 
 def _draw_law(ax: Axes, sizes: FloatArray, measured: FloatArray, law: FloatArray) -> None:
-    """Measured shares and the law, on logarithmic axes; shares of 0 cannot be shown there."""
+    """Draw measured shares and the law on logarithmic axes, which cannot show shares of 0."""
     from matplotlib.ticker import LogLocator
 
     ax.plot(sizes, np.where(measured > 0, measured, np.nan), color=LINES[0], linewidth=1.8, label="measured")
@@ -293,7 +293,7 @@ def _finished(ax: Axes) -> Axes:
 def _styles(count: int, name: str) -> list[tuple[str, tuple[int, tuple[int, ...]]]]:
     if count > len(LINES):
         raise InputError(
-            f"{name} has {count} lines; more than {len(LINES)} cannot be told apart. Draw several figures."
+            f"{name} has {count} lines, and more than {len(LINES)} cannot be distinguished. Draw several figures."
         )
     return list(zip(LINES[:count], DASHES[:count], strict=True))
 

@@ -1,1 +1,1 @@
-"""A trained model cut to a smaller size, what that saves, and what it changes."""
+"""Cutting a trained ensemble to fewer members: the smaller model, what it saves, and what it changes."""

@@ -1,4 +1,4 @@
-"""Demands on an ensemble, and whether they are met."""
+"""Checks that an ensemble cut to its recommended size does what its report promised."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Check", "cut_checks"]
 
 @dataclass(frozen=True)
 class Check:
-    """One demand and whether it is met.
+    """One demand on an ensemble, and whether it is met.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Check:
 
     @property
     def text(self) -> str:
-        """The sentence, after whether the demand is met."""
+        """The sentence, with "Passed" or "FAILED" before it."""
         return f"{'Passed' if self.passed else 'FAILED'}: {self.sentence}"
 
 
@@ -94,7 +94,7 @@ def _agreement_check(
     share, _, upper = agreement_interval(whole, cut, sample_weight, report.error_curve.interval_level)
     sentence = (
         f"{members_text(cut_report.n_members)} and all {report.n_members} give the same label on {100 * share:.2f} % "
-        f"of these rows, which allows for {100 * upper:.2f} % of all rows; {100 * wanted:g} % wanted."
+        f"of these rows; on fresh rows it may be up to {100 * upper:.2f} %. At least {100 * wanted:g} % are wanted."
     )
     return Check("agreement", upper >= wanted, share, wanted, sentence)
 
@@ -105,12 +105,12 @@ def _error_check(report: EnsembleReport, cut_report: EnsembleReport) -> Check:
     if math.isnan(expected) or math.isnan(found):
         raise InputError(
             f"The error of {members_text(size)} cannot be compared: a curve of estimator={curve.estimator!r} ends "
-            "below. Use another estimator; 'auto' reaches every size."
+            "below that size. Use another estimator; 'auto' reaches every size."
         )
     level = curve.interval_level
     lower, upper = interval_over_seeds(expected, curve.interval_at(size), cut_report.algorithmic_sd, level)
     sentence = (
-        f"{members_text(size)}: {curve.metric} {error_text(found, curve.metric)}; the curve of all promised "
+        f"{members_text(size)}: {curve.metric} {error_text(found, curve.metric)}; the whole ensemble's curve promised "
         f"{error_text(expected, curve.metric)}, {level_text(level)} interval "
         f"{interval_text((max(lower, 0.0), upper), curve.metric)}."
     )

@@ -1,4 +1,4 @@
-"""What a model predicts, in the form its library has for rows as they are."""
+"""Predictions of a fitted model, whatever its library, for rows as the user passes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["labels", "predict_alike", "predicted"]
 def predicted(model: Any, rows: Any) -> Any:
     """Return what the model's own ``predict`` returns for `rows`.
 
-    XGBoost's ``Booster`` predicts a ``DMatrix`` only; of rows it does this in place.
+    XGBoost's ``Booster.predict`` takes a ``DMatrix`` only; rows go to its ``inplace_predict``.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def labels(model: Any, rows: Any) -> NDArray[Any]:
 
 
 def _raw_scores(model: Any, rows: Any) -> NDArray[Any] | None:
-    """Raw scores of a booster; None of a model that predicts labels."""
+    """Return the raw scores of a booster; None for a model that predicts labels."""
     if hasattr(model, "inplace_predict"):
         return np.asarray(model.inplace_predict(rows, predict_type="margin"))
     if hasattr(model, "model_to_string"):
@@ -68,9 +68,9 @@ def _raw_scores(model: Any, rows: Any) -> NDArray[Any] | None:
 
 
 def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
-    """Tell whether a copy of an ensemble predicts what the ensemble does, up to rounding.
+    """Return whether a copy of an ensemble predicts what the ensemble does, up to rounding.
 
-    Threads add the members' outputs in any order, so one model predicts otherwise by a few bits from call to
+    Threads add the members' outputs in any order, so the predictions of one model differ by a few bits from call to
     call.  Two sums of B numbers of at most M, in different orders, differ by less than B - 1 units of rounding of
     B M; their means may therefore differ by B M times the machine epsilon of their type.  Labels are equal, except
     where the two highest chances are nearer to each other than twice that.

@@ -1,4 +1,4 @@
-"""What an ensemble of another size costs: bytes, prediction time, training time, measured on this model."""
+"""What a smaller ensemble saves: bytes, prediction time and training time, measured on this model."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = ["Savings", "measure_savings"]
 
 PREDICTED_ROWS = 10_000
 ROUNDS = 5
-# Members trained to time one: the difference leaves out what every fit costs once.
+# Two fits of different sizes time one member: their difference leaves out what every fit costs once.
 FEW, MORE = 2, 10
 
 
 @dataclass(frozen=True)
 class Savings:
-    """Costs of an ensemble now, and cut to a smaller size.
+    """Costs of an ensemble as it is, and cut to a smaller size.
 
     Attributes
     ----------
     n_members, size : int
-        Now, and cut.
+        Members of the ensemble as it is, and cut.
     bytes_now, bytes_cut : int
-        Pickled.
+        Bytes of the pickled models.
     n_rows : int
         Rows predicted.
     predict_seconds_now, predict_seconds_cut : float
@@ -160,7 +160,7 @@ def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> floa
 
 
 def _size_parameter(ensemble: Any, n_members: int) -> str | None:
-    """Name of the parameter that is the number of members."""
+    """Return the name of the parameter that is the number of members."""
     if not hasattr(ensemble, "get_params"):
         return None
     parameters = ensemble.get_params(deep=False)

@@ -15,10 +15,10 @@ __all__ = ["truncate"]
 
 
 def truncate(model: Any, size: int) -> Any:
-    """Cut a trained ensemble to its first `size` members; nothing is trained, and `model` stays as it is.
+    """Return a trained ensemble cut to its first `size` members; nothing is trained, and `model` stays as it is.
 
     The result is a model of the same kind that predicts the average of those members, is saved and loaded
-    by its library's own functions, and says in its parameters how many members it has.  What the library
+    by its library's own functions, and states its number of members in its parameters.  What the library
     measured on all members (out-of-bag scores, the best score of early stopping) is left out.
 
     Parameters
@@ -76,6 +76,6 @@ def _truncated(ensemble: Any, size: int) -> Any:
     if not 1 <= size <= adapter.n_members:
         raise InputError(
             f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
-            f"{size}. An ensemble is only cut here: for a larger one train more members."
+            f"{size}. Truncation only removes members: for a larger ensemble train more."
         )
     return adapter.truncated(int(size))

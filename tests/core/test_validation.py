@@ -12,7 +12,7 @@ from ens_plugin.errors import EnsPluginError, InputError
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "fault"),
     [
         ([], "empty"),
         ([[1.0]], "one dimension"),
@@ -25,9 +25,9 @@ from ens_plugin.errors import EnsPluginError, InputError
         ([1.0, 2.0, 3.0], "length 2"),
     ],
 )
-def test_values_name_the_argument_and_the_fault(values: Any, says: str) -> None:
-    with pytest.raises(InputError, match=f"^outputs .*({says})"):
-        as_values(values, "outputs", 2 if says == "length 2" else None)
+def test_values_name_the_argument_and_the_fault(values: Any, fault: str) -> None:
+    with pytest.raises(InputError, match=f"^outputs .*({fault})"):
+        as_values(values, "outputs", 2 if fault == "length 2" else None)
 
 
 @pytest.mark.parametrize("values", [[-1e-9], [1.0 + 1e-9], [0.2, 3.0]])

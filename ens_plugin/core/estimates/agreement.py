@@ -1,9 +1,9 @@
-r"""Agreement with the infinite ensemble, put right by what subsets of the members show.
+r"""Agreement with the infinite ensemble, corrected by how often subsets of the members disagree.
 
-A row model knows one contest, between the true label and its strongest rival.  Where two other labels
+A row model describes one contest, between the true label and its strongest rival.  Where two other labels
 contend for a row, its ensembles differ too.  Two corrections multiply the model's disagreement: that of
 a second model, of each row's leading label against the runner-up; and the ratio of how often subsets
-differ from the other members to what that model says of the same two sizes (``docs/methods.md``, section 5).
+differ from the other members to what that model predicts for the same two sizes (``docs/methods.md``, section 5).
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def fit_contests(sample: Sample) -> RowModel:
 
 
 def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: FloatArray) -> SubsetRatio:
-    r"""Compare how often subsets differ from the row's other members with what a model says of the same two sizes.
+    r"""Return the ratio of how often subsets differ from the row's other members to how often a model predicts it.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: Fl
     if known.size == 0:
         return SubsetRatio(np.zeros(POWERS.size), np.zeros((POWERS.size, POWERS.size)))
     columns = _ratio_columns(known[:, 0]) / known[:, 2:]
-    # Sizes share their rows, and with them their noise: the whole says little more than one of them.
+    # Sizes share their rows, and with them their noise: all together are hardly more precise than one of them.
     fitted = np.linalg.inv(columns.T @ columns + precision)
     covariance = fitted @ (columns.T @ columns * known.shape[0] + precision) @ fitted
     return SubsetRatio(fitted @ (columns.T @ (known[:, 1] / known[:, 2])), covariance)
@@ -214,12 +214,12 @@ def _log_ratio(
     if 2 * np.count_nonzero(known) < known.size or share.sum() <= 0:
         return None
     share = share[known] / share.sum()
-    seen, said = share @ apart[known], share @ expected[known]
-    if seen <= TINY or said <= TINY:
+    observed, predicted = share @ apart[known], share @ expected[known]
+    if observed <= TINY or predicted <= TINY:
         return None
-    residual = apart[known] - seen / said * expected[known]
-    sd = np.hypot(np.sqrt(np.sum((share * residual) ** 2)) / seen, LEAST_SD)
-    return float(share @ size[known]), float(np.log(seen / said)), float(sd)
+    residual = apart[known] - observed / predicted * expected[known]
+    sd = np.hypot(np.sqrt(np.sum((share * residual) ** 2)) / observed, LEAST_SD)
+    return float(share @ size[known]), float(np.log(observed / predicted)), float(sd)
 
 
 def _ratio_columns(sizes: FloatArray) -> FloatArray:
@@ -229,14 +229,14 @@ def _ratio_columns(sizes: FloatArray) -> FloatArray:
 def anchor_agreement(
     model: RowModel, contests: RowModel | None, ratio: SubsetRatio, rows: IntArray, weight: FloatArray
 ) -> AnchoredAgreement:
-    """Multiply the model's disagreement by what the contests of the sampled rows and their subsets say.
+    """Return the model with its disagreement multiplied by the corrections from contests and subsets.
 
     Parameters
     ----------
     model : RowModel
         Of all rows.
     contests : RowModel or None
-        :func:`fit_contests` of the sampled rows; None where the model itself knows the only contest.
+        :func:`fit_contests` of the sampled rows; None where the model itself describes the only contest.
     ratio : SubsetRatio
         Of the contests, or else of the model.
     rows : ndarray of int, shape (n_sampled,)

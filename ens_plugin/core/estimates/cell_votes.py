@@ -1,4 +1,4 @@
-r"""The recommended size where many rows share their features: a few points, each known from all members.
+r"""The recommended size where many rows share their features, so that the data are a few cells of equal rows.
 
 Rows with equal features get equal outputs of every member.  A smooth density of the rows' probabilities is then
 the wrong picture: what the size rests on is the one cell of rows whose votes are nearest to one half
@@ -58,13 +58,13 @@ class CellVotes:
 
 
 def has_few_cells(cell: IntArray) -> bool:
-    """Tell whether cells have four rows or more on average, and are at most 200."""
+    """Return whether cells have four rows or more on average, and are at most 200."""
     n_cells = np.unique(cell).size
     return bool(n_cells <= MAX_CELLS and cell.size >= ROWS_PER_CELL * n_cells)
 
 
 def gather_cells(sample: Sample, cell: IntArray, weight: FloatArray, n_effective: float) -> CellVotes:
-    """Put the outputs of rows with equal features together.
+    """Return the members' predictions for each cell of rows with equal features.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def gather_cells(sample: Sample, cell: IntArray, weight: FloatArray, n_effective
     order = np.argsort(-total, axis=1, kind="stable")
     best, second = order[:, 0], order[:, 1]
     leads, counted = np.zeros((2, block.seen.shape[0], known.size))
-    for member, (outputs, seen) in enumerate(zip(block.outputs, block.seen, strict=True)):
-        rows = np.flatnonzero(seen)
+    for member, (outputs, counts) in enumerate(zip(block.outputs, block.seen, strict=True)):
+        rows = np.flatnonzero(counts)
         own, cells = outputs[rows], place[rows]
         # Rows of one cell have one output: any of them stands for all.
         if own.ndim == 1:

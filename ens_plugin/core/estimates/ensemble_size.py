@@ -1,4 +1,4 @@
-r"""How large should the ensemble be? Agreement with the infinite ensemble (2013)."""
+r"""The size an ensemble needs: agreement with the infinite ensemble, and the smallest size that reaches it (2013)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ROWS_PER_DROPPED_ROW = 10
 def binomial_curve(
     wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
 ) -> FloatArray:
-    r"""Plug-in estimate of the error at each size: the estimator of 2007 (eq. 7, 11).
+    r"""Return the plug-in estimate of the error at each size: the estimator of 2007 (eq. 7, 11).
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def binomial_asymptote(wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | 
 
 
 def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:
-    """Largest odd size that at least 90 % of the rows can answer (0 if none can).
+    """Return the largest odd size for which at least 90 % of the rows have enough members (0 if there is none).
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def hypergeometric_curve(
     ------
     InputError
         If fewer than 90 % of the rows have as many members as a size; the message gives the
-        largest size that can be answered.
+        largest size that can be estimated.
 
     Examples
     --------
@@ -115,13 +115,13 @@ def hypergeometric_curve(
     odd = 2.0 * np.ceil(wanted / 2.0) - 1.0
     if odd.max() > limit:
         raise InputError(
-            f"size {odd.max():g} is above {limit}, the largest size that 90 % of the rows can answer with subsets of "
-            "their out-of-bag members; ask for smaller sizes, or use estimator='deconvolved', which reaches every size."
+            f"size {odd.max():g} is above {limit}, the largest size for which 90 % of the rows have enough out-of-bag "
+            "members; pass smaller sizes, or use estimator='deconvolved', which reaches every size."
         )
     index = pair_index(k, n)
     first = np.unique(index, return_index=True)[1]
     tails = subset_majority_error(k[first], n[first], int(odd.max()))
     shares = np.bincount(index, row_weight.total)
     rows = tails[((odd - 1) // 2).astype(np.int64)]
-    answered = ~np.isnan(rows)
-    return np.asarray((np.where(answered, rows, 0.0) @ shares) / (answered @ shares))
+    is_reached = ~np.isnan(rows)
+    return np.asarray((np.where(is_reached, rows, 0.0) @ shares) / (is_reached @ shares))

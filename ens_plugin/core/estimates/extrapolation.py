@@ -51,7 +51,7 @@ class Extrapolation:
         Notes
         -----
         The metric is an average of smooth functions of means, so its expansion in 1/B starts with 1/B, and the line
-        leaves out the rest.  Where the rest matters, the parabola sees the first term of it.
+        leaves out the rest.  Where the rest matters, its first term bends the parabola away from the line.
         """
         inverse = 1.0 / as_sizes(sizes)
         apart = self._through_averages(self.curved, inverse) - self._through_averages(self.straight, inverse)

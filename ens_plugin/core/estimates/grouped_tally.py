@@ -1,4 +1,4 @@
-"""Tallies with several rows behind each entry: what is left of any number of rows, in bounded space.
+"""Tallies with several rows behind each entry, so that any number of rows takes bounded space.
 
 Rows whose entries are equal, or share a narrow cell, become one entry with their weighted mean.
 Groups of disjoint rows merge by adding up, so partitions of a data set can be tallied anywhere.
@@ -69,13 +69,13 @@ class Groups:
         return RowWeight(self.weight, self.rows, self.squares)
 
     def find(self, code: IntArray) -> NDArray[np.intp]:
-        """Group of each code; all are there."""
+        """Return the group of each code; every code must have one."""
         return np.searchsorted(self.code, code)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedValues:
-    """A regression ensemble's rows by the number of members that speak about them.
+    """A regression ensemble's rows, grouped by the number of members that count for them.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class GroupedValues:
 
 @dataclass(frozen=True, eq=False)
 class CrossedMargins:
-    """Margins against rivals chosen by the other half, grouped by themselves.
+    """Margins against rivals chosen by the other half of the members, in groups of their own.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class CrossedMargins:
 
 
 def group_rows(code: IntArray, columns: Sequence[FloatArray], weight: FloatArray) -> Groups:
-    """Group rows that share a code.
+    """Return the groups of rows that share a code, with sums over each.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Squared loss: the closed form of the error curve, its uncertainty and the size it asks for."""
+r"""Squared loss: the closed form of the error curve, its uncertainty and the size it recommends."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def fit_squared_loss(
     Parameters
     ----------
     mean, variance : array-like, shape (n_rows,)
-        Mean and variance (ddof 1) of the members that speak about each row.
+        Mean and variance (ddof 1) of each row's out-of-bag outputs.
     trials : array-like, shape (n_rows,)
         Their number, at least 2.
     target : array-like, shape (n_rows,)
@@ -166,7 +166,7 @@ def fit_squared_loss(
 
 @dataclass(frozen=True, eq=False)
 class LossMoments:
-    """What the closed form needs of many rows, in a few numbers; those of disjoint rows merge.
+    """Moments of the rows' terms, all that the closed form needs; those of disjoint rows merge.
 
     Each row has two terms, its unbiased squared error and the variance of its members; their sum is the third column.
 
@@ -256,9 +256,9 @@ def loss_moments(
     weight: ArrayLike | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Sum up rows for the closed form; arguments and errors as of :func:`fit_squared_loss`.
+    """Return the moments of rows for the closed form; arguments and errors as of :func:`fit_squared_loss`.
 
-    Rows of one group, where `groups` tells them, count as one with their mean terms and summed weight.
+    Where `groups` is passed, the rows of one group count as one, with their mean terms and summed weight.
     """
     h = as_values(mean, "mean")
     s2 = as_values(variance, "variance", h.size)
@@ -308,7 +308,7 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
     A row's weight enters the covariance beside its own deviation, so weights may go with the losses.
     """
     if moments.n_rows < 2:
-        raise InputError(f"target has {moments.n_rows} rows with weight; a mean squared error needs at least 2.")
+        raise InputError(f"target has {moments.n_rows} rows of positive weight; a mean squared error needs at least 2.")
     squares = float(moments.second[0, 0])
     first, second, both = moments.second[2] / max(1.0 - squares, 0.5)
     shared = (both - first - second) / 2.0

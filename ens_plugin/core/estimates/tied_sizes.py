@@ -1,4 +1,4 @@
-"""Sizes at which votes tie, and which are therefore as good as the ones below."""
+"""Even sizes at which votes tie, and whose error is therefore that of the odd size below."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
 
 
 def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
-    """Tell which sizes are even and at most `ties_to`, shape as `sizes`.
+    """Return which sizes are even and at most `ties_to`, shape as `sizes`.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What is assumed of a row: the distribution of its members' outputs, and what majorities of them do."""
+"""Models of the rows: the distribution of the members' outputs for a row, and how often a majority of them is wrong."""

@@ -1,4 +1,4 @@
-r"""Anchoring: a model's curve, put right at small sizes by averages over subsets of the members.
+r"""Anchoring: a model's curve, corrected at small sizes by averages over subsets of the members.
 
 Where the model's form is an approximation (margins, soft votes), its error at small sizes is known
 without bias from random subsets.  The difference is a sum of few powers of 1/B, fitted by generalised
@@ -56,7 +56,7 @@ class Anchor:
 
     @property
     def mismatch(self) -> float:
-        """How far subsets contradict the model at the largest size: what is left of its error where nothing is known.
+        """How far subsets contradict the model at the largest size: an indication of its error beyond that size.
 
         The absolute fitted difference there; its standard deviation is `mismatch_sd`.
         """
@@ -89,7 +89,7 @@ def subset_limit(trials: FloatArray, rows: FloatArray | None = None) -> int:
 def anchor_models(
     models: list[RowModel], rates: SubsetRates, rows: IntArray, weight: FloatArray, first: float, n_rows: float
 ) -> Anchor:
-    """Compare the mean of the models with random subsets of the sampled rows' members.
+    """Return the difference between the mean of the models and random subsets of the sampled rows' members.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _fit(sizes: IntArray, differences: FloatArray, sd: FloatArray, n_powers: int
 
 
 def _smoothest(models: list[RowModel], fits: list[FloatArray]) -> FloatArray:
-    """The fit whose curve bends to and fro least often in log B; of equals the first."""
+    """Return the fit whose curve changes direction least often in log B; of equals the first."""
     if all(fit.size == fits[0].size for fit in fits):
         return fits[0]
     sizes = np.unique(np.geomspace(1, BENDS_UP_TO, N_BEND_SIZES).astype(np.int64) // 2 * 2 + 1).astype(np.float64)

@@ -63,7 +63,7 @@ def design() -> FloatArray:
     kept = singular > 1e-4 * singular[0]
     smooth = left[:, kept] * singular[kept]
     smooth /= np.sqrt(np.mean(np.sum(smooth**2, axis=1)))
-    # The decomposition leaves signs to the processor's rounding; draws of coefficients would follow them.
+    # The signs of the decomposition depend on the processor's rounding, and draws of coefficients on the signs.
     smooth *= np.where(smooth[0] < 0.0, -1.0, 1.0)
     return np.column_stack([null, smooth])
 

@@ -14,7 +14,7 @@ MAX_VOTES = 1000.0
 
 
 def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
-    """Tell rows whose mean margin, between -1 and 1, is small: those that decide.
+    """Return which rows have a small mean margin, of margins between -1 and 1: those that decide the size.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
 
 
 def effective_votes(every_row: Sequence[float], close_rows: Sequence[float]) -> float:
-    """Votes that vary as much as one member's probability does, between 1 and 1000.
+    """Return the number of votes that vary as much as one member's probability does, between 1 and 1000.
 
-    Close rows are asked, and all rows where none is close.
+    It is estimated from the close rows, or from all rows where none is close.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""What shares of the votes a row's labels get from infinitely many members: draws that fit the votes seen.
+r"""Draws of the shares of votes that a row's labels get from infinitely many members, given the members at hand.
 
 The votes for the true label and those for the others are taken apart.  The chance of a wrong vote
 is drawn from its deconvolved distribution, as for two labels.  How wrong votes fall on the other
@@ -62,7 +62,7 @@ class LabelVotes:
         return float(np.clip(np.sum(n * as_votes) / max(float(np.sum(n * observed)), 1e-300), 1.0, MAX_VOTES))
 
     def meetings(self) -> tuple[FloatArray, FloatArray]:
-        """Unbiased chances that two members are wrong about a row, and wrong with the same label, shape (n_rows,)."""
+        """Return unbiased chances that two members are wrong about a row, and with the same label, shape (n_rows,)."""
         rows, pairs = np.arange(self.trials.size), self.trials * (self.trials - 1.0)
         right, right_squares = self.support[rows, self.target], self.squares[rows, self.target]
         wrong, wrong_squares = self.trials - right, self.trials - 2.0 * right + right_squares
@@ -160,12 +160,12 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     rival_votes[rows, target] = 0.0
     confusion = _confusion(rival_votes, target, weight)
     trials = support.sum(axis=1)
-    # The report warns of few rows, once.
+    # fit_mixture would warn of few rows; the report does so, once.
     mixture = mixture_of_counts(np.minimum(rival_votes.sum(axis=1), trials), trials, RowWeight(weight), 1.0)
-    telling = rival_votes.sum(axis=1) >= FEWEST_WRONG_VOTES
+    informative = rival_votes.sum(axis=1) >= FEWEST_WRONG_VOTES
     laws = _matching_laws(votes, confusion, weight)
     fits = [
-        weight[telling] @ _log_likelihood(rival_votes[telling], confusion[target[telling]], part, mass)
+        weight[informative] @ _log_likelihood(rival_votes[informative], confusion[target[informative]], part, mass)
         for part, mass in laws
     ]
     part, concentration = laws[int(np.argmax(fits))]

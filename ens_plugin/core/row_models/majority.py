@@ -79,7 +79,7 @@ def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
 
 
 def majority_curve(probability: ArrayLike, shares: ArrayLike, sizes: ArrayLike) -> FloatArray:
-    """Weighted mean of :func:`majority_error` over points, without holding sizes x points.
+    """Return the weighted mean of :func:`majority_error` over points, without an array of sizes x points.
 
     Parameters
     ----------

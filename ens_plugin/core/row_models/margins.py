@@ -100,7 +100,7 @@ class MarginModel:
     def _standardized(self, sizes: FloatArray) -> FloatArray:
         """Distance of the mean margin from 0 in standard deviations of a mean of so many members."""
         shift = self.shift / (1.0 + self.shift_size / sizes)
-        # A finite root leaves a distance of 0 what it is.
+        # Of infinitely many members, a distance of 0 must stay 0 and not become NaN.
         root = np.sqrt(np.minimum(sizes, LARGEST_SIZE))
         return np.asarray(root[:, None, None] * (self.distance + shift[:, None, None]))
 
@@ -122,7 +122,7 @@ def fit_margins(
     trials : array-like, shape (n_rows,)
         Members of each row, at least 2.
     weight : array-like, shape (n_rows,), or RowWeight, optional
-        A RowWeight also says how many rows that are nearly equal stand behind each entry.
+        A RowWeight also holds how many nearly equal rows stand behind each entry.
 
     Returns
     -------

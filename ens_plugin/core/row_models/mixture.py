@@ -119,7 +119,7 @@ def fit_mixture(
     trials : array-like of float, shape (n_rows,)
         Out-of-bag members of each row, positive.
     weight : array-like of float, shape (n_rows,), or RowWeight, optional
-        Row weights, scaled to Kish's effective number of rows.  A RowWeight also says how many equal rows
+        Row weights, scaled to Kish's effective number of rows.  A RowWeight also holds how many equal rows
         stand behind each.
     votes_per_member : float, default=1.0
         Effective votes one member is worth: soft votes carry more than one.
@@ -141,7 +141,7 @@ def fit_mixture(
     Notes
     -----
     With 60 or more votes a row on average, the fitted density is replaced by the mean of the rows'
-    posteriors (one EM step): the rows then know more than the smooth density.
+    posteriors (one EM step): so many votes determine a row better than the smooth density does.
 
     Examples
     --------
@@ -157,8 +157,8 @@ def fit_mixture(
     row_weight = entry_weight.effective()
     if row_weight.sum() < FEW_ROWS:
         warn_user(
-            f"Only {row_weight.sum():.3g} rows to estimate the distribution of votes from; below {FEW_ROWS} "
-            "every figure is rough.",
+            f"There are only {row_weight.sum():.3g} rows to estimate the distribution of votes from; below {FEW_ROWS} "
+            "every figure is rough. Pass more rows.",
             WeakEstimateWarning,
         )
     return mixture_of_counts(k, n, entry_weight, votes_per_member)
@@ -183,7 +183,7 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
 
 
 def fixed_mixture(share: ArrayLike, weight: ArrayLike | RowWeight | None = None) -> Mixture:
-    """Return the distribution of rows about which all members say the same: no size changes anything.
+    """Return the distribution of rows for which all members predict the same, so that the size changes nothing.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def _point_mass(at: float, row_weight: FloatArray, votes_per_member: float) -> M
 def group_counts(
     k: FloatArray, n: FloatArray, weight: FloatArray, rows: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Merge rows with equal (k, n); above 4096 pairs, rows that are nearly equal.
+    """Return groups of rows with equal (k, n); above 4096 pairs, of rows that are nearly equal.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a fitted distribution over rows must offer, and the estimates that follow from it.
+"""The protocol of a fitted distribution over rows, and the estimates that follow from it.
 
 Two models have these members: :class:`~ens_plugin.core.row_models.mixture.Mixture` (counts of wrong votes) and
 :class:`~ens_plugin.core.row_models.margins.MarginModel` (margins).  Everything here is arithmetic on a grid of
@@ -172,7 +172,7 @@ def _grid_weights(model: RowModel) -> FloatArray:
 
 
 def _groups_by_stratum(model: RowModel) -> list[slice]:
-    """Where each stratum's groups are."""
+    """Return the slice of each stratum's groups."""
     edges = np.searchsorted(model.stratum, np.arange(int(model.stratum[-1]) + 2))
     return [slice(int(start), int(stop)) for start, stop in pairwise(edges)]
 

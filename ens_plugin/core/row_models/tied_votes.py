@@ -1,4 +1,4 @@
-r"""What a rule for tied votes adds to the error of an ensemble of even size.
+r"""The error that a library's rule for tied votes adds to an ensemble of even size.
 
 Counted as half an error, a tie leaves an even size as good as the odd one below it.  A library gives the tie to the
 first of two labels instead: an error for rows of the second label, and none for rows of the first
@@ -56,7 +56,7 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
     Parameters
     ----------
     model : Mixture
-        Of the hard votes of all rows; it knows the sampled ones.
+        Of the hard votes of all rows, the sampled ones among them.
     sample : Sample
         Rows of two labels with hard votes.
     sizes : array-like, shape (n_sizes,)

@@ -1,8 +1,8 @@
-r"""Tables that say when members need no longer be queried, where they do more than vote for one of two labels.
+r"""Tables of when a row's label is settled, where members do more than vote for one of two labels.
 
 Three cases beside :mod:`ens_plugin.core.stopping.votes`: probabilities of two labels, any number of labels (the
-leader against the runner-up), and raw scores.  Each is an approximation; ``docs/methods.md``, section 13, says
-what it assumes.
+leader against the runner-up), and raw scores.  Each is an approximation; ``docs/methods.md``, section 13, has
+its assumptions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.special import betainc, ndtr, ndtri
 
 from ens_plugin.core.row_models.density import GRID
 from ens_plugin.core.scalars import as_confidence
-from ens_plugin.core.stopping.votes import StoppingTable, looks, rarer_weights
+from ens_plugin.core.stopping.votes import StoppingTable, checkpoints, rarer_weights
 
 __all__ = [
     "DuelTable",
@@ -43,7 +43,7 @@ HIGHEST_SPREADS = 16.0
 
 @dataclass(frozen=True, eq=False)
 class RowPrior:
-    """Distribution over rows of what one member says on average, and how much one member is worth.
+    """Distribution over rows of one member's mean output, and how much one member is worth.
 
     Attributes
     ----------
@@ -67,16 +67,16 @@ class ShareTable:
 
     Attributes
     ----------
-    looks, lower, upper
+    checkpoints, lower, upper
         As of :class:`ens_plugin.core.stopping.votes.StoppingTable`, for summed probabilities of the second label.
     """
 
-    looks: IntArray
+    checkpoints: IntArray
     lower: FloatArray
     upper: FloatArray
 
     def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell which rows need no further member, from summed probabilities of shape (n_rows, 2)."""
+        """Return which rows need no further member, from summed probabilities of shape (n_rows, 2)."""
         second = support[:, 1]
         return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
 
@@ -87,29 +87,29 @@ class DuelTable:
 
     Attributes
     ----------
-    looks : ndarray of int, shape (n_looks,)
+    checkpoints : ndarray of int, shape (n_checkpoints,)
     total : ndarray, shape (n_points,)
         Support of leader and runner-up together.
     needed : ndarray, shape (n_points,)
         Support that the leader needs to be settled.
     """
 
-    looks: IntArray
+    checkpoints: IntArray
     total: FloatArray
     needed: FloatArray
 
     def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell which rows need no further member.
+        """Return which rows need no further member.
 
         Parameters
         ----------
         place : int
-            Position of the look.
+            Position of the checkpoint.
         support : ndarray, shape (n_rows, n_labels)
             Votes for each label so far, or its summed probability.
         """
         leader, runner_up = top_two(support)
-        to_come = self.looks[-1] - self.looks[place]
+        to_come = self.checkpoints[-1] - self.checkpoints[place]
         if to_come == 0:
             return np.ones(leader.size, dtype=bool)
         enough = np.interp(leader + runner_up, self.total, self.needed)
@@ -122,16 +122,16 @@ class LeadTable:
 
     Attributes
     ----------
-    looks : ndarray of int, shape (n_looks,)
-    lead : ndarray, shape (n_looks,)
+    checkpoints : ndarray of int, shape (n_checkpoints,)
+    lead : ndarray, shape (n_checkpoints,)
         Difference of summed scores that settles a row.
     """
 
-    looks: IntArray
+    checkpoints: IntArray
     lead: FloatArray
 
     def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell which rows need no further member, from summed scores of shape (n_rows, n_labels)."""
+        """Return which rows need no further member, from summed scores of shape (n_rows, n_labels)."""
         leader, runner_up = top_two(support)
         return np.asarray(leader - runner_up >= self.lead[place])
 
@@ -154,7 +154,7 @@ def top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def even_prior() -> RowPrior:
-    """Every mean support is as likely, and a member is worth one hard vote: nothing about the rows is known.
+    """Return the prior that knows nothing: every mean support is as likely, and a member is worth one hard vote.
 
     No support of a given mean varies more from member to member than a vote does.
     """
@@ -162,7 +162,7 @@ def even_prior() -> RowPrior:
 
 
 def symmetric(prior: RowPrior, centre: float) -> RowPrior:
-    """The same prior where it is not known which of two labels comes second: mirrored at `centre` and averaged."""
+    """Return the prior averaged with its mirror image at `centre`, for labels in no particular order."""
     return RowPrior(
         np.concatenate([prior.support, 2.0 * centre - prior.support]),
         np.concatenate([prior.weights, prior.weights]) / 2.0,
@@ -182,7 +182,7 @@ def vote_share_table(
     confidence : float
     target : {"full", "infinite"}
     together : int, default=1
-        Smallest step from look to look.
+        Smallest step from checkpoint to checkpoint.
 
     Notes
     -----
@@ -195,7 +195,7 @@ def vote_share_table(
     >>> bool(5 < table.upper[5] <= 6), bool(0 <= table.lower[5] < 1)
     (True, True)
     """
-    schedule = looks(n_members, together)
+    schedule = checkpoints(n_members, together)
     shares = _needed_shares(prior, schedule, n_members, confidence, target)
     mirrored = RowPrior(1.0 - prior.support, prior.weights, prior.spread)
     lower = 1.0 - _needed_shares(mirrored, schedule, n_members, confidence, target)
@@ -213,17 +213,17 @@ def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: st
     confidence : float
     target : {"full", "infinite"}
     together : int, default=1
-        Smallest step from look to look.
+        Smallest step from checkpoint to checkpoint.
 
     Notes
     -----
     All members that did not support one of the two yet are taken to be still to come: more votes to come make a
-    change of leader likelier, so this errs on the side of asking on.
+    change of leader likelier, so this errs on the side of querying more members.
     """
-    totals = looks(n_members)
+    totals = checkpoints(n_members)
     shares = _needed_shares(prior, totals, n_members, confidence, target)
     needed = np.where(shares <= 1.0, shares * totals, n_members + 1.0)
-    return DuelTable(looks(n_members, together), totals.astype(np.float64), needed)
+    return DuelTable(checkpoints(n_members, together), totals.astype(np.float64), needed)
 
 
 def score_table(
@@ -241,13 +241,13 @@ def score_table(
     confidence : float
     target : {"full", "infinite"}
     together : int, default=1
-        Smallest step from look to look.
+        Smallest step from checkpoint to checkpoint.
 
     Notes
     -----
     Sums of scores are taken to be normal.
     """
-    schedule = looks(n_members, together)
+    schedule = checkpoints(n_members, together)
     if prior is None:
         upper = _needed_without_prior(spread, schedule, n_members, confidence, target)
         lower = -upper
@@ -275,23 +275,23 @@ def lead_table(
     table = score_table(prior, spread, n_members, confidence, target=target, together=together)
     lead = table.upper.copy()
     lead[-1] = 0.0
-    return LeadTable(table.looks, lead)
+    return LeadTable(table.checkpoints, lead)
 
 
 def _bounds_on_sums(
     schedule: IntArray, lower: FloatArray, upper: FloatArray, centre: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Bounds on sums, from bounds on means; at the last look everything is settled."""
+    """Bounds on sums, from bounds on means; at the last checkpoint everything is settled."""
     sums = np.array([lower, upper], dtype=np.float64) * schedule
     sums[:, -1] = centre * schedule[-1]
     return np.asarray(sums[0]), np.asarray(sums[1])
 
 
-def _needed_shares(prior: RowPrior, seen: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+def _needed_shares(prior: RowPrior, queried: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
     """Mean support from which on the second label is settled; above 1 where it never is."""
-    votes = prior.spread * seen[:, None]
+    votes = prior.spread * queried[:, None]
     p = np.clip(prior.support, 1e-9, 1.0 - 1e-9)
-    to_come = prior.spread * (n_members - seen[:, None])
+    to_come = prior.spread * (n_members - queried[:, None])
     wins = _sides(p, 0.5)
 
     def chance(share: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -303,18 +303,20 @@ def _needed_shares(prior: RowPrior, seen: IntArray, n_members: int, confidence: 
         inside = np.clip(missing + 0.5, 1e-9, to_come + 1.0 - 1e-9)
         return log_posterior, np.asarray(betainc(inside, to_come + 1.0 - inside, p), dtype=np.float64)
 
-    return _least(chance, prior, seen.size, confidence, 0.5, 1.0)
+    return _least(chance, prior, queried.size, confidence, 0.5, 1.0)
 
 
-def _needed_without_prior(spread: float, seen: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+def _needed_without_prior(
+    spread: float, queried: IntArray, n_members: int, confidence: float, target: str
+) -> FloatArray:
     """Mean score from which on the second label is settled, where every mean score is as likely."""
-    share_to_come = (n_members - seen) / n_members if target == "full" else np.ones(seen.size)
-    return np.asarray(spread * ndtri(as_confidence(confidence)) * np.sqrt(share_to_come / seen))
+    share_to_come = (n_members - queried) / n_members if target == "full" else np.ones(queried.size)
+    return np.asarray(spread * ndtri(as_confidence(confidence)) * np.sqrt(share_to_come / queried))
 
 
-def _needed_scores(prior: RowPrior, seen: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+def _needed_scores(prior: RowPrior, queried: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
     """Mean score from which on the second label is settled; infinite where it never is."""
-    t = seen[:, None].astype(np.float64)
+    t = queried[:, None].astype(np.float64)
     to_come = n_members - t
     mu, spread = prior.support, prior.spread
     wins = _sides(mu, 0.0)
@@ -327,18 +329,18 @@ def _needed_scores(prior: RowPrior, seen: IntArray, n_members: int, confidence: 
         return log_posterior, ndtr(reached / (spread * np.sqrt(np.maximum(to_come, 1e-9))))
 
     highest = float(np.abs(mu).max()) + HIGHEST_SPREADS * spread
-    return _least(chance, prior, seen.size, confidence, 0.0, highest)
+    return _least(chance, prior, queried.size, confidence, 0.0, highest)
 
 
 def _least(
     chance: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     prior: RowPrior,
-    n_looks: int,
+    n_checkpoints: int,
     confidence: float,
     low: float,
     high: float,
 ) -> FloatArray:
-    """Smallest mean at which the posterior chance of the second label is high enough, at each look, by bisection."""
+    """Return the smallest mean that settles the second label at each checkpoint, by bisection."""
     wanted = as_confidence(confidence)
     second_wins = float(prior.weights @ _sides(prior.support, low))
     _, rarer = rarer_weights(1.0 - second_wins, second_wins)
@@ -349,7 +351,7 @@ def _least(
         for_second = (posterior * second).sum(axis=1)
         return np.asarray((1.0 - wanted) * for_second >= wanted * rarer * (posterior.sum(axis=1) - for_second))
 
-    below, above = np.full(n_looks, low), np.full(n_looks, high)
+    below, above = np.full(n_checkpoints, low), np.full(n_checkpoints, high)
     never = ~enough(above)
     for _ in range(BISECTIONS):
         middle = (below + above) / 2.0

@@ -1,4 +1,4 @@
-r"""When may the counting of votes stop? Tables for ensembles whose members vote for one of two labels.
+r"""Tables of when the counting of votes may stop, for ensembles whose members vote for one of two labels.
 
 Members are exchangeable: of T members, K of which vote for the second label, every order is as likely.
 So what is known beforehand about a row is the distribution of K, and all else follows from drawing
@@ -22,9 +22,9 @@ from ens_plugin.errors import InputError
 __all__ = [
     "StoppingTable",
     "VotePrior",
+    "checkpoints",
     "expected_stopping",
     "learned_prior",
-    "looks",
     "rarer_weights",
     "stopping_table",
     "uniform_prior",
@@ -38,7 +38,7 @@ STEPS = 8
 
 @dataclass(frozen=True, eq=False)
 class VotePrior:
-    """What is known about a row's votes before any is seen.
+    """Distribution of a row's votes before any member is queried.
 
     Attributes
     ----------
@@ -71,29 +71,29 @@ class VotePrior:
 
 @dataclass(frozen=True, eq=False)
 class StoppingTable:
-    """At which counts a row's label is settled.
+    """The counts of votes at which a row's label is settled.
 
     Attributes
     ----------
-    looks : ndarray of int, shape (n_looks,)
-        Members queried when the count is looked at, ascending; the last is the whole ensemble.
-    lower : ndarray, shape (n_looks,)
+    checkpoints : ndarray of int, shape (n_checkpoints,)
+        Members queried when the count is compared with the bounds, ascending; the last is the whole ensemble.
+    lower : ndarray, shape (n_checkpoints,)
         The first label is settled by at most that many votes for the second; below 0 where it never is.
-    upper : ndarray, shape (n_looks,)
-        The second label is settled by at least that many votes for it; above the look where it never is.
+    upper : ndarray, shape (n_checkpoints,)
+        The second label is settled by at least that many votes for it; above the checkpoint where it never is.
     """
 
-    looks: IntArray
+    checkpoints: IntArray
     lower: FloatArray
     upper: FloatArray
 
     def settled(self, place: int, votes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell which rows need no further member.
+        """Return which rows need no further member.
 
         Parameters
         ----------
         place : int
-            Position of the look.
+            Position of the checkpoint.
         votes : ndarray, shape (n_rows,)
             Votes for the second label so far (or its summed probability, or score).
         """
@@ -101,7 +101,7 @@ class StoppingTable:
 
 
 def uniform_prior(n_members: int) -> VotePrior:
-    """Every share of votes is as likely as any other: the prior of the rules of 2009 and 2011.
+    """Return the prior of the rules of 2009 and 2011: every share of votes is as likely as any other.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def uniform_prior(n_members: int) -> VotePrior:
 
 
 def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> VotePrior:
-    """Rows' probabilities of a vote for the second label follow a distribution learned from other rows.
+    """Return the prior of votes whose probability follows a distribution learned from other rows.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> Vot
     return VotePrior(joint.sum(axis=1), joint @ side)
 
 
-def looks(n_members: int, together: int = 1) -> IntArray:
-    """Numbers of queried members at which counts are looked at: small steps at first, then steps of an eighth.
+def checkpoints(n_members: int, together: int = 1) -> IntArray:
+    """Return the numbers of queried members at which rows can be settled: small steps at first, then of an eighth.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def looks(n_members: int, together: int = 1) -> IntArray:
 
     Examples
     --------
-    >>> looks(20).tolist()
+    >>> checkpoints(20).tolist()
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20]
     """
     size = as_count(n_members, "n_members")
@@ -175,7 +175,7 @@ def looks(n_members: int, together: int = 1) -> IntArray:
 
 
 def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full", together: int = 1) -> StoppingTable:
-    r"""Counts from which on the target's label is known with a wanted confidence.
+    r"""Return the counts of votes at which the target's label is known with a wanted confidence.
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
     target : {"full", "infinite"}, default="full"
         The whole ensemble (2009) or the infinite one (2011).
     together : int, default=1
-        Smallest step from look to look.
+        Smallest step from checkpoint to checkpoint.
 
     Returns
     -------
     StoppingTable
-        At the last look everything is settled.
+        At the last checkpoint everything is settled.
 
     Raises
     ------
@@ -201,16 +201,16 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
     -----
     A row is settled where the posterior probability of the label with most votes is at least `confidence`, both
     under the prior and under the prior that gives either label of the target the same weight: else a label that
-    few rows get could be given up without a look.
+    few rows get could be dropped too early.
 
     Examples
     --------
     >>> table = stopping_table(uniform_prior(101), 0.99)
-    >>> int(table.looks[5]), float(table.lower[5]), float(table.upper[5])
+    >>> int(table.checkpoints[5]), float(table.lower[5]), float(table.upper[5])
     (6, 0.0, 6.0)
     """
     wanted = as_confidence(confidence)
-    schedule = looks(prior.n_members, together)
+    schedule = checkpoints(prior.n_members, together)
     second = prior.chooses_second(target)
     first = prior.full - second
     rarer = rarer_weights(float(first.sum()), float(second.sum()))
@@ -230,7 +230,7 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
 
 
 def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "full") -> tuple[float, float]:
-    """Mean number of members queried, and the share of rows with another label than the target's; exact.
+    """Return the exact mean number of members queried, and share of rows with another label than the target's.
 
     Parameters
     ----------
@@ -256,17 +256,17 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
     >>> bool(1 < queries < 101 and 0 < disagreement < 0.01)
     True
     """
-    if table.looks[-1] != prior.n_members:
-        raise InputError(f"The table is for {table.looks[-1]} members and the prior for {prior.n_members}.")
+    if table.checkpoints[-1] != prior.n_members:
+        raise InputError(f"The table is for {table.checkpoints[-1]} members and the prior for {prior.n_members}.")
     second = prior.chooses_second(target)
     alive = np.ones(1)
     queries, disagreement = 0.0, 0.0
     begun = 0
-    parts = zip(_thinned(prior.full - second, table.looks), _thinned(second, table.looks), strict=True)
+    parts = zip(_thinned(prior.full - second, table.checkpoints), _thinned(second, table.checkpoints), strict=True)
     for place, (for_first, for_second) in enumerate(parts):
-        for size in range(begun + 1, int(table.looks[place]) + 1):
+        for size in range(begun + 1, int(table.checkpoints[place]) + 1):
             alive = _one_more(alive, size)
-        begun = int(table.looks[place])
+        begun = int(table.checkpoints[place])
         votes = np.arange(begun + 1)
         as_first, as_second = votes <= table.lower[place], votes >= table.upper[place]
         stopped = alive * (as_first | as_second)
@@ -277,7 +277,7 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
 
 
 def rarer_weights(first: float, second: float) -> tuple[float, float]:
-    """Factors of the other label's chance, for either label, that hold a rarer label to the standard of even labels.
+    """Return what to multiply each label's rival chance by, so that a rare label is settled no more easily.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def rarer_weights(first: float, second: float) -> tuple[float, float]:
 
 
 def _thinned(joint: FloatArray, schedule: IntArray) -> list[FloatArray]:
-    """Distribution of the votes among as many members as at each look, drawn without replacement from all."""
+    """Distribution of the votes among as many members as at each checkpoint, drawn without replacement from all."""
     found = {joint.size - 1: joint}
     for size in range(joint.size - 2, 0, -1):
         votes = np.arange(size + 1)

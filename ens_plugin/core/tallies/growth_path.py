@@ -68,11 +68,11 @@ def tally_path(block: RowBlock, weight: FloatArray) -> PathTally:
     drawn = np.zeros(n_rows)
     for member in range(n_members):
         rows = np.flatnonzero(block.seen[member])
-        said = block.outputs[member, rows]
+        predicted = block.outputs[member, rows]
         if block.n_labels and block.outputs.ndim == 2:
-            total[rows, said] += 1.0
+            total[rows, predicted] += 1.0
         else:
-            total[rows] += said
+            total[rows] += predicted
         drawn[rows] += 1
         row_loss = np.where(drawn > 0, weight * _loss(total, drawn, block), 0.0)
         loss[member] = np.add.reduceat(row_loss, starts)

@@ -1,4 +1,4 @@
-r"""Whether rows are training rows in whatever order, told by which members are wrong about them."""
+r"""Recognition of training rows, in whatever order, by the members that are wrong about them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["are_wrong_too_often", "chance_to_match", "match_training_rows", "may
 
 BoolArray = NDArray[np.bool_]
 
-# Not chance alone matches fresh rows: members may be right about one because they drew a row like it.
-FEWEST_TELLING = 8
+# The limits are strict because fresh rows match by more than chance: members that drew a similar row are right.
+FEWEST_INFORMATIVE = 8
 MOST_COMPARED = 100
 LARGEST_CHANCE = 1e-4
-# Rows that match a training row more often than not are not asked.
+# Rows that match a training row more often than not are not compared.
 EVEN_CHANCE = 0.5
 MOST_LEFT_OUT = 0.75
 # Standard deviations by which the row with most out-of-bag members may exceed the mean.
@@ -27,11 +27,11 @@ PART_ROWS = 65_536
 
 
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
-    """Tell, without any bags, whether it is worth while to ask :func:`match_training_rows`.
+    """Return, without any bags, whether :func:`match_training_rows` could find a match.
 
-    It is not where a row is wrong for more members than can have left out a training row, with fewer than eight rows
-    that tell anything, nor where bags hold less than a quarter of the rows: who drew no row like a fresh one is then
-    wrong about it.
+    It could not where more members are wrong about a row than can have left out a training row, nor with fewer than
+    eight informative rows.  Where bags hold less than a quarter of the rows it must not be tried: members that drew no
+    row like a fresh one are wrong about it, and it would match.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
         return False
     # Equal numbers make the smallest chance: C(m, w) is convex in m.
     least = n_trained * chance_to_match(counts, np.array([int(mean)]), n_members)
-    return bool(np.count_nonzero(_tell(counts, least, mean)) >= FEWEST_TELLING)
+    return bool(np.count_nonzero(_are_informative(counts, least, mean)) >= FEWEST_INFORMATIVE)
 
 
 def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
-    """Tell whether a row is wrong for more members than can have left out a training row.
+    """Return whether more members are wrong about a row than can have left out a training row.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
 
 
 def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
-    r"""Tell whether rows may be different training rows, each wrong only for members that left it out.
+    r"""Return whether rows can be matched to training rows of which all members that are wrong were out of bag.
 
-    That is so of training rows, in any order and number, if members are right about the rows in their bags (fully
-    grown trees).  The rows are asked that most members are wrong about.  Eight of them at least must be wrong for half
-    as many members as leave out a training row, and such that it cannot be chance, see :func:`chance_to_match`; else
-    nothing can be told.
+    Training rows can, in any order and number, if members are right about the rows in their bags (fully grown trees).
+    Only the rows that most members are wrong about are compared.  At least eight of them must be informative: half as
+    many members are wrong about them as leave out a training row, and a match cannot be chance (see
+    :func:`chance_to_match`).  Else the result is False.
 
     Parameters
     ----------
@@ -92,15 +92,18 @@ def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
     counts, left_out = wrong.sum(axis=0), _left_out(bags)
     chance = chance_to_match(counts, left_out, bags.n_members)
     doubtful = np.flatnonzero(chance < EVEN_CHANCE)
-    asked = doubtful[np.argsort(-counts[doubtful], kind="stable")[:MOST_COMPARED]]
-    if np.count_nonzero(_tell(counts[asked], chance[asked], float(left_out.mean()))) < FEWEST_TELLING:
+    compared = doubtful[np.argsort(-counts[doubtful], kind="stable")[:MOST_COMPARED]]
+    if (
+        np.count_nonzero(_are_informative(counts[compared], chance[compared], float(left_out.mean())))
+        < FEWEST_INFORMATIVE
+    ):
         return False
-    match = maximum_bipartite_matching(_matches(wrong[:, asked], bags), perm_type="column")
+    match = maximum_bipartite_matching(_matches(wrong[:, compared], bags), perm_type="column")
     return bool((match >= 0).all())
 
 
 def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], n_members: int) -> NDArray[np.float64]:
-    r"""Bound the chance that members picked at random have all left out one and the same training row.
+    r"""Return a bound on the chance that members picked at random have all left out the same training row.
 
     Parameters
     ----------
@@ -130,8 +133,8 @@ def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], 
     return np.asarray(np.minimum(chance, 1.0)[place])
 
 
-def _tell(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:
-    """Rows that tell something, where a training row is left out by so many members."""
+def _are_informative(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:
+    """Return the rows whose match would not be chance; `left_out` is the mean number that leave out a training row."""
     return np.asarray((chance < LARGEST_CHANCE) & (counts >= left_out / 2))
 
 

@@ -1,4 +1,4 @@
-"""Rows that stand in the data more than once: whether chance explains them, or copying does."""
+"""Rows that are in the data more than once: whether chance explains them, or copying."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
 
 
 def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
-    r"""Tell the rows whose repetition chance does not explain.
+    r"""Return which rows are repeated more often than chance explains.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
     All repeated records are taken for copies where they are too even: with :math:`f_k` records that stand there
     k times, drawing gives :math:`k \bar f_k^2 \le (k + 1) \bar f_{k-1} \bar f_{k+1}` in the mean, whatever the
     probabilities (Cauchy-Schwarz on the mixed Poisson counts), which "each row five times" breaks;
-    a binomial test tells by how much.
+    a binomial test decides whether the difference is beyond chance.
 
     Up to 50 records that stand there ten times or more on average are the cells of discrete data, however even.
 

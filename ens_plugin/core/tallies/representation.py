@@ -40,7 +40,7 @@ class Representation:
     Attributes
     ----------
     is_even : bool
-        Whether the bags leave all rows out equally often, as far as can be told; every factor is then 1.
+        Whether the bags leave all rows out equally often, up to chance; every factor is then 1.
     factor : ndarray, shape (n_entries,)
         What to multiply the weight of each usable entry by; 1 for the others.
     n_rows, n_usable : ndarray, shape (n_labels,)
@@ -82,7 +82,7 @@ def represent(
     rows: FloatArray | None = None,
     chance: FloatArray | None = None,
 ) -> Representation:
-    r"""Compare the rows that have enough members with all rows.
+    r"""Return how the rows that have enough members represent all rows, and the weights that make up for it.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def represent(
     rows : ndarray, shape (n_entries,), optional
         Rows behind each entry; one by default.
     chance : ndarray, shape (n_entries,), optional
-        Chance that one member leaves the row out, where the library tells; else each row's own frequency stands
+        Chance that one member leaves the row out, where the library reports it; else each row's own frequency stands
         for it.
 
     Returns
@@ -174,10 +174,10 @@ def _is_dispersed(label: IntArray, trials: FloatArray, rows: FloatArray, members
 
 
 def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> FloatArray:
-    r"""Numbers of members at which to part rows, so that within a part they are left out about equally often.
+    r"""Return the numbers of members at which to part rows, so that each part is left out about equally often.
 
     One distribution fitted to all rows takes their numbers of members as unrelated to their difficulty.  Where a
-    hard label is in most bags, they are not, and its few votes would be read by the light of the easy rows.
+    hard label is in most bags, they are not, and its few votes would be judged by the distribution of the easy rows.
 
     Parameters
     ----------

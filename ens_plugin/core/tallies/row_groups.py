@@ -1,4 +1,4 @@
-"""Rows that belong together: how many independent rows they are worth."""
+"""Groups of rows that belong together: how many independent rows they are worth."""
 
 from __future__ import annotations
 

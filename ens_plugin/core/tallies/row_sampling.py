@@ -1,7 +1,7 @@
 """A random subset of the rows that does not depend on how the rows are cut into blocks or partitions.
 
 Every row has a key of its own, a hash of its position and a seed; the rows with the smallest keys are
-the sample.  Wherever a row is, its key can be told without the others.
+the sample.  A row's key depends on no other row.
 """
 
 from __future__ import annotations

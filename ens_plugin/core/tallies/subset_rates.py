@@ -60,7 +60,7 @@ class SubsetRates:
 
 
 def subset_rates(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> SubsetRates:
-    """Compare the labels of random subsets of each row's members with the truth and with the other members.
+    """Return how often labels of random subsets of each row's members are wrong, or differ from the other members'.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> SingleArr
     outputs = np.empty((n_members, block.n_labels, rows.size), dtype=np.float32)
     taken = np.zeros(rows.size, dtype=np.int64)
     labels = np.arange(block.n_labels)
-    for said, seen in zip(block.outputs, block.seen, strict=True):
-        chosen = np.flatnonzero(seen[rows] & (taken < n_members))
-        mine = said[rows[chosen]]
+    for output, counts in zip(block.outputs, block.seen, strict=True):
+        chosen = np.flatnonzero(counts[rows] & (taken < n_members))
+        mine = output[rows[chosen]]
         outputs[taken[chosen], :, chosen] = mine[:, None] == labels if mine.ndim == 1 else mine
         taken[chosen] += 1
     return outputs

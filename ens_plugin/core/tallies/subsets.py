@@ -1,7 +1,7 @@
 """Averages over random subsets of the members, for a sample of the rows.
 
-Unbiased at every size that the rows' out-of-bag members reach, for any rule and any metric: the road
-for a user's own metric.  Labels have a faster one, :mod:`ens_plugin.core.tallies.subset_rates`.
+Unbiased at every size that the rows' out-of-bag members reach, for any rule and any metric: used for a
+user's own metric.  Labels have a faster way, :mod:`ens_plugin.core.tallies.subset_rates`.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
     ndarray, shape (n_sizes, n_rows) or (n_sizes, n_rows, n_labels)
         Votes are turned to indicators first.  Rows with fewer members than a size hold NaN.
     """
-    heard = _closed_up(block)
-    return _means_in_order(heard, sizes, rng.permutation(heard.seen.shape[0]))
+    packed = _pack_outputs(block)
+    return _means_in_order(packed, sizes, rng.permutation(packed.seen.shape[0]))
 
 
 def subset_statistics(
@@ -104,15 +104,18 @@ def subset_statistics(
     rng: np.random.Generator,
     statistic: Callable[[FloatArray], float],
 ) -> FloatArray:
-    """A statistic of the subset means in several random orders of the members, shape (n_orders, n_sizes).
+    """Return a statistic of the subset means in several random orders of the members, shape (n_orders, n_sizes).
 
-    Orders are rotations of random ones, so that every member is heard about as often at every size.
+    Orders are rotations of random ones, so that every member is used about as often at every size.
     """
-    heard = _closed_up(block)
-    if not heard.seen.size:
-        raise InputError("No member speaks about any of the sampled rows, so subsets of members say nothing.")
-    orders = islice(_rotations(heard.seen.shape[0], n_orders, rng), n_orders)
-    return np.array([[statistic(mean) for mean in _means_in_order(heard, sizes, order)] for order in orders])
+    packed = _pack_outputs(block)
+    if not packed.seen.size:
+        raise InputError(
+            "None of the sampled rows is out of bag for any member, so there are no subsets of members to average. "
+            "Train more members or pass more rows."
+        )
+    orders = islice(_rotations(packed.seen.shape[0], n_orders, rng), n_orders)
+    return np.array([[statistic(mean) for mean in _means_in_order(packed, sizes, order)] for order in orders])
 
 
 def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -123,8 +126,8 @@ def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterat
         yield from (np.roll(order, -(place * n_places // n_starts)) for place in range(n_starts))
 
 
-def _closed_up(block: RowBlock) -> RowBlock:
-    """The same rows with the members that count moved up to the first places, in member order.
+def _pack_outputs(block: RowBlock) -> RowBlock:
+    """Return the same rows with the outputs that count moved up to the first places, in member order.
 
     A random order of the places is one of each row's own members, and meets few that do not count.
     """
@@ -132,27 +135,27 @@ def _closed_up(block: RowBlock) -> RowBlock:
     n_places = int(trials.max(initial=0))
     outputs = np.zeros((n_places, *block.outputs.shape[1:]), dtype=block.outputs.dtype)
     taken = np.zeros_like(trials)
-    for said, mask in zip(block.outputs, block.seen, strict=True):
+    for output, mask in zip(block.outputs, block.seen, strict=True):
         rows = np.flatnonzero(mask)
-        outputs[taken[rows], rows] = said[rows]
+        outputs[taken[rows], rows] = output[rows]
         taken[rows] += 1
     return RowBlock(outputs, np.arange(n_places)[:, None] < trials, block.target, block.n_labels)
 
 
-def _means_in_order(heard: RowBlock, sizes: IntArray, order: IntArray) -> FloatArray:
+def _means_in_order(packed: RowBlock, sizes: IntArray, order: IntArray) -> FloatArray:
     """Subset means of a block whose outputs are 0 where they do not count, or votes."""
-    n_places, n_rows = heard.seen.shape
-    shape = (n_rows, heard.n_labels) if heard.n_labels else (n_rows,)
-    hard = heard.outputs.ndim == 2 and heard.n_labels > 0
+    n_places, n_rows = packed.seen.shape
+    shape = (n_rows, packed.n_labels) if packed.n_labels else (n_rows,)
+    hard = packed.outputs.ndim == 2 and packed.n_labels > 0
     index_of_size = np.full(max(int(sizes[-1]), n_places) + 1, -1)
     index_of_size[sizes] = np.arange(sizes.size)
     total = np.zeros(shape)
     drawn = np.zeros(n_rows, dtype=np.int64)
     means = np.full((sizes.size, *shape), np.nan)
-    reachable = np.minimum(np.count_nonzero(heard.seen, axis=0), sizes[-1])
+    reachable = np.minimum(np.count_nonzero(packed.seen, axis=0), sizes[-1])
     for place in order:
-        counts = heard.seen[place]
-        total += _indicators(heard, place) if hard else heard.outputs[place]
+        counts = packed.seen[place]
+        total += _indicators(packed, place) if hard else packed.outputs[place]
         drawn += counts
         index = index_of_size.take(drawn)
         reached = np.flatnonzero(counts & (index >= 0))
@@ -162,7 +165,7 @@ def _means_in_order(heard: RowBlock, sizes: IntArray, order: IntArray) -> FloatA
     return np.asarray(means / sizes.reshape(-1, *(1,) * len(shape)))
 
 
-def _indicators(heard: RowBlock, place: int) -> NDArray[np.bool_]:
+def _indicators(packed: RowBlock, place: int) -> NDArray[np.bool_]:
     """One member's votes as indicators of the labels, shape (n_rows, n_labels); False where they do not count."""
-    votes, counts = heard.outputs[place][:, None], heard.seen[place][:, None]
-    return np.asarray((votes == np.arange(heard.n_labels)) & counts)
+    votes, counts = packed.outputs[place][:, None], packed.seen[place][:, None]
+    return np.asarray((votes == np.arange(packed.n_labels)) & counts)

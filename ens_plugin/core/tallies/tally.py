@@ -1,4 +1,4 @@
-"""Per-row tallies of what the members said: the only thing an estimator sees.
+"""Per-row tallies of the members' outputs: all that an estimator needs.
 
 Tallies of disjoint blocks of rows merge by concatenation, so blocks, threads and partitions change
 nothing, to the bit: sums over members run in member order, sums over rows wait for all rows.
@@ -42,7 +42,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """What every member says about a contiguous block of rows.
+    """Outputs of every member for a contiguous block of rows.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class SupportTally:
     Attributes
     ----------
     trials : ndarray, shape (n_rows,)
-        Members that speak about the row.
+        Members that count for the row: out of bag, or all where it is held out.
     wrong : ndarray, shape (n_rows,)
         Sum of their support for the wrong label.
     squares : ndarray, shape (n_rows,)
@@ -164,21 +164,21 @@ def count_members(mask: BoolArray) -> FloatArray:
     return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
 
 
-def sum_over_members(values: NDArray[Any], seen: BoolArray) -> FloatArray:
+def sum_over_members(values: NDArray[Any], counted: BoolArray) -> FloatArray:
     """Sum over members in member order of the outputs that count, shape (n_rows, ...)."""
     total = np.zeros(values.shape[1:])
     extra = (1,) * (values.ndim - 2)
     # Outputs are finite, so a product leaves out what does not count: five times as fast as a choice.
-    for value, mask in zip(values, seen, strict=True):
+    for value, mask in zip(values, counted, strict=True):
         total += value * mask.reshape(-1, *extra)
     return total
 
 
-def sum_squares_over_members(values: NDArray[Any], seen: BoolArray) -> FloatArray:
-    """Sum over members the squares of the outputs that count, shape (n_rows, ...)."""
+def sum_squares_over_members(values: NDArray[Any], counted: BoolArray) -> FloatArray:
+    """Sum over members in member order of the squares of the outputs that count, shape (n_rows, ...)."""
     total = np.zeros(values.shape[1:])
     extra = (1,) * (values.ndim - 2)
-    for value, mask in zip(values, seen, strict=True):
+    for value, mask in zip(values, counted, strict=True):
         total += np.square(value, dtype=np.float64) * mask.reshape(-1, *extra)
     return total
 
@@ -217,12 +217,12 @@ def tally_margins(block: RowBlock) -> MarginTally:
     cross_margins = _Moments(halves, block.target, crossed, trials)
     wrong, dissent = np.zeros((2, n_members, n_rows), dtype=bool)
     for member, mask in enumerate(block.seen):
-        said = _support_by_label(block, member)
-        margins.add(said, member, mask)
-        cross_margins.add(said, member, mask)
-        own = _first_best(said)
+        own_support = _support_by_label(block, member)
+        margins.add(own_support, member, mask)
+        cross_margins.add(own_support, member, mask)
+        own = _first_best(own_support)
         np.not_equal(own, block.target, out=wrong[member])
-        np.not_equal(own, _first_best(support - said), out=dissent[member])
+        np.not_equal(own, _first_best(support - own_support), out=dissent[member])
     return MarginTally(
         trials,
         margins.mean,
@@ -258,9 +258,9 @@ class _Moments:
         self.mean: FloatArray = total / np.maximum(trials, 1.0)
         self._squares = np.zeros(n_rows)
 
-    def add(self, said: FloatArray, member: int, mask: BoolArray) -> None:
+    def add(self, support: FloatArray, member: int, mask: BoolArray) -> None:
         """Add the squared deviation of one member's margin, where it counts."""
-        deviation = self._margin(said, member % 2)
+        deviation = self._margin(support, member % 2)
         deviation -= self.mean
         deviation *= mask
         deviation *= deviation
@@ -315,13 +315,13 @@ def member_labels(block: RowBlock) -> NDArray[Any]:
     return block.outputs if block.outputs.ndim == 2 else np.argmax(block.outputs, axis=2)
 
 
-def label_support(block: RowBlock, seen: BoolArray) -> FloatArray:
+def label_support(block: RowBlock, counted: BoolArray) -> FloatArray:
     """Summed support for each label over the members that count, shape (n_rows, n_labels)."""
     if block.outputs.ndim == 3:
-        return sum_over_members(block.outputs, seen)
+        return sum_over_members(block.outputs, counted)
     support = np.zeros((block.target.size, block.n_labels))
     for label in range(block.n_labels):
-        support[:, label] = count_members((block.outputs == label) & seen)
+        support[:, label] = count_members((block.outputs == label) & counted)
     return support
 
 
@@ -340,10 +340,10 @@ def strongest_rival(support: FloatArray, target: NDArray[Any]) -> NDArray[np.int
     return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
-def _sd(values: NDArray[Any], seen: BoolArray, mean: FloatArray, trials: FloatArray) -> FloatArray:
+def _sd(values: NDArray[Any], counted: BoolArray, mean: FloatArray, trials: FloatArray) -> FloatArray:
     """Standard deviation (ddof 1) over the members that count, about their mean; 0 where undefined."""
     squares = np.zeros_like(mean)
-    for value, mask in zip(values, seen, strict=True):
+    for value, mask in zip(values, counted, strict=True):
         deviation = value - mean
         deviation *= mask
         deviation *= deviation
@@ -353,10 +353,10 @@ def _sd(values: NDArray[Any], seen: BoolArray, mean: FloatArray, trials: FloatAr
 
 def _support_by_label(block: RowBlock, member: int) -> FloatArray:
     """One member's support for each label, votes as indicators, shape (n_labels, n_rows)."""
-    said = block.outputs[member]
-    if said.ndim == 2:
-        return np.ascontiguousarray(said.T, dtype=np.float64)
-    return np.asarray(said == np.arange(block.n_labels)[:, None], dtype=np.float64)
+    outputs = block.outputs[member]
+    if outputs.ndim == 2:
+        return np.ascontiguousarray(outputs.T, dtype=np.float64)
+    return np.asarray(outputs == np.arange(block.n_labels)[:, None], dtype=np.float64)
 
 
 def _first_best(support: FloatArray) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-r"""What two ensembles' errors differ by without a difference between their recipes, beside the noise of the rows."""
+r"""Variance of the difference between two ensembles' errors over seeds and bags, beside the noise of the rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["deconvolution_variance", "shared_luck_variance", "squared_losses_at"
 FloatArray = NDArray[np.float64]
 
 
-def shared_luck_variance(outputs: NDArray[Any], seen: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
+def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
     r"""Variance over seeds, bags included, of the measured mean loss, without each row's own part.
 
     Parameters
     ----------
     outputs : ndarray, shape (n_members, n_sampled)
         The output of each member whose mean the loss depends on, for a random subset of the rows.
-    seen : ndarray of bool, shape (n_members, n_sampled)
+    counted : ndarray of bool, shape (n_members, n_sampled)
         True where the output counts.
     slopes : ndarray, shape (n_sampled,)
         Derivative of each row's expected loss in its mean output.
@@ -45,9 +45,9 @@ def shared_luck_variance(outputs: NDArray[Any], seen: NDArray[np.bool_], slopes:
     n_sampled = slopes.size
     if n_sampled < 2:
         return 0.0
-    n = np.count_nonzero(seen, axis=0).astype(np.float64)
-    values = np.where(seen, outputs, 0.0)
-    parts = np.ascontiguousarray((values - values.sum(axis=0) / np.maximum(n, 1.0)) * seen)
+    n = np.count_nonzero(counted, axis=0).astype(np.float64)
+    values = np.where(counted, outputs, 0.0)
+    parts = np.ascontiguousarray((values - values.sum(axis=0) / np.maximum(n, 1.0)) * counted)
     parts *= np.where(n > 1, slopes / np.sqrt(np.maximum(n, 2.0) * np.maximum(n - 1.0, 1.0)), 0.0)
     sums = parts.sum(axis=1)
     pairs = float(sums @ sums) - float(np.einsum("ti,ti->", parts, parts))

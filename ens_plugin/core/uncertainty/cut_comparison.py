@@ -15,7 +15,7 @@ __all__ = ["agreement_interval", "interval_over_seeds"]
 def agreement_interval(
     first: ArrayLike, second: ArrayLike, weight: ArrayLike | None, level: float
 ) -> tuple[float, float, float]:
-    """Share of rows to which two models give the same label, with its Wilson interval.
+    """Return the share of rows to which two models give the same label, with its Wilson interval.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def agreement_interval(
 def interval_over_seeds(
     error: float, interval: tuple[float, float], algorithmic_sd: float, level: float
 ) -> tuple[float, float]:
-    r"""Widen an interval over samples of rows by what another seed would change.
+    r"""Return an interval over samples of rows, widened by what another seed would change.
 
     Parameters
     ----------

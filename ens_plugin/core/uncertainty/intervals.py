@@ -110,7 +110,7 @@ def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: float, level: float
     e = np.asarray(error, dtype=np.float64)
     spread = e * (1.0 - e)
     variance = np.asarray(sd, dtype=np.float64) ** 2
-    # An error of rounding alone is none.
+    # Where the error is rounding alone, it is taken as 0.
     certain = (spread <= ROUNDING) | (variance <= 0)
     n = np.where(certain, n_rows, spread / np.where(certain, 1.0, variance))
     z = float(ndtri(0.5 + level / 2.0))
@@ -171,7 +171,7 @@ def size_interval(draws: FloatArray, level: float, max_size: int) -> tuple[int, 
 
 def algorithmic_variance(
     outputs: NDArray[Any],
-    seen: NDArray[np.bool_],
+    counted: NDArray[np.bool_],
     slopes: FloatArray,
     own_variance: FloatArray,
     size: float,
@@ -184,7 +184,7 @@ def algorithmic_variance(
     outputs : ndarray, shape (n_members, n_sampled)
         The output of each member whose mean the loss depends on (support for a wrong label, margin,
         value), for a random subset of the rows.
-    seen : ndarray of bool, shape (n_members, n_sampled)
+    counted : ndarray of bool, shape (n_members, n_sampled)
         True where the output counts (the member is out of bag for the row; all for held-out rows).
     slopes : ndarray, shape (n_sampled,)
         Derivative of each row's expected loss in the ensemble's mean output, times the row's weight
@@ -213,7 +213,7 @@ def algorithmic_variance(
     own_in_sums = 0.0
     for start in range(0, n_sampled, SUM_ROWS):
         rows = slice(start, start + SUM_ROWS)
-        deviations, n, variance = _deviations(outputs[:, rows], seen[:, rows])
+        deviations, n, variance = _deviations(outputs[:, rows], counted[:, rows])
         scale = slopes[rows] * np.sqrt(n / (n - 1.0)) * n_members / n
         member_sums += deviations @ scale
         own_in_sums += float((slopes[rows] ** 2 * variance) @ (n_members / n))
@@ -223,16 +223,16 @@ def algorithmic_variance(
     return float(between + own_variance.mean() / n_rows)
 
 
-def _deviations(outputs: NDArray[Any], seen: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Deviations from each row's mean over the outputs that count, their number, and variance.
 
     Rows with fewer than two such outputs get deviations and variance 0 and the number 2.
     """
-    n = np.count_nonzero(seen, axis=0).astype(np.float64)
+    n = np.count_nonzero(counted, axis=0).astype(np.float64)
     # In one memory order, whatever that of the outputs: rounding follows it.
-    deviations = np.ascontiguousarray(np.where(seen, outputs, 0.0))
+    deviations = np.ascontiguousarray(np.where(counted, outputs, 0.0))
     deviations -= deviations.sum(axis=0) / np.maximum(n, 1.0)
-    deviations *= seen
+    deviations *= counted
     deviations[:, n < 2] = 0.0
     n = np.maximum(n, 2.0)
     return deviations, n, np.einsum("ti,ti->i", deviations, deviations) / (n - 1.0)

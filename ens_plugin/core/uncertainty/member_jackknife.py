@@ -1,4 +1,4 @@
-"""How far an error curve rests on the members that happened to be trained: members are left out in groups."""
+"""How far an error curve depends on which members happened to be trained: members are left out in groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEWEST_MEMBERS = 4
 
 
 def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatArray, sizes: ArrayLike) -> FloatArray:
-    r"""Standard deviation over members of the errors that a margin model fitted to them tells.
+    r"""Return the standard deviation, over the choice of members, of the errors by a margin model fitted to them.
 
     Parameters
     ----------

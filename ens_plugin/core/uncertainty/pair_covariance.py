@@ -1,4 +1,4 @@
-r"""Variance over seeds that rows share, told from out-of-bag rows: pairs of rows, each with its own members."""
+r"""Variance over seeds that rows share, estimated from pairs of out-of-bag rows, each with its own members."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
         degrees += float(freedom.sum(dtype=np.float64))
     if degrees == 0.0:
         return PairMean(0.0, np.inf)
-    # Each pair is there twice.
+    # The matrices hold each pair twice.
     return PairMean(weighted / degrees, 2.0 * squares / degrees**2)
 
 
 def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
-    """Every so many-th row, so that a block is of rows from everywhere, whatever they are sorted by."""
+    """Return blocks of rows at equal strides, so that each holds rows from everywhere, whatever they are sorted by."""
     most_rows = max(MAX_PRODUCTS // (n_members * LEAST_BLOCK), LEAST_BLOCK)
     n_used = min(n_rows, most_rows)
     per_block = min(max(MAX_PRODUCTS // (n_members * n_used), LEAST_BLOCK), n_rows)

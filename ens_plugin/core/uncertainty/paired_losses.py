@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
 
 def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArray:
-    """0-1 loss or squared error of the members that speak about each row, put together.
+    """Return the 0-1 loss or squared error on each row of its out-of-bag members together.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArra
     Returns
     -------
     ndarray, shape (n_rows,)
-        Any other tie counts as half an error; NaN where no member speaks.
+        Any other tie counts as half an error; NaN for a row that has no such member.
 
     Examples
     --------

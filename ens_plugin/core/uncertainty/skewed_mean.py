@@ -1,8 +1,8 @@
 r"""Limits of the mean of losses whose distribution has a long tail, from what merges across parts of the rows.
 
 Two corrections of the normal interval are made, and the wider upper limit is taken: Hall's transformation, which
-needs the third moment, and a Pareto tail fitted to the largest values, which knows that the largest loss seen is
-not the largest there is.
+needs the third moment, and a Pareto tail fitted to the largest values, which allows for larger losses than any in
+the data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Unfitted ensembles that are known to train members that correct one another."""
+"""Detection of unfitted ensembles that would train by boosting, where members correct one another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["refuse_boosting"]
 
 
 def refuse_boosting(estimator: Any) -> None:
-    """Raise UnsupportedModelError if LightGBM's or XGBoost's parameters ask for boosting.
+    """Raise UnsupportedModelError if LightGBM's or XGBoost's parameters request boosting.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def _refuse_lightgbm(estimator: Any) -> None:
     if kind not in ("rf", "random_forest"):
         raise UnsupportedModelError(
             f"This {type(estimator).__name__} has boosting_type={kind!r}: its trees correct one another, so they are "
-            "no ensemble of members. Set boosting_type='rf', subsample=0.632 and subsample_freq=1."
+            "not members drawn alike. Set boosting_type='rf', subsample=0.632 and subsample_freq=1."
         )
 
 
@@ -44,8 +44,8 @@ def _refuse_xgboost(estimator: Any) -> None:
     forests = (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor)
     if isinstance(estimator, xgboost.XGBModel) and not isinstance(estimator, forests) and estimator.n_estimators != 1:
         raise UnsupportedModelError(
-            f"This {type(estimator).__name__} has n_estimators={estimator.n_estimators}, which are boosting rounds "
-            "(100 if None): trees of one correct those before it. Set n_estimators=1, learning_rate=1 and "
-            "subsample=0.632: the members are the num_parallel_tree trees of one round. Or pass an XGBRFClassifier or "
-            "XGBRFRegressor."
+            f"This {type(estimator).__name__} has n_estimators={estimator.n_estimators} boosting rounds (None stands "
+            "for 100), and the trees of each round correct those of the rounds before. Set n_estimators=1, "
+            "learning_rate=1 and subsample=0.632: the members are then the num_parallel_tree trees of one round. Or "
+            "pass an XGBRFClassifier or XGBRFRegressor."
         )

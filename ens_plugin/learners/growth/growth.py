@@ -1,4 +1,4 @@
-"""An ensemble trained to the size it needs: Fig. 3 of 2013, and one shot from a probe."""
+"""Training of an ensemble to the size it needs: in one shot from a probe, or step by step (2013, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ens_plugin.user_warnings import warn_user
 __all__ = ["MAX_SIZE", "grow"]
 
 MAX_SIZE = 5001
-# Sizes looked at, so that what it would take can be told beyond what may be trained.
+# Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
 LOOKED_AT = 20001
 CONFIDENCE = 0.99
 TOLERANCE = 0.01
 PROBE_SIZES = {"one_shot": 50, "iterative": 100}
-# No size is acted on below these: every figure is then rough.  Four out-of-bag members per row can all agree by chance,
-# which asks for far too few.
+# Below these every figure is rough, and no size is acted on.  Four out-of-bag members per row can all agree by chance,
+# and the size would be far too small.
 FEWEST_OUT_OF_BAG = 5
 
 
@@ -50,7 +50,7 @@ def grow(
     sample_weight: ArrayLike | None = None,
     verbose: bool = False,
 ) -> Growth:
-    """Train an ensemble to the size it needs, told by the rows its members never saw.
+    """Train an ensemble to the size it needs, as estimated from out-of-bag rows.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def grow(
         scikit-learn's RandomForest* and ExtraTrees* with ``bootstrap=True``, Bagging*; LightGBM's LGBMClassifier and
         LGBMRegressor with ``boosting_type="rf"``; XGBoost's XGBRF*, and XGBClassifier and XGBRegressor with
         ``n_estimators=1``; a Pipeline that ends in one of them.  Cloned, never fitted itself.  Its number of members
-        is not looked at.
+        is ignored.
     X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
     y : array-like, shape (n_rows,)
         Labels or values.
@@ -88,18 +88,18 @@ def grow(
     Raises
     ------
     InputError
-        Naming the argument that is out of range, or is of the other task; of a single label; and in the words of
-        the estimator, where it refuses X or y.
+        If an argument is out of range or belongs to the other task, if y holds a single label, or if the estimator
+        refuses X or y (the message is then its own).
     UnsupportedModelError
         If the estimator is no ensemble of members drawn alike, or its library is not covered.
     BagError
-        If its members see every row, so that no row tells.
+        If every member would be trained on every row, so that no row is out of bag.
 
     Warns
     -----
     NotConvergedWarning
         If `max_size` is smaller than the estimate, or there is none: with fewer than 30 rows, fewer than 5 out-of-bag
-        members per row on average, or a regression error that cannot be told from 0.  The model then has `max_size`
+        members per row on average, or a regression error that may be 0.  The model then has `max_size`
         members, or those of the probe.
 
     Notes
@@ -140,7 +140,7 @@ def grow(
     return Growth(
         model=steps.around(model),
         n_members=outcome.n_members,
-        # LightGBM is asked through a booster on the way.
+        # On the way LightGBM's estimates are of a booster.
         report=None if course.report is None else replace(course.report, model=type(model).__name__),
         history=tuple(course.steps),
         method=method,
@@ -154,12 +154,14 @@ def grow(
 
 
 def _current_name(method: str) -> str:
-    """Return the name of a method, of an old name the new one."""
+    """Return the name of a method; of an old name, the new one."""
     if not isinstance(method, str):
         raise InputError(f"method must be 'one_shot' or 'iterative', got {method!r}.")
     if method != "figure3":
         return method
-    warn_user("method='figure3' is called 'iterative' now, and the old name will go: pass the new one.", FutureWarning)
+    warn_user(
+        "method='figure3' is deprecated and will be removed: pass method='iterative', which is the same.", FutureWarning
+    )
     return "iterative"
 
 
@@ -174,7 +176,7 @@ def _rule(method: str) -> NextWanted:
 
 
 def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
-    """Everything that is wanted after the probe, nothing more after that."""
+    """Return the size to train to: the recommended one after the probe, None after that."""
     return wanted if len(history) == 1 else 0
 
 
@@ -211,19 +213,19 @@ def _refuse_other_task(ensemble: Any, confidence: float | None, tolerance: float
     name = type(ensemble).__name__
     if is_classifier(ensemble) and tolerance is not None:
         raise InputError(
-            f"tolerance={tolerance!r} is an excess error of a regression, and this {name} is a classifier: say with "
-            "confidence how often its labels are to be those of the infinite ensemble."
+            f"tolerance={tolerance!r} is an excess error of a regression, and this {name} is a classifier: set "
+            "confidence, the share of its labels that should be those of the infinite ensemble."
         )
     if is_regressor(ensemble) and confidence is not None:
         raise InputError(
-            f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: say with tolerance "
+            f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: set tolerance, "
             "how far its error may lie above that of the infinite ensemble."
         )
 
 
 @dataclass
 class _Course:
-    """What was estimated so far, and the size to train to next."""
+    """The course of one growth: the estimates so far, and the size to train to next."""
 
     rule: NextWanted
     first: int
@@ -239,7 +241,7 @@ class _Course:
         self.bar.update(n_members - self.bar.n)
 
     def next_size(self, evidence: TrainedModel) -> int | None:
-        """Estimate, note it, and return a size above that of the model, or None."""
+        """Estimate the size, add it to the history, and return a size above the model's, or None to stop."""
         trained = time.perf_counter()
         self.report, problem = self._estimate(evidence)
         ended = time.perf_counter()
@@ -253,7 +255,7 @@ class _Course:
 
     @property
     def wanted(self) -> float:
-        """The size last asked for: infinity above those looked at, 0 without an estimate."""
+        """The size recommended last: infinity where above all sizes tried, 0 without an estimate."""
         last = self.steps[-1]
         if last.problem:
             return 0
@@ -276,13 +278,13 @@ class _Course:
 
 
 def _weakness(report: EnsembleReport) -> str:
-    """Why a report's recommended size is not to be acted on; empty if it is."""
+    """Return why a report's recommended size must not be acted on; empty if it may."""
     if report.n_rows < FEWEST_ROWS:
-        return f"{report.n_rows} rows are too few to tell a size from; {FEWEST_ROWS} are needed."
+        return f"{report.n_rows} rows are too few to estimate a size from; {FEWEST_ROWS} are needed."
     if report.mean_oob_members < FEWEST_OUT_OF_BAG:
         return (
             f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "
-            "needed: set a larger probe_size, or have bags leave more rows out (subsample, max_samples)."
+            "needed. Set a larger probe_size, or let bags leave out more rows (subsample, max_samples)."
         )
     if report.basis.doubts:
         return report.basis.doubts[0]

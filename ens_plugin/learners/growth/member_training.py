@@ -1,4 +1,4 @@
-"""Training an ensemble to sizes that become known only on the way."""
+"""Training of ensembles whose final size becomes known only during training."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LARGEST_SEED = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """What members are trained on.
+    """The rows that members are trained on, and how far training may go.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class TrainingRows:
     y : array-like, shape (n_rows,)
     sample_weight : array-like, shape (n_rows,), or None
     max_size : int
-        Most members that may be asked for.
+        Most members that may be trained.
     batch : int or None
         Most members to train between two reports of progress, where a library can be interrupted.
     progress : callable
@@ -61,7 +61,7 @@ class TrainingRows:
     progress: Callable[[int], None]
 
     def fit(self, model: Any, **options: Any) -> Any:
-        """Fit a model to these rows, with weights where there are any; what it refuses is an InputError."""
+        """Fit a model to these rows, with weights where there are any; raise InputError where it refuses them."""
         weights = {} if self.sample_weight is None else {"sample_weight": self.sample_weight}
         with refusals():
             return model.fit(self.X, self.y, **weights, **options)
@@ -69,7 +69,7 @@ class TrainingRows:
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A trained model, and the rows as :func:`ens_plugin.analyze` has to be given them to judge it.
+    """A trained model, and its training rows in the form that :func:`ens_plugin.analyze` needs.
 
     Attributes
     ----------
@@ -88,21 +88,21 @@ class TrainedModel:
 
 
 NextSize = Callable[[TrainedModel], "int | None"]
-# trainer(estimator, rows, first, next_size) trains `first` members, then up to the size that next_size asks for, until
-# it asks for none.  `estimator` is unfitted and is changed; the fitted model that comes back has the parameters of one
-# that was trained at its final size at once.
+# trainer(estimator, rows, first, next_size) trains `first` members, then up to the size that next_size returns, until
+# that is None.  `estimator` is unfitted and is changed; the fitted model has the parameters of one that was trained at
+# its final size at once.
 Trainer = Callable[[Any, TrainingRows, int, NextSize], Any]
 
 
 def find_trainer(estimator: Any) -> Trainer:
-    """Return how this kind of ensemble is trained to a size that is not known beforehand.
+    """Return the function that trains this kind of ensemble to a size that is not known beforehand.
 
     Raises
     ------
     UnsupportedModelError
-        If it is no ensemble of members drawn alike, or one that cannot be trained here.
+        If it is no ensemble of members drawn alike, or of a kind that cannot be grown.
     BagError
-        If its members would see every row.
+        If every member would be trained on every row.
     """
     libraries = {base.__module__.partition(".")[0] for base in type(estimator).__mro__}
     if isinstance(estimator, _FORESTS):
@@ -116,16 +116,16 @@ def find_trainer(estimator: Any) -> Trainer:
     if "xgboost" in libraries:
         return _xgboost_trainer(estimator)
     raise UnsupportedModelError(
-        f"A {type(estimator).__name__} cannot be grown. {_SUPPORTED}. Members of boosting correct one another, so "
-        "their number is no size in this sense; of a search, grow its best_estimator_."
+        f"A {type(estimator).__name__} cannot be grown. {_SUPPORTED}. Boosting cannot be grown: its members correct "
+        "one another. Of a search, grow its best_estimator_."
     )
 
 
 def _check_bootstrap(forest: Any) -> None:
     if not forest.bootstrap:
         raise BagError(
-            f"This {type(forest).__name__} has bootstrap=False: every tree would see every row, so no row would be out "
-            "of bag to tell the size from. Set bootstrap=True."
+            f"This {type(forest).__name__} has bootstrap=False: every tree would be trained on every row, so there "
+            "would be no out-of-bag rows to estimate the size from. Set bootstrap=True."
         )
 
 
@@ -157,23 +157,23 @@ def _xgboost_trainer(estimator: Any) -> Trainer:
 
 
 def _fix_seed(estimator: Any) -> None:
-    """Replace a generator, or scikit-learn's None, by a seed drawn from it: every fit has to draw alike."""
+    """Replace a generator, or scikit-learn's None, by a seed drawn from it, so that every fit draws alike."""
     seed = estimator.random_state
     if not isinstance(seed, Integral):
         estimator.set_params(random_state=int(check_random_state(seed).randint(LARGEST_SEED)))
 
 
 def _continued(forest: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
-    """Warm starts of a scikit-learn forest: the same trees, to the bit, as all at once."""
+    """Train a scikit-learn forest by warm starts: the same trees, to the bit, as in one training."""
     return _warm_started(forest, rows, first, next_size, lambda: None)
 
 
 def _continued_bagging(bagging: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
-    """Warm starts of a scikit-learn bagging ensemble, after which it remembers the seeds of all members."""
+    """Train a scikit-learn bagging ensemble by warm starts, and keep the seeds of all members."""
     seeds: list[Any] = []
 
     def keep_seeds() -> None:
-        # A warm start keeps the seeds of the last members only, and with them no bags of the others.
+        # A warm start keeps the seeds of its own members only; the bags of the others could not be drawn again.
         seeds.append(bagging._seeds)
         bagging._seeds = np.concatenate(seeds)
 
@@ -189,7 +189,7 @@ def _warm_started(
     while True:
         for part in _parts(size, wanted, rows.batch):
             with warnings.catch_warnings():
-                # Balanced weights are of the same rows in every call, so continuing with them is in order.
+                # scikit-learn warns of balanced weights in warm starts; here every call has the same rows.
                 warnings.filterwarnings("ignore", message="class_weight presets", category=UserWarning)
                 rows.fit(ensemble.set_params(n_estimators=part))
             after_fit()
@@ -202,7 +202,7 @@ def _warm_started(
 
 
 def _parts(size: int, wanted: int, batch: int | None) -> Iterator[int]:
-    """Sizes on the way from one to another, at most a batch apart."""
+    """Yield the sizes on the way from one to another, at most a batch apart."""
     if batch is not None:
         yield from range(size + batch, wanted, batch)
     yield wanted
@@ -214,7 +214,7 @@ def _retrained_bagging(bagging: Any, rows: TrainingRows, first: int, next_size: 
 
 
 def _retrained(model: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
-    """XGBRF*: another round of trees would correct the first, so a larger forest starts anew."""
+    """Train an XGBRF* anew at each size: another round of trees would correct the first."""
     return _xgboost_from_scratch(model, "n_estimators", rows, first, next_size)
 
 
@@ -229,7 +229,7 @@ def _xgboost_from_scratch(model: Any, parameter: str, rows: TrainingRows, first:
 
 
 def _weighted_matrix(model: Any, rows: TrainingRows) -> Any:
-    """X with its weights, without which the sums in XGBoost's leaves prove no bags."""
+    """Return X with its weights, without which the sums in XGBoost's leaves prove no bags."""
     if rows.sample_weight is None:
         return rows.X
     from xgboost import DMatrix
@@ -251,7 +251,7 @@ def _from_scratch(model: Any, parameter: str, rows: TrainingRows, X: Any, first:
 
 
 def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
-    """LightGBM cannot continue a forest, but asks after every tree whether to go on."""
+    """Train LightGBM in a single fit: it cannot continue a forest, but a callback can end it after any tree."""
     from lightgbm import Booster, LGBMClassifier
     from lightgbm.callback import EarlyStopException
 
@@ -262,7 +262,7 @@ def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize)
     codes = np.unique(rows.y, return_inverse=True)[1].ravel() if isinstance(model, LGBMClassifier) else rows.y
     wanted = first
 
-    def ask(environment: Any) -> None:
+    def stop_at_size(environment: Any) -> None:
         nonlocal wanted
         size = environment.iteration + 1
         rows.progress(size)
@@ -275,6 +275,6 @@ def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize)
         wanted = larger
 
     sizes = ["n_estimators", *(name for name in SIZE_ALIASES if name in model.get_params())]
-    rows.fit(model.set_params(**dict.fromkeys(sizes, rows.max_size)), callbacks=[ask])
-    # Says in its parameters how many members it has, as one that was never asked.
+    rows.fit(model.set_params(**dict.fromkeys(sizes, rows.max_size)), callbacks=[stop_at_size])
+    # The parameters state the final size, as if the model had been trained at it from the start.
     return truncate(model, wanted)

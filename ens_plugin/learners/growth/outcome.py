@@ -1,4 +1,4 @@
-"""What came of growing an ensemble: the model, the estimates on the way, and the reason to stop."""
+"""The result of growing an ensemble: the model, the estimates on the way, and the reason to stop."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ __all__ = ["Growth", "GrowthStep", "Outcome", "outcome_of"]
 
 @dataclass(frozen=True)
 class GrowthStep:
-    """One estimate on the way.
+    """One estimate of the size that an ensemble needs, made while it grew.
 
     Attributes
     ----------
     n_members : int
-        Members of the ensemble that was asked.
+        Members of the ensemble at this step.
     trained_members : int
         Members trained so far in total; more than `n_members` where the library had to start anew.
     recommended_size : int or None
-        Size that this ensemble's own estimate asks for; None above 20001 (or `max_size`, if larger) and where it
-        cannot be told.
+        Size estimated from this ensemble; None above 20001 (or `max_size`, if larger) and without an estimate.
     interval : tuple of (int, int or None), or None
-        95 % interval of `recommended_size`, an upper end of None meaning above it all; None without an estimate.
+        95 % interval of `recommended_size`; an upper end of None lies above all sizes tried.  None without an estimate.
     attained : float or None
         Agreement with the infinite ensemble at `n_members` (classification), or mean squared error in excess of
         the infinite ensemble's, relative to it (regression).
@@ -62,8 +61,8 @@ class Growth:
     n_members : int
         Members of `model`.
     report : EnsembleReport or None
-        Of the largest ensemble there was: `model` itself, or, where members were left out, all of them, for they say
-        more.  None where no estimate could be made.
+        Of the largest ensemble there was: `model` itself, or, where members were left out, all of them, because more
+        members make the better estimate.  None where no estimate could be made.
     history : tuple of GrowthStep
         Every estimate, in order.
     method : {"one_shot", "iterative"}
@@ -71,10 +70,10 @@ class Growth:
         Whether `model` has the size that was estimated to be enough; False where `max_size` or a missing estimate
         stopped it.
     suffices : bool or None
-        Whether the last estimate, of all members trained, finds `n_members` enough.  After one shot it may not,
-        without anything wrong: it is a second look at a size estimated from the probe.  None without an estimate.
+        Whether `n_members` are enough by the last estimate, of all members trained.  After one shot they may not be,
+        although nothing went wrong: the size was estimated from the probe alone.  None without an estimate.
     wanted_size : int or None
-        What the estimate that decided asks for; None if above the sizes looked at, or unknown.
+        Size recommended by the estimate that decided; None if above all sizes tried, or without an estimate.
     reason : str
         What happened, in a sentence or two.
     trained_members : int
@@ -120,13 +119,13 @@ class Outcome:
 
 
 def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target: str) -> Outcome:
-    """Judge a history; `target` says in words what the size is for."""
+    """Return how many members to keep, and why; `target` names in words what the size is for."""
     last = history[-1]
-    # One shot stands by the probe's estimate: its second look would be a second rule.
+    # One shot stands by the probe's estimate: to act on the second one as well would be another method.
     decided = history[0] if method == "one_shot" else last
     wanted, trained = decided.recommended_size, last.n_members
     if last.problem:
-        reason = f"{trained} members were trained, and no size can be told from them: {last.problem}"
+        reason = f"{trained} members were trained, and no size can be estimated from them: {last.problem}"
         return Outcome(trained, False, None, None, reason)
     if wanted is None or wanted > max_size:
         return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
@@ -140,10 +139,12 @@ def _suffices(last: GrowthStep, n_members: int) -> bool:
 
 def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: str) -> str:
     wanted = decided.recommended_size
-    takes = "more than any size looked at" if wanted is None else f"about {wanted} members {_interval(decided)}"
+    takes = (
+        "more members than the largest size tried" if wanted is None else f"about {wanted} members {_interval(decided)}"
+    )
     return (
         f"Not converged: stopped at max_size={max_size}, while {target} takes {takes}, as estimated from "
-        f"{decided.n_members} members. {_attained(last)} Raise max_size, or ask for less."
+        f"{decided.n_members} members. {_attained(last)} Raise max_size, or lower the target."
     )
 
 
@@ -153,17 +154,17 @@ def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: str) -> 
     )
     if last is decided:
         return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
-    wanted = "more than any size looked at" if last.recommended_size is None else f"{last.recommended_size}"
-    verdict = "confirms it" if _suffices(last, kept) else f"would ask for {wanted}"
-    return f"{found}. Grown to them once, their own estimate {verdict}. {_attained(last)}"
+    wanted = "more than the largest size tried" if last.recommended_size is None else f"{last.recommended_size}"
+    verdict = "confirms this" if _suffices(last, kept) else f"recommends {wanted}"
+    return f"{found}. A second estimate, from all members trained, {verdict}. {_attained(last)}"
 
 
 def _interval(step: GrowthStep) -> str:
     if step.interval is None:
         return ""
     low, high = step.interval
-    return f"(95 % interval {low} to {'above all sizes looked at' if high is None else high})"
+    return f"(95 % interval {low} to {'above the largest size tried' if high is None else high})"
 
 
 def _attained(last: GrowthStep) -> str:
-    return f"These {last.n_members} attain {100 * last.attained:.4g} %." if last.attained is not None else ""
+    return f"At {last.n_members} members it is {100 * last.attained:.4g} %." if last.attained is not None else ""

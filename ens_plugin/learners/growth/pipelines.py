@@ -15,7 +15,7 @@ __all__ = ["Steps", "split_pipeline"]
 
 @dataclass
 class Steps:
-    """The steps before an ensemble: of no pipeline, of one, or of one inside another.
+    """The steps before an ensemble: of no pipeline, of one, or of several inside one another.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Steps:
             if earlier.steps:
                 with refusals():
                     X = earlier.fit_transform(X, y)
-                # With a memory, copies were fitted.
+                # A pipeline with a memory fits copies of its steps.
                 pipeline.steps[:-1] = earlier.steps
         return X
 
@@ -45,7 +45,7 @@ class Steps:
 
 
 def split_pipeline(estimator: Any) -> tuple[Any, Steps]:
-    """Return the unfitted ensemble at the end of a pipeline, and the steps before it; both are `estimator`'s own.
+    """Return the unfitted ensemble at the end of a pipeline, and the steps before it, neither of them copied.
 
     Raises
     ------
@@ -73,6 +73,6 @@ def _check_steps(pipeline: Pipeline) -> None:
     for name, step in pipeline.steps[:-1]:
         if step is not None and step != "passthrough" and not hasattr(step, "transform"):
             raise UnsupportedModelError(
-                f"Step {name!r} of the pipeline, a {type(step).__name__}, has no transform: the rows that reach the "
-                "ensemble would not be those of X, one for one. Apply it before, and grow what comes after it."
+                f"Step {name!r} of the pipeline, a {type(step).__name__}, has no transform: the ensemble would not be "
+                "trained on the rows of X, one for one. Apply this step first, and grow the steps after it."
             )

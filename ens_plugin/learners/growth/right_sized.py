@@ -31,7 +31,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
 
 
 class _RightSized(BaseEstimator):
-    """What both have in common."""
+    """What the right-sized classifier and regressor have in common."""
 
     estimator: Any
     method: str
@@ -45,7 +45,7 @@ class _RightSized(BaseEstimator):
     _default: ClassVar[type]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Labels or values of the rows of X, as the ensemble itself predicts them.
+        """Return the labels or values that the ensemble predicts for the rows of X.
 
         Parameters
         ----------
@@ -123,12 +123,12 @@ class _RightSized(BaseEstimator):
 
 
 class RightSizedClassifier(ClassifierMixin, _RightSized):
-    """Classifier whose ensemble has the size it needs.
+    """Classifier that trains an ensemble to the size it needs.
 
     Parameters
     ----------
     estimator : unfitted ensemble, or Pipeline, default=None
-        As for :func:`ens_plugin.grow`; its number of members is not looked at.  None stands for
+        As for :func:`ens_plugin.grow`; its number of members is ignored.  None stands for
         ``RandomForestClassifier()``.
     confidence : float, default=0.99
         Wanted mean agreement with the infinite ensemble, in (0.5, 1).
@@ -156,9 +156,9 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
     Notes
     -----
     With fewer than 30 rows, or fewer than 5 out-of-bag members per row, the probe is kept and a
-    :class:`~ens_plugin.errors.NotConvergedWarning` says so.  ``predict_proba``, ``predict_log_proba`` and
+    :class:`~ens_plugin.errors.NotConvergedWarning` is issued.  ``predict_proba``, ``predict_log_proba`` and
     ``decision_function`` are there if the ensemble has them.  ``sample_weight`` weighs rows in training and in the
-    estimate of the size; with metadata routing on, ``set_fit_request(sample_weight=True)`` asks for it.
+    estimate of the size; with metadata routing on, ``set_fit_request(sample_weight=True)`` requests it.
 
     Examples
     --------
@@ -217,27 +217,27 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
 
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of the labels, shape (n_rows, n_labels), of the ensemble itself; raises as `predict`."""
+        """Return the ensemble's probabilities of the labels, shape (n_rows, n_labels); raises as `predict`."""
         return np.asarray(self._fitted_to(X).predict_proba(X))
 
     @available_if(_delegates("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
-        """Logarithms of the probabilities, shape (n_rows, n_labels), of the ensemble itself; raises as `predict`."""
+        """Return the logarithms of the ensemble's probabilities, shape (n_rows, n_labels); raises as `predict`."""
         return np.asarray(self._fitted_to(X).predict_log_proba(X))
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Decision function of the ensemble itself, shape (n_rows,) or (n_rows, n_labels); raises as `predict`."""
+        """Return the ensemble's decision function, shape (n_rows,) or (n_rows, n_labels); raises as `predict`."""
         return np.asarray(self._fitted_to(X).decision_function(X))
 
 
 class RightSizedRegressor(RegressorMixin, _RightSized):
-    """Regressor whose ensemble has the size it needs.
+    """Regressor that trains an ensemble to the size it needs.
 
     Parameters
     ----------
     estimator : unfitted ensemble, or Pipeline, default=None
-        As for :func:`ens_plugin.grow`; its number of members is not looked at.  None stands for
+        As for :func:`ens_plugin.grow`; its number of members is ignored.  None stands for
         ``RandomForestRegressor()``.
     tolerance : float, default=0.01
         Wanted mean squared error in excess of the infinite ensemble's, relative to it.
@@ -263,8 +263,8 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
 
     Notes
     -----
-    With fewer than 30 rows, fewer than 5 out-of-bag members per row, or an error that cannot be told from 0, the probe
-    is kept and a :class:`~ens_plugin.errors.NotConvergedWarning` says so.
+    With fewer than 30 rows, fewer than 5 out-of-bag members per row, or an error that may be 0, the probe is kept and
+    a :class:`~ens_plugin.errors.NotConvergedWarning` is issued.
 
     Examples
     --------

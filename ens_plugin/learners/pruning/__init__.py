@@ -1,1 +1,1 @@
-"""Members asked only as long as the vote is open: dynamic pruning as a scikit-learn estimator."""
+"""Dynamic pruning as a scikit-learn estimator: members are queried only until a row's label is settled."""

@@ -24,7 +24,13 @@ from ens_plugin.core.scalars import as_confidence
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.learners.common.boosting import refuse_boosting
 from ens_plugin.learners.pruning.member_queries import StoppingRule, Totals, codes, mean_outputs, query_rows
-from ens_plugin.learners.pruning.stopping_rules import Heard, expected_saving, hear, row_prior, stopper
+from ens_plugin.learners.pruning.stopping_rules import (
+    OutOfBagOutputs,
+    expected_saving,
+    make_stopping_rule,
+    out_of_bag_outputs,
+    row_prior,
+)
 
 __all__ = ["DynamicPruningClassifier", "PrunedPrediction"]
 
@@ -35,7 +41,7 @@ FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 
 @dataclass(frozen=True, eq=False)
 class PrunedPrediction:
-    """What some of the members say about rows, and how many it took.
+    """The prediction for some rows, made by as few members as each row needed.
 
     Attributes
     ----------
@@ -52,10 +58,10 @@ class PrunedPrediction:
 
 
 class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Predict as an ensemble does, asking each row only as many members as it takes to be sure.
+    """Classifier that predicts with an ensemble, but queries only as many members for a row as its label needs.
 
-    Members are queried in order.  At certain numbers of members, ever further apart, rows whose label is settled
-    are dropped; those that never are get the whole ensemble's label.
+    Members are queried in order.  At checkpoints, which are ever further apart, rows whose label is settled are
+    dropped.  Rows that are never settled get the whole ensemble's label.
 
     Parameters
     ----------
@@ -66,12 +72,12 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         When a row is settled.  "full" (2009): the whole ensemble's label is the present one with probability
         `confidence`, if any share of votes is as likely beforehand.  "infinite" (2011): the same for the label of
         an ensemble without end.  "learned": as "full", with shares of votes as likely as they were among the
-        training rows' out-of-bag votes; asks fewer members for the same agreement.
+        training rows' out-of-bag votes; queries fewer members for the same agreement.
     confidence : float, default=0.99
         Wanted probability that a row's label stays as it is, strictly between 0.5 and 1.
     data : {"oob", "holdout"}, default="oob"
         What the rows given to `fit` are to a frozen ensemble: its training rows, in training order, or rows that it
-        never saw.
+        was not trained on.
 
     Attributes
     ----------
@@ -117,7 +123,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         self.data = data
 
     def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> DynamicPruningClassifier:
-        """Fit the ensemble, unless it is frozen, and work out when rows are settled.
+        """Fit the ensemble, unless it is frozen, and compute the table that settles rows.
 
         Parameters
         ----------
@@ -143,7 +149,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         BagError
             If the rule needs out-of-bag rows and there are none, or they cannot be proved.
         DataMismatchError
-            If rows are not what `data` says they are, or y holds labels that a frozen ensemble does not know.
+            If rows are not what `data` declares, or y holds labels that a frozen ensemble was not trained on.
         """
         self._check_parameters()
         model = self._fitted(X, y, fit_params)
@@ -152,15 +158,15 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         features = adapter.prepare(rows)
         adapter.check_members(features)
         encode_target(adapter, y)
-        heard = self._hear(adapter, rows, features, y)
-        prior = None if heard is None else row_prior(heard, adapter.output_kind)
-        table = stopper(adapter, self.rule, self.confidence, prior)
-        saving = None if heard is None or prior is None else expected_saving(adapter, table, heard, prior)
+        found = self._out_of_bag_outputs(adapter, rows, features, y)
+        prior = None if found is None else row_prior(found, adapter.output_kind)
+        table = make_stopping_rule(adapter, self.rule, self.confidence, prior)
+        saving = None if found is None or prior is None else expected_saving(adapter, table, found, prior)
         self._keep(model, adapter, table, saving)
         return self
 
     def query(self, X: Any) -> PrunedPrediction:
-        """Predict labels, with the members' mean and the number of members behind each.
+        """Return each row's label, the mean output of the members queried for it, and their number.
 
         Parameters
         ----------
@@ -181,24 +187,24 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         )
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of each row, shape (n_rows,); raises as :meth:`query`."""
+        """Return the label of each row, shape (n_rows,); raises as :meth:`query`."""
         totals, adapter = self._totals(X)
         return np.asarray(self.classes_[codes(totals, adapter.output_kind)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Mean over the members queried, shape (n_rows, n_labels), highest for the label that `predict` gives.
+        """Return the mean over the members queried, shape (n_rows, n_labels), highest for the label of `predict`.
 
-        Coarser than the whole ensemble's, which is ``estimator_.predict_proba``: a row that five members agree on
-        may be asked of these five alone, and gets probability 1.  Raises as :meth:`query`.
+        Coarser than the whole ensemble's, which is ``estimator_.predict_proba``: where the first five members agree,
+        they may be the only ones queried, and the row gets probability 1.  Raises as :meth:`query`.
         """
         return _probabilities(*self._totals(X))
 
     def count_queries(self, X: Any) -> NDArray[np.int64]:
-        """Members that it takes to predict each row, shape (n_rows,); raises as :meth:`query`."""
+        """Return how many members are queried for each row, shape (n_rows,); raises as :meth:`query`."""
         return self._totals(X)[0].queries
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Tell scikit-learn that what `fit` is given goes to the ensemble's own ``fit``."""
+        """Return scikit-learn's routing of metadata: what `fit` is given goes to the ensemble's own ``fit``."""
         return MetadataRouter(owner=type(self).__name__).add(
             estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit")
         )
@@ -211,11 +217,11 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return tags
 
     def _more_tags(self) -> dict[str, Any]:
-        # What __sklearn_tags__ says, for scikit-learn before 1.6.
+        # scikit-learn before 1.6 reads these in place of __sklearn_tags__.
         return {"allow_nan": self.estimator._get_tags()["allow_nan"]}
 
     def __getstate__(self) -> dict[str, Any]:
-        # The adapter is made again from the ensemble: it may hold what pickle or a reader of skops does not know.
+        # The adapter is made again from the ensemble: it may hold what neither pickle nor skops can store.
         state = dict(super().__getstate__())
         state.pop("_adapter", None)
         return state
@@ -228,8 +234,9 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         as_confidence(self.confidence)
         if self.data == "holdout" and _frozen_model(self.estimator) is None:
             raise InputError(
-                "data='holdout' says that the ensemble never saw the rows given to fit, but it would be fitted on "
-                "them. Pass a fitted ensemble as sklearn.frozen.FrozenEstimator(ensemble), or leave data='oob'."
+                "data='holdout' declares that the ensemble was not trained on the rows given to fit, but it would be "
+                "fitted on them. Pass a fitted ensemble as sklearn.frozen.FrozenEstimator(ensemble), or leave "
+                "data='oob'."
             )
         if is_regressor(self.estimator):
             raise UnsupportedModelError(
@@ -246,16 +253,18 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         _refuse_before_training(self.estimator, self.rule)
         return clone(self.estimator).fit(X, y, **fit_params)
 
-    def _hear(self, adapter: EnsembleAdapter, rows: Any, features: Any, y: ArrayLike) -> Heard | None:
+    def _out_of_bag_outputs(
+        self, adapter: EnsembleAdapter, rows: Any, features: Any, y: ArrayLike
+    ) -> OutOfBagOutputs | None:
         if self.data == "holdout" and adapter.are_training_rows(features, np.asarray(y)):
             raise DataMismatchError(
-                "These are the rows the ensemble was trained on, and its members agree on them far more than on fresh "
-                "ones. Leave out data='holdout', or pass rows that were not used for training."
+                "These are the rows the ensemble was trained on. Its members agree on them far more often than on "
+                "fresh rows. Leave out data='holdout', or pass rows that were not used for training."
             )
         try:
-            return hear(adapter, rows, features, y, self.data)
+            return out_of_bag_outputs(adapter, rows, features, y, self.data)
         except BagError:
-            # The rules that assume a distribution of votes need none from data; scores need their spread.
+            # "full" and "infinite" assume a distribution of votes, so they need no rows; scores need their spread.
             if self.rule == "learned" or adapter.output_kind == "scores":
                 raise
             return None
@@ -284,7 +293,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
 
 def _refuse_before_training(estimator: Any, rule: str) -> None:
-    """Refuse what would be refused once it is trained, as far as class and parameters tell."""
+    """Raise before training what would be raised after it, as far as class and parameters decide it."""
     ensemble = estimator
     while isinstance(ensemble, Pipeline) and ensemble.steps:
         ensemble = ensemble.steps[-1][1]
@@ -297,9 +306,9 @@ def _refuse_before_training(estimator: Any, rule: str) -> None:
         raise UnsupportedModelError(no_adapter(ensemble))
     if rule == "learned" and isinstance(ensemble, FORESTS) and not ensemble.bootstrap:
         raise BagError(
-            f"This {type(ensemble).__name__} is without bootstrap (bootstrap=False): every tree sees every row, so no "
-            "row is out of bag for rule='learned' to learn from. Set bootstrap=True, or rule='full', which needs no "
-            "out-of-bag rows."
+            f"This {type(ensemble).__name__} is without bootstrap (bootstrap=False): every tree is trained on every "
+            "row, so rule='learned' has no out-of-bag rows to learn from. Set bootstrap=True, or use rule='full', "
+            "which needs none."
         )
 
 
@@ -317,8 +326,8 @@ def _classifier_adapter(ensemble: Any) -> EnsembleAdapter:
         )
     if adapter.classes.size < 2:
         raise InputError(
-            f"The ensemble knows one class only, {adapter.classes.tolist()[0]!r}, so there is nothing to settle. Pass "
-            "rows of at least two classes."
+            f"The ensemble was trained on one class only, {adapter.classes.tolist()[0]!r}, so there is nothing to "
+            "settle. Train it on rows of at least two classes."
         )
     return adapter
 

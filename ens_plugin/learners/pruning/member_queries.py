@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.tallies.tally import count_members
 
-__all__ = ["AskedRows", "Members", "ReplayedRows", "StoppingRule", "Totals", "codes", "mean_outputs", "query_members"]
+__all__ = ["Members", "QueriedRows", "ReplayedRows", "StoppingRule", "Totals", "codes", "mean_outputs", "query_members"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -25,20 +25,20 @@ FEW_LABELS = 24
 
 
 class StoppingRule(Protocol):
-    """A stopping table: when to look, and which rows are settled then."""
+    """The checkpoints of a stopping rule, and which rows are settled at each."""
 
     @property
-    def looks(self) -> IntArray:
-        """Numbers of members at which to look, ascending; the last is the whole ensemble."""
+    def checkpoints(self) -> IntArray:
+        """Numbers of members after which rows can be settled, ascending; the last is the whole ensemble."""
         ...
 
     def settled(self, place: int, total: NDArray[Any]) -> NDArray[np.bool_]:
-        """Rows that need no further member, shape (n_rows,)."""
+        """Return which rows need no further member, shape (n_rows,)."""
         ...
 
 
 class Members(Protocol):
-    """What members say about rows, some of which are dropped on the way.
+    """Source of the members' outputs for rows, some of which are dropped on the way.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Members(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """What the queried members said in total, and how many they were.
+    """Sums of the queried members' outputs, and how many members they are of.
 
     Attributes
     ----------
@@ -77,8 +77,8 @@ class Totals:
     queries: IntArray
 
 
-class AskedRows:
-    """Prepared rows that an adapter's members are asked about.
+class QueriedRows:
+    """Prepared rows that an adapter's members predict.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class AskedRows:
 
 
 class ReplayedRows:
-    """Rows about which all members have been heard already.
+    """Rows whose outputs of all members are known already.
 
     Parameters
     ----------
@@ -123,18 +123,18 @@ class ReplayedRows:
         self._outputs = self._outputs[:, rows]
 
 
-def query_members(members: Members, n_rows: int, stopper: StoppingRule, n_labels: int, kind: str) -> Totals:
-    """Query block after block of members, each about the rows that are not settled yet.
+def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: int, kind: str) -> Totals:
+    """Query block after block of members, each for the rows that are not settled yet, and return the sums.
 
     Parameters
     ----------
     members : Members
     n_rows : int
-    stopper : StoppingRule
+    rule : StoppingRule
     n_labels : int
         At least two.
     kind : {"labels", "probabilities", "scores"}
-        What members say.
+        What members put out.
     """
     one_sum = n_labels == 2 and kind != "probabilities"
     found = np.zeros(n_rows if one_sum else (n_rows, n_labels))
@@ -142,15 +142,15 @@ def query_members(members: Members, n_rows: int, stopper: StoppingRule, n_labels
     # By label where labels are counted one by one.
     total, left = found.copy(order="F" if kind == "labels" else "C"), np.arange(n_rows)
     begun = 0
-    for place, look in enumerate(stopper.looks.tolist()):
-        for part in _parts(begun, look, members.together, total, kind):
+    for place, checkpoint in enumerate(rule.checkpoints.tolist()):
+        for part in _parts(begun, checkpoint, members.together, total, kind):
             _add(total, members.outputs(part), kind)
-        begun = look
-        settled = stopper.settled(place, total)
+        begun = checkpoint
+        settled = rule.settled(place, total)
         if not settled.any():
             continue
         done = left[settled]
-        found[done], queries[done] = total[settled], look
+        found[done], queries[done] = total[settled], checkpoint
         if done.size == left.size:
             break
         kept = np.flatnonzero(~settled)
@@ -160,15 +160,15 @@ def query_members(members: Members, n_rows: int, stopper: StoppingRule, n_labels
     return Totals(found, queries)
 
 
-def query_rows(adapter: EnsembleAdapter, features: Any, stopper: StoppingRule) -> Totals:
-    """Query an adapter's members about prepared rows, in blocks of rows that fit into memory.
+def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> Totals:
+    """Query an adapter's members for prepared rows, in blocks of rows that fit into memory, and return the sums.
 
     Parameters
     ----------
     adapter : EnsembleAdapter
         Of a classifier.
     features : prepared rows
-    stopper : StoppingRule
+    rule : StoppingRule
     """
     assert adapter.classes is not None
     n_rows, n_labels, kind = features.shape[0], int(adapter.classes.size), adapter.output_kind
@@ -176,14 +176,14 @@ def query_rows(adapter: EnsembleAdapter, features: Any, stopper: StoppingRule) -
     parts = []
     for start in range(0, n_rows, height):
         block = features if height >= n_rows else features[start : start + height]
-        parts.append(query_members(AskedRows(adapter, block), block.shape[0], stopper, n_labels, kind))
+        parts.append(query_members(QueriedRows(adapter, block), block.shape[0], rule, n_labels, kind))
     if len(parts) == 1:
         return parts[0]
     return Totals(np.concatenate([part.total for part in parts]), np.concatenate([part.queries for part in parts]))
 
 
 def codes(totals: Totals, kind: str) -> NDArray[np.intp]:
-    """Position of each row's label among the classes; the first of equals, as the libraries have it.
+    """Return the position of each row's label among the classes; the first of equals, as the libraries have it.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def codes(totals: Totals, kind: str) -> NDArray[np.intp]:
 
 
 def mean_outputs(totals: Totals, kind: str) -> FloatArray:
-    """Mean of what the queried members said, shape (n_rows, n_labels); votes as indicators.
+    """Return the mean output of the queried members, shape (n_rows, n_labels); votes as indicators.
 
     Parameters
     ----------
@@ -211,24 +211,24 @@ def mean_outputs(totals: Totals, kind: str) -> FloatArray:
     return np.column_stack([first, mean if kind == "labels" else mean / 2.0])
 
 
-def _parts(begun: int, look: int, together: int, total: FloatArray, kind: str) -> Iterator[range]:
-    """Ranges of members from one look to the next whose outputs fit into the processor's cache."""
+def _parts(begun: int, checkpoint: int, together: int, total: FloatArray, kind: str) -> Iterator[range]:
+    """Ranges of members from one checkpoint to the next whose outputs fit into the processor's cache."""
     bytes_of_member = len(total) if kind == "labels" else total.nbytes
     step = max(CACHE_BYTES // max(bytes_of_member, 1), together, 1)
-    return (range(start, min(start + step, look)) for start in range(begun, look, step))
+    return (range(start, min(start + step, checkpoint)) for start in range(begun, checkpoint, step))
 
 
-def _add(total: FloatArray, said: NDArray[Any], kind: str) -> None:
-    """Add what a block of members said to the totals, member by member: the libraries' own order of summation."""
+def _add(total: FloatArray, outputs: NDArray[Any], kind: str) -> None:
+    """Add a block of members' outputs to the totals, member by member: the libraries' own order of summation."""
     if kind == "labels" and total.ndim == 1:
-        total += count_members(said)
+        total += count_members(outputs)
         return
     if kind == "labels":
-        _count(total, said)
+        _count(total, outputs)
         return
-    if total.ndim == 1 and said.ndim == 3:
-        said = said[:, :, 1] - said[:, :, 0]
-    for one in said:
+    if total.ndim == 1 and outputs.ndim == 3:
+        outputs = outputs[:, :, 1] - outputs[:, :, 0]
+    for one in outputs:
         total += one
 
 

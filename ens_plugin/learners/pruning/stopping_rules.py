@@ -35,7 +35,7 @@ from ens_plugin.core.tallies.tally import RowBlock, label_support
 from ens_plugin.errors import TooFewMembersError
 from ens_plugin.learners.pruning.member_queries import ReplayedRows, StoppingRule, codes, query_members
 
-__all__ = ["Heard", "expected_saving", "hear", "row_prior", "stopper"]
+__all__ = ["OutOfBagOutputs", "expected_saving", "make_stopping_rule", "out_of_bag_outputs", "row_prior"]
 
 FloatArray = NDArray[np.float64]
 
@@ -44,8 +44,8 @@ SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
-    """What members said about rows that they never saw: at most 20 000 random ones.
+class OutOfBagOutputs:
+    """Outputs of members for rows that are out of bag, or held out: at most 20 000 random ones.
 
     Attributes
     ----------
@@ -78,15 +78,15 @@ class Heard:
     def lead(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance (ddof 1) over members of the support of `second` less that of `first`."""
         rows = np.arange(self.first.size)
-        outputs, seen, trials = self.block.outputs, self.block.seen, self.trials
-        lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * seen
+        outputs, counted, trials = self.block.outputs, self.block.seen, self.trials
+        lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * counted
         mean = lead.sum(axis=0) / trials
-        squares = (((lead - mean) * seen) ** 2).sum(axis=0)
+        squares = (((lead - mean) * counted) ** 2).sum(axis=0)
         return mean, squares / (trials - 1.0)
 
 
-def hear(adapter: EnsembleAdapter, X: Any, features: Any, y: ArrayLike, data: str) -> Heard:
-    """Ask members about rows they never saw.
+def out_of_bag_outputs(adapter: EnsembleAdapter, X: Any, features: Any, y: ArrayLike, data: str) -> OutOfBagOutputs:
+    """Return the members' outputs for rows that they were not trained on.
 
     Parameters
     ----------
@@ -97,14 +97,14 @@ def hear(adapter: EnsembleAdapter, X: Any, features: Any, y: ArrayLike, data: st
     y : array-like, shape (n_rows,)
         Their labels, for the proof of the bags.
     data : {"oob", "holdout"}
-        Training rows, in training order, or rows that no member saw.
+        Training rows, in training order, or rows that no member was trained on.
 
     Raises
     ------
     BagError
-        If the bags of training rows cannot be known.
+        If it cannot be determined which training rows are out of bag.
     TooFewMembersError
-        If fewer than two members speak about every row.
+        If no row has two members out of bag.
     """
     bags = adapter.bags(X, features, np.asarray(y)) if data == "oob" else None
     n_rows = features.shape[0]
@@ -121,33 +121,34 @@ def hear(adapter: EnsembleAdapter, X: Any, features: Any, y: ArrayLike, data: st
     return _usable(evidence.sample, adapter.n_members)
 
 
-def _usable(sample: Sample, n_members: int) -> Heard:
+def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
     block = sample.block
     usable = np.flatnonzero(block.seen.sum(axis=0) >= 2)
     if usable.size == 0:
         raise TooFewMembersError(
-            f"No row has two of the {n_members} members out of bag, so nothing can be learned about their votes. Train "
-            "more members, or use rule='full' or 'infinite' for an ensemble that votes or averages probabilities."
+            f"No row is out of bag for two of the {n_members} members, so nothing can be learned about their votes. "
+            "Train more members. For an ensemble that votes or averages probabilities, rule='full' or 'infinite' "
+            "needs no such rows."
         )
     block = sample.select(usable).block
     pair = np.sort(np.argsort(-label_support(block, block.seen), axis=1, kind="stable")[:, :2], axis=1)
-    return Heard(block, pair[:, 0], pair[:, 1])
+    return OutOfBagOutputs(block, pair[:, 0], pair[:, 1])
 
 
-def row_prior(heard: Heard, kind: str) -> RowPrior:
-    """Fit the distribution over rows of what one member says, by the two labels with most support.
+def row_prior(found: OutOfBagOutputs, kind: str) -> RowPrior:
+    """Fit the distribution over rows of one member's mean output, for the two labels with most support.
 
     Parameters
     ----------
-    heard : Heard
+    found : OutOfBagOutputs
     kind : {"labels", "probabilities", "scores"}
     """
     if kind == "scores":
-        mean, variance = heard.lead()
-        model = fit_margins(mean, np.sqrt(variance), heard.trials)
+        mean, variance = found.lead()
+        model = fit_margins(mean, np.sqrt(variance), found.trials)
         return RowPrior(model.support, model.point_weights[0], _close_spread(mean, variance))
-    first, second = heard.support()
-    worth = 1.0 if heard.is_hard else _votes_per_member(heard)
+    first, second = found.support()
+    worth = 1.0 if found.is_hard else _votes_per_member(found)
     mixture = fit_mixture(second, first + second, votes_per_member=worth)
     return RowPrior(mixture.support, mixture.weights, worth)
 
@@ -158,17 +159,17 @@ def _close_spread(mean: FloatArray, variance: FloatArray) -> float:
     return float(np.sqrt(max(variance.mean(), variance[close].mean(), 1e-300)))
 
 
-def _votes_per_member(heard: Heard) -> float:
+def _votes_per_member(found: OutOfBagOutputs) -> float:
     """Hard votes that one member's probabilities are worth, from the rows with a small lead."""
-    mean, variance = heard.lead()
-    trials = heard.trials
-    as_votes = heard.support().sum(axis=0) / trials - mean**2
+    mean, variance = found.lead()
+    trials = found.trials
+    as_votes = found.support().sum(axis=0) / trials - mean**2
     spreads, close = (trials * as_votes, trials * variance), is_close(mean)
     return effective_votes([float(s.sum()) for s in spreads], [float(s[close].sum()) for s in spreads])
 
 
-def stopper(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> StoppingRule:
-    """Make the stopping table of a classifier.
+def make_stopping_rule(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> StoppingRule:
+    """Return the stopping table of a classifier.
 
     Parameters
     ----------
@@ -204,9 +205,9 @@ def _vote_prior(prior: RowPrior | None, n_members: int) -> VotePrior:
 
 
 def expected_saving(
-    adapter: EnsembleAdapter, table: StoppingRule, heard: Heard, prior: RowPrior
+    adapter: EnsembleAdapter, table: StoppingRule, found: OutOfBagOutputs, prior: RowPrior
 ) -> tuple[float, float]:
-    """Mean number of members that fresh rows will need, and the share with another label than the whole ensemble's.
+    """Return the mean number of members that fresh rows need, and the share that gets another label than the whole's.
 
     Exact, given the learned distribution of votes, where members vote for one of two labels.  Else the rule is
     replayed on members drawn with replacement from those that each row has, of at most 500 rows.
@@ -215,7 +216,7 @@ def expected_saving(
     ----------
     adapter : EnsembleAdapter
     table : StoppingRule
-    heard : Heard
+    found : OutOfBagOutputs
     prior : RowPrior
     """
     assert adapter.classes is not None
@@ -223,21 +224,21 @@ def expected_saving(
     if kind == "labels" and n_labels == 2:
         assert isinstance(table, StoppingTable)
         return expected_stopping(table, _vote_prior(prior, adapter.n_members))
-    outputs = _redrawn(heard.block, adapter.n_members)
+    outputs = _redrawn(found.block, adapter.n_members)
     n_rows = outputs.shape[1]
     pruned = query_members(ReplayedRows(outputs), n_rows, table, n_labels, kind)
-    whole = query_members(ReplayedRows(outputs), n_rows, _NeverBefore(adapter.n_members), n_labels, kind)
+    whole = query_members(ReplayedRows(outputs), n_rows, _WholeEnsemble(adapter.n_members), n_labels, kind)
     return float(pruned.queries.mean()), float(np.mean(codes(pruned, kind) != codes(whole, kind)))
 
 
 @dataclass(frozen=True)
-class _NeverBefore:
-    """The table that asks every member."""
+class _WholeEnsemble:
+    """The stopping rule that queries every member."""
 
     n_members: int
 
     @property
-    def looks(self) -> NDArray[np.int64]:
+    def checkpoints(self) -> NDArray[np.int64]:
         return np.array([self.n_members])
 
     def settled(self, place: int, total: NDArray[Any]) -> NDArray[np.bool_]:
@@ -245,7 +246,7 @@ class _NeverBefore:
 
 
 def _redrawn(block: RowBlock, n_members: int) -> NDArray[Any]:
-    """As many members as there are, drawn for each of some rows from those that never saw it."""
+    """Outputs of `n_members` members for some rows, drawn with replacement from those out of bag for each row."""
     rng = np.random.default_rng(SEED)
     rows = rng.permutation(block.seen.shape[1])[:REPLAYED_ROWS]
     chosen = [rng.choice(np.flatnonzero(block.seen[:, row]), n_members) for row in rows]

@@ -26,7 +26,7 @@ FloatArray = NDArray[np.float64]
 
 
 def v1(outputs: ArrayLike) -> FloatArray:
-    r"""V1: variance over all members at each training row, dividing by their number less one.
+    r"""Return V1: the variance over all members at each training row, dividing by their number less one.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ def v1(outputs: ArrayLike) -> FloatArray:
 
 
 def v2(outputs: ArrayLike, out_of_bag: ArrayLike) -> FloatArray:
-    r"""V2: variance over the out-of-bag members of each training row, dividing by their number less one.
+    r"""Return V2: the variance over the out-of-bag members of each training row, dividing by their number less one.
 
     Parameters
     ----------
     outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     out_of_bag : array-like of bool, shape (n_members, n_rows)
-        True where the member never saw the row; at least two members per row.
+        True where the row is out of bag for the member; at least two members per row.
 
     Returns
     -------
@@ -82,15 +82,15 @@ def v2(outputs: ArrayLike, out_of_bag: ArrayLike) -> FloatArray:
     array([2. , 4.5])
     """
     h = as_outputs(outputs, "outputs")
-    seen = as_mask(out_of_bag, h, 2)
-    n = seen.sum(axis=0)
-    counted = _spread(seen, h)
+    is_oob = as_mask(out_of_bag, h, 2)
+    n = is_oob.sum(axis=0)
+    counted = _spread(is_oob, h)
     mean = np.sum(h, axis=0, where=counted) / n.reshape(-1, *(1,) * (h.ndim - 2))
     return np.asarray(_over_labels(np.sum((h - mean) ** 2, axis=0, where=counted)) / (n - 1))
 
 
 def v3(test_outputs: ArrayLike) -> FloatArray:
-    r"""V3: variance over all members at each test input, dividing by their number less one.
+    r"""Return V3: the variance over all members at each test input, dividing by their number less one.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def v3(test_outputs: ArrayLike) -> FloatArray:
 
 
 def v_c(test_outputs: ArrayLike) -> FloatArray:
-    r"""V_c: variance over all members at each test input, dividing by their number: exact, not an estimate.
+    r"""Return V_c: the variance over all members at each test input, dividing by their number: exact, not an estimate.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def v_c(test_outputs: ArrayLike) -> FloatArray:
 
 
 def e1(outputs: ArrayLike, target: ArrayLike) -> FloatArray:
-    r"""E1: mean squared error of all members at each training row.
+    r"""Return E1: the mean squared error of all members at each training row.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def e1(outputs: ArrayLike, target: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    1996 section 3.2, E_1.  Optimistic: most members have seen the row.
+    1996 section 3.2, E_1.  Optimistic: the row is in bag for most members.
 
     Examples
     --------
@@ -178,13 +178,13 @@ def e1(outputs: ArrayLike, target: ArrayLike) -> FloatArray:
 
 
 def e2(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> FloatArray:
-    r"""E2: mean squared error of the out-of-bag members of each training row.
+    r"""Return E2: the mean squared error of the out-of-bag members of each training row.
 
     Parameters
     ----------
     outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     out_of_bag : array-like of bool, shape (n_members, n_rows)
-        True where the member never saw the row; at least one member per row.
+        True where the row is out of bag for the member; at least one member per row.
     target : array-like, shape (n_rows,)
         Values; label codes 0 to n_labels - 1 where outputs are probabilities.
 
@@ -207,9 +207,9 @@ def e2(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> FloatArr
     array([1., 1.])
     """
     h = as_outputs(outputs, "outputs")
-    seen = as_mask(out_of_bag, h, 1)
+    is_oob = as_mask(out_of_bag, h, 1)
     square = (h - as_aligned_target(target, h)) ** 2
-    return np.asarray(_over_labels(np.sum(square, axis=0, where=_spread(seen, h))) / seen.sum(axis=0))
+    return np.asarray(_over_labels(np.sum(square, axis=0, where=_spread(is_oob, h))) / is_oob.sum(axis=0))
 
 
 def simple_estimate(error: ArrayLike, variance: ArrayLike) -> float:
@@ -250,7 +250,7 @@ def simple_estimate(error: ArrayLike, variance: ArrayLike) -> float:
 def simple_estimates(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
 ) -> dict[str, float]:
-    r"""Every simple estimate of the ensemble's mean squared error over the test inputs.
+    r"""Return every simple estimate of the ensemble's mean squared error over the test inputs.
 
     Parameters
     ----------
@@ -278,8 +278,8 @@ def simple_estimates(
 
     Examples
     --------
-    >>> seen = [[True, True], [True, True], [True, False], [False, True]]
-    >>> found = simple_estimates([[0, 1], [2, 1], [1, 3], [1, 4]], seen, [3, 4], [[0.0], [0.0], [1.0], [1.0]])
+    >>> is_oob = [[True, True], [True, True], [True, False], [False, True]]
+    >>> found = simple_estimates([[0, 1], [2, 1], [1, 3], [1, 4]], is_oob, [3, 4], [[0.0], [0.0], [1.0], [1.0]])
     >>> round(found["E1-V1"], 3), round(found["E2-V2"], 3), round(found["E2-Vc"], 3)
     (3.167, 3.333, 5.083)
     """
@@ -321,8 +321,8 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
 
     Examples
     --------
-    >>> seen = [[True, True], [True, True], [True, False], [False, True]]
-    >>> ratio([[0, 1], [2, 1], [1, 3], [1, 4]], seen, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
+    >>> is_oob = [[True, True], [True, True], [True, False], [False, True]]
+    >>> ratio([[0, 1], [2, 1], [1, 3], [1, 4]], is_oob, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
     array([0.639])
     """
     return _ratio_parts(outputs, out_of_bag, target, test_outputs)[0]
@@ -356,8 +356,8 @@ def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outpu
 
     Examples
     --------
-    >>> seen = [[True, True], [True, True], [True, False], [False, True]]
-    >>> mix([[0, 1], [2, 1], [1, 3], [1, 4]], seen, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
+    >>> is_oob = [[True, True], [True, True], [True, False], [False, True]]
+    >>> mix([[0, 1], [2, 1], [1, 3], [1, 4]], is_oob, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
     array([2.028])
     """
     proportional, flat = _ratio_parts(outputs, out_of_bag, target, test_outputs)
@@ -391,6 +391,6 @@ def _over_labels(squares: FloatArray) -> FloatArray:
     return squares if squares.ndim == 1 else np.asarray(squares.sum(axis=1))
 
 
-def _spread(seen: NDArray[np.bool_], outputs: FloatArray) -> NDArray[np.bool_]:
-    """Give the mask the outputs' dimensions."""
-    return seen if outputs.ndim == 2 else seen[:, :, None]
+def _spread(mask: NDArray[np.bool_], outputs: FloatArray) -> NDArray[np.bool_]:
+    """Return the mask in the dimensions of the outputs."""
+    return mask if outputs.ndim == 2 else mask[:, :, None]

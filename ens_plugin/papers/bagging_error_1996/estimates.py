@@ -1,4 +1,4 @@
-"""Every estimate of 1996 for a fitted ensemble, and ours beside them."""
+"""Every estimate of 1996 of a bagged ensemble's squared error, for a fitted model, and ours beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what the members of a bagged ensemble put out: values, or probabilities of labels."""
+"""Checks of the outputs of a bagged ensemble's members: values, or probabilities of labels."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def as_mask(out_of_bag: ArrayLike, outputs: FloatArray, least: int) -> BoolArray
     if array.shape != outputs.shape[:2]:
         raise InputError(f"out_of_bag must have shape {outputs.shape[:2]} as outputs has, got {array.shape}.")
     if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-        raise InputError("out_of_bag must hold True or False: whether the member never saw the row.")
+        raise InputError("out_of_bag must hold True or False: whether the row is out of bag for the member.")
     mask = np.asarray(array, dtype=np.bool_)
     few = int(np.count_nonzero(mask.sum(axis=0) < least))
     if few:
@@ -107,7 +107,7 @@ def as_aligned_target(target: ArrayLike, outputs: FloatArray) -> FloatArray:
 
 
 def check_same_members(outputs: FloatArray, test_outputs: FloatArray) -> None:
-    """Raise InputError unless the same members speak, about the same labels, at both sets of rows."""
+    """Raise InputError unless both outputs are of equally many members and labels."""
     if outputs.ndim != test_outputs.ndim or outputs.shape[2:] != test_outputs.shape[2:]:
         raise InputError(f"test_outputs must have the labels of outputs: {test_outputs.shape} against {outputs.shape}.")
     if outputs.shape[0] != test_outputs.shape[0]:

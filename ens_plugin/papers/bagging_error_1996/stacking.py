@@ -46,7 +46,7 @@ class StackedLine:
     chi_squared: float
 
     def error(self, test_outputs: ArrayLike) -> FloatArray:
-        """Err(q) at each test input, shape (n_test,); below 0 where the line is."""
+        """Return Err(q) at each test input, shape (n_test,); below 0 where the line is."""
         return self.slope * v_c(test_outputs) + self.intercept
 
 
@@ -58,7 +58,7 @@ def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> St
     outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
         At three or more training rows.
     out_of_bag : array-like of bool, shape (n_members, n_rows)
-        True where the member never saw the row; at least two members per row.
+        True where the row is out of bag for the member; at least two members per row.
     target : array-like, shape (n_rows,)
         Values; label codes 0 to n_labels - 1 where outputs are probabilities.
 
@@ -86,12 +86,14 @@ def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> St
     """
     h = as_outputs(outputs, "outputs")
     if h.shape[1] < MIN_ROWS:
-        raise InputError(f"outputs has {h.shape[1]} rows; a line with a residual needs at least {MIN_ROWS}.")
+        raise InputError(
+            f"outputs has {h.shape[1]} rows, and fitting a line needs at least {MIN_ROWS}; pass more rows."
+        )
     n = as_mask(out_of_bag, h, 2).sum(axis=0)
     variance = v2(h, out_of_bag) * ((n - 1) / n)
     error = np.maximum(e2(h, out_of_bag, target) - variance, 0.0)
     centred = variance - variance.mean()
-    # Variances that differ by rounding only would give a slope of rounding over rounding.
+    # Variances that are equal up to rounding would give a slope that is rounding alone.
     level = np.abs(centred).max() <= ROUNDING * variance.max()
     slope = 0.0 if level else float(centred @ error) / float(centred @ centred)
     intercept = float(error.mean() - slope * variance.mean())
@@ -105,7 +107,7 @@ def target_unit(outputs: ArrayLike, target: ArrayLike) -> float:
     Parameters
     ----------
     outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        Values or probabilities: says which kind of target this is.
+        Values or probabilities, which decide the kind of target.
     target : array-like, shape (n_rows,)
         Values; label codes where outputs are probabilities.
 
@@ -130,7 +132,7 @@ def target_unit(outputs: ArrayLike, target: ArrayLike) -> float:
     """
     y = as_aligned_target(target, as_outputs(outputs, "outputs"))
     if not np.any(np.ptp(y, axis=0) > 0):
-        raise InputError("target is constant: it has no unit of its own; give the stacked estimate a unit yourself.")
+        raise InputError("target is constant, so its standard deviation cannot serve as a unit; pass a unit yourself.")
     return float(np.sqrt(np.sum(y.var(axis=0))))
 
 
@@ -175,8 +177,8 @@ def conservative_stacking(
 
     Examples
     --------
-    >>> seen = [[True] * 3] * 2
-    >>> conservative_stacking([[0, 0, 0], [2, 4, 6]], seen, [2.0, 4.0, 6.0], [[0.0], [1.0]]).round(3)
+    >>> is_oob = [[True] * 3] * 2
+    >>> conservative_stacking([[0, 0, 0], [2, 4, 6]], is_oob, [2.0, 4.0, 6.0], [[0.0], [1.0]]).round(3)
     array([0.25])
     """
     if not threshold >= 0:
@@ -224,8 +226,8 @@ def weighted_stacking(
 
     Examples
     --------
-    >>> seen = [[True] * 3] * 2
-    >>> weighted_stacking([[0, 0, 0], [2, 4, 6]], seen, [2.0, 4.0, 6.0], [[0.0], [1.0]]).round(3)
+    >>> is_oob = [[True] * 3] * 2
+    >>> weighted_stacking([[0, 0, 0], [2, 4, 6]], is_oob, [2.0, 4.0, 6.0], [[0.0], [1.0]]).round(3)
     array([0.25])
     """
     line, stacked, flat = _guesses(outputs, out_of_bag, target, test_outputs)

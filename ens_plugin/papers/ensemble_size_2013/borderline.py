@@ -1,4 +1,4 @@
-r"""Borderline rows, and the universal law they impose: all that is left falls as one over root T (2013).
+r"""Borderline rows, and the law of large ensembles: disagreement falls as one over root T (2013).
 
 For large ensembles only rows whose vote probability is close to 1/2 still matter.  With f the density
 of that probability over rows, everything is proportional to f(1/2) (2013 eq. 13, 14 and 16).
@@ -58,13 +58,13 @@ def borderline_density(probability: ArrayLike, weight: ArrayLike | None = None, 
     w = as_weight(weight, p.size)
     window = as_chance(width, "width")
     beyond = np.abs(p - 0.5) - window / 2.0
-    # Shares such as 0.45 are not exact in binary: within rounding of the edge is on it.
+    # Shares such as 0.45 are not exact in binary: a point within rounding of the edge is taken to be on it.
     inside = np.where(np.abs(beyond) < 1e-12, 0.5, beyond < 0)
     return float(inside @ w / w.sum() / window)
 
 
 def limiting_row_size_tail(density: float, sizes: ArrayLike, confidence: float = 0.99) -> FloatArray:
-    r"""Share of rows not yet settled at each size, for large sizes.
+    r"""Return the share of rows not yet settled at each size, for large sizes.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def limiting_row_size_tail(density: float, sizes: ArrayLike, confidence: float =
 
 
 def limiting_disagreement(density: float, sizes: ArrayLike) -> FloatArray:
-    r"""Share of rows on which an ensemble differs from the infinite one, for large sizes.
+    r"""Return the share of rows on which an ensemble differs from the infinite one, for large sizes.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def limiting_disagreement(density: float, sizes: ArrayLike) -> FloatArray:
 
 
 def borderline_size(density: float, confidence: float = 0.99) -> float:
-    r"""Recommended size from the density at 1/2 alone, for a confidence close to 1.
+    r"""Return the recommended size from the density at 1/2 alone, for a confidence close to 1.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def sizes(
     X, y : array-like
         The training rows, in training order.
     X_validation, y_validation : array-like, optional
-        Held-out rows for McNemar's rule, which knows no out-of-bag rows.
+        Held-out rows for McNemar's rule, which cannot use out-of-bag rows.
     confidence : float, default=0.99
         Wanted mean agreement with the infinite ensemble, strictly between 0.5 and 1; the share of the error
         reduction that (m-1)/m brings.
@@ -87,7 +87,7 @@ def sizes(
 
 
 def row_sizes(model: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99) -> pd.DataFrame:
-    """Tell how many votes settle each training row: the smallest size with the infinite ensemble's label.
+    """Return how many votes settle each training row: the smallest size with the infinite ensemble's label.
 
     Parameters
     ----------

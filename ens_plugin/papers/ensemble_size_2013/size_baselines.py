@@ -1,7 +1,7 @@
 r"""Earlier rules for the size of an ensemble, for comparison: BAN, McNemar and (m-1)/m (2013 section 3).
 
-The first two watch an estimate of the error, which fluctuates with the members drawn; the third does
-not look at the data at all.  None of them knows how far the labels still are from the infinite
+The first two follow an estimate of the error, which fluctuates with the members drawn; the third does
+not depend on the data at all.  None of them estimates how far the labels still are from the infinite
 ensemble's: see :mod:`ens_plugin.papers.ensemble_size_2013.vote_size`.
 """
 
@@ -24,7 +24,7 @@ BATCH = 20
 
 
 def ban_size(error_path: ArrayLike) -> int | None:
-    """Size chosen by the rule of Banfield et al. (2007), BAN in 2013.
+    """Return the size chosen by the rule of Banfield et al. (2007), called BAN in the paper of 2013.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def ban_size(error_path: ArrayLike) -> int | None:
     -------
     int or None
         The path is averaged over the last 5 sizes.  Starting with 20 members, batches of 20 are added
-        while the lowest average falls; the answer is the size of the lowest average (the smallest of
+        while the lowest average falls; the result is the size of the lowest average (the smallest of
         equal ones).  None if it still fell in the last whole batch: the ensemble is too small to stop.
 
     Raises
@@ -77,7 +77,7 @@ def _trailing_mean(path: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def mcnemar_size(wrong: ArrayLike, level: float = 0.05) -> int:
-    r"""Smallest odd size whose errors McNemar's test cannot tell from the whole ensemble's.
+    r"""Return the smallest odd size whose errors do not differ from the whole ensemble's by McNemar's test.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def mcnemar_size(wrong: ArrayLike, level: float = 0.05) -> int:
     Notes
     -----
     2013 section 3, reference [26] (Latinne et al. 2001).  The fewer the rows, the weaker the test and
-    the smaller the answer.
+    the smaller the size.
 
     Examples
     --------
@@ -192,5 +192,7 @@ def _as_votes(wrong: ArrayLike) -> NDArray[np.int64]:
     if votes.ndim != 2 or votes.size == 0:
         raise InputError(f"wrong must have shape (n_members, n_rows) with at least one of each, got {votes.shape}.")
     if not np.isin(votes, (0, 1)).all():
-        raise InputError("wrong must hold only zeros and ones (or False and True): who is wrong about which row.")
+        raise InputError(
+            "wrong must hold only zeros and ones (or False and True): whether each member is wrong about each row."
+        )
     return votes.astype(np.int64)

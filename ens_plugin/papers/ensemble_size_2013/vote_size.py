@@ -1,4 +1,4 @@
-r"""How many votes until the label is that of the infinite ensemble? Row by row, and over rows (2013).
+r"""The number of votes until the label is that of the infinite ensemble, row by row and over rows (2013).
 
 ``probability`` is the probability that one member votes for a given label of two, or, equally well,
 that it is wrong: only the distance from 1/2 matters.
@@ -34,7 +34,7 @@ def row_size(probability: ArrayLike, confidence: float = 0.99, max_size: int = L
     confidence : float, default=0.99
         Wanted probability of the infinite ensemble's label, strictly between 0.5 and 1.
     max_size : int, default=10**9
-        Largest size looked at.
+        Largest size tried.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def plugin_size(votes: ArrayLike, trials: ArrayLike, confidence: float = 0.99, m
     votes : array-like, shape (n_rows,)
         Votes of each row for one of the two labels, the same label for all rows.  No truth is needed,
         so unlabelled test rows will do.  Where the truth is known (out-of-bag or validation rows), wrong
-        votes give the same answer.
+        votes give the same size.
     trials : array-like, shape (n_rows,)
         Votes of each row for either label: its out-of-bag members for training rows, all members for
         test and validation rows.
@@ -185,7 +185,7 @@ def plugin_size(votes: ArrayLike, trials: ArrayLike, confidence: float = 0.99, m
 
     Notes
     -----
-    Biased upwards while the rows have fewer votes than the answer: use :func:`deconvolved_size`, or
+    Biased upwards while the rows have fewer votes than that size: use :func:`deconvolved_size`, or
     let the ensemble grow until it is larger than its own recommendation (2013 Fig. 3).
 
     Examples
@@ -249,7 +249,7 @@ def _as_votes(votes: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArr
     k = as_values(votes, "votes")
     n = as_values(trials, "trials", k.size)
     if n.min() <= 0:
-        raise InputError("trials must be positive for every row; leave out rows that no member speaks about.")
+        raise InputError("trials must be positive for every row; leave out rows that no member votes on.")
     if k.min() < 0 or np.any(k > n):
         raise InputError("votes must lie between 0 and trials for every row.")
     return k, n

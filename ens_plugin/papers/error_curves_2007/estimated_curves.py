@@ -36,7 +36,7 @@ def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.Dat
     -------
     DataFrame
         One row for each size, with the columns size; plug_in, the paper's estimate (eq. 7 and 11); unbiased, the mean
-        over subsets of the out-of-bag members, NaN for sizes that few rows can answer; deconvolved, ours; and
+        over subsets of the out-of-bag members, NaN for sizes that few rows reach; deconvolved, ours; and
         plug_in_bias, which eq. 9 and 10 give for the deconvolved distribution.
 
     Raises
@@ -64,10 +64,10 @@ def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.Dat
     trials = members.is_oob.sum(axis=0)
     wrong = (wrong_labels(members) & members.is_oob).sum(axis=0)
     rows = fit_mixture(wrong, trials)
-    answered = wanted <= hypergeometric_limit(trials)
+    is_reached = wanted <= hypergeometric_limit(trials)
     unbiased = np.full(wanted.size, np.nan)
-    if answered.any():
-        unbiased[answered] = hypergeometric_curve(wrong, trials, wanted[answered])
+    if is_reached.any():
+        unbiased[is_reached] = hypergeometric_curve(wrong, trials, wanted[is_reached])
     votes = np.full(rows.support.size, round(float(trials.mean())))
     return pd.DataFrame(
         {

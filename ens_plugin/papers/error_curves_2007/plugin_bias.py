@@ -22,7 +22,7 @@ FloatArray = NDArray[np.float64]
 
 
 def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> FloatArray:
-    r"""Expected value of the plug-in estimate on single rows, given their true probabilities.
+    r"""Return the expected value of the plug-in estimate on single rows, given their true probabilities.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike
 
 
 def plugin_bias(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> FloatArray:
-    r"""Bias of the plug-in estimate on single rows: its expected value minus the truth.
+    r"""Return the bias of the plug-in estimate on single rows: its expected value minus the truth.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def plugin_bias(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> Float
 def expected_plugin_curve(
     probability: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Expected value over seeds of the plug-in estimate over a data set.
+    """Return the expected value over seeds of the plug-in estimate over a data set.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def expected_plugin_curve(
 def plugin_bias_curve(
     probability: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Bias of the plug-in estimate over a data set, by size.
+    """Return the bias of the plug-in estimate over a data set, by size.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 
 
 def check_base(base: Any, bootstrap: str) -> None:
-    """Raise UnsupportedModelError if the base lacks what model averaging asks of it."""
+    """Raise UnsupportedModelError if the base lacks what model averaging needs."""
     name = type(base).__name__
     if isinstance(base, type):
         raise UnsupportedModelError(f"estimator must be an instance, got the class {base.__name__}: add ().")
@@ -47,11 +47,11 @@ def check_base(base: Any, bootstrap: str) -> None:
 
 
 def drawn_rows(sample_weight: ArrayLike | None, n_rows: int) -> tuple[Any, FloatArray | None]:
-    """Rows that can be drawn, and the chance of each; None where all are equal."""
+    """Return the rows that can be drawn, and the chance of each; None where all are equal."""
     if sample_weight is None:
         return slice(None), None
     if not np.any(np.asarray(sample_weight)):
-        raise InputError("sample_weight is zero for every row; give the rows to be drawn a positive weight.")
+        raise InputError("sample_weight is zero for every row, so no row can be drawn; pass positive weights.")
     weight = as_weight(sample_weight, n_rows, "sample_weight")
     rows = np.flatnonzero(weight)
     kept = weight[rows]
@@ -87,12 +87,12 @@ def member_template(base: Any, single: Any) -> Any:
 
 
 def fit_member(template: Any, draw: Draw, seed: list[int], some_rows: Any, classes: NDArray[Any]) -> Any:
-    """Fit one model to a bootstrap sample and see that it has joint probabilities for some rows.
+    """Return one model fitted to a bootstrap sample, checked to return joint probabilities.
 
     Raises
     ------
     InputError
-        If the base refuses the sample, saying which labels it lacks, or gives no probabilities.
+        If the base refuses the sample (the message names the labels it lacks), or gives no probabilities.
     UnsupportedModelError
         If what the base returns has a wrong shape.
     """
@@ -107,7 +107,7 @@ def fit_member(template: Any, draw: Draw, seed: list[int], some_rows: Any, class
             raise InputError(str(error)) from error
         raise InputError(
             f"{type(model).__name__} refused a bootstrap sample without rows of {absent}: {error} Pass more rows of "
-            "these labels, or a base whose parameters do not count on every label."
+            "these labels, or a base that can be fitted without rows of some labels."
         ) from error
     joint_scores(model, some_rows, classes)
     return model

@@ -50,8 +50,8 @@ def model_draw(model: Any, X: Any, chance: FloatArray | None) -> Draw:
         With a method ``sample(n_samples, random_state)`` that returns rows and labels, or one of
         scikit-learn's GaussianNB, BernoulliNB, MultinomialNB and CategoricalNB.
     X, chance
-        Training rows and their probabilities, as for :func:`row_draw`.  A multinomial model says
-        nothing about the total of a row: it takes that of a training row drawn at random.
+        Training rows and their probabilities, as for :func:`row_draw`.  A multinomial model has no
+        distribution of the total of a row: each row drawn takes that of a training row drawn at random.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def model_draw(model: Any, X: Any, chance: FloatArray | None) -> Draw:
 
 
 def draws_own_rows(model: object) -> bool:
-    """Tell whether :func:`model_draw` covers this kind of model, fitted or not."""
+    """Return whether :func:`model_draw` covers this kind of model, fitted or not."""
     return hasattr(model, "sample") or _feature_draw.dispatch(type(model)) is not _feature_draw.dispatch(object)
 
 
@@ -148,7 +148,7 @@ def _categorical_draw(model: Any, X: Any, chance: FloatArray | None) -> FeatureD
 
 
 def _sparse_like(X: Any, n_features: int, draw: FeatureDraw) -> FeatureDraw:
-    """Draw in blocks and keep them sparse where the training rows are: all at once they may not fit."""
+    """Draw in blocks, and keep them sparse where the training rows are: all at once may not fit into memory."""
     if not sparse.issparse(X):
         return draw
     height = max(DRAWN_CELLS // n_features, 1)

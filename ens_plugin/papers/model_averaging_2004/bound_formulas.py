@@ -1,8 +1,8 @@
-r"""How close T bootstrap models come to infinitely many: bounds for averages of stable learners (2004).
+r"""Bounds on how far T bootstrap models are from infinitely many, for averages of stable learners (2004).
 
 A parameter of T models, fitted to independent bootstrap samples, has a sample mean and a sample
 standard deviation.  Each is within the bound of its limit for infinitely many models except with
-chance :math:`\delta`.  The bounds say nothing about the distance of that limit from the posterior:
+chance :math:`\delta`.  The bounds do not cover the distance of that limit from the posterior:
 no number of models removes it.  Where the paper's own figures do not hold, the bound that does is here
 and the paper's is kept as ``published_...`` (``docs/methods.md``, section 8).
 """
@@ -30,7 +30,7 @@ FloatArray = NDArray[np.float64]
 
 
 def mean_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
-    r"""Bound on the distance of the mean of T models from that of infinitely many.
+    r"""Return a bound on the distance of the mean of T models from that of infinitely many.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def mean_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
 
 
 def sd_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
-    r"""Bound on the distance of the standard deviation of T models from that of infinitely many.
+    r"""Return a bound on the distance of the standard deviation of T models from that of infinitely many.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def sd_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
 
 
 def general_sd_bound(sd: ArrayLike, n_models: int, delta: float = 0.05, excess_kurtosis: float = 0.0) -> FloatArray:
-    r"""Bound as :func:`sd_bound`, for parameters of any distribution with a known kurtosis.
+    r"""Return a bound as :func:`sd_bound` does, for parameters of any distribution with a known kurtosis.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def general_sd_bound(sd: ArrayLike, n_models: int, delta: float = 0.05, excess_k
 
 
 def published_sd_bound(sd: ArrayLike, n_models: int, n_rows: int, delta: float = 0.05) -> FloatArray:
-    r"""Bound on the standard deviation as published; too tight, for comparison only.
+    r"""Return the bound on the standard deviation as published; too tight, for comparison only.
 
     Parameters
     ----------
@@ -240,7 +240,9 @@ def models_for_sd(sd: float, error: float, delta: float = 0.05) -> int:
 def _squared_ratio(sd: float, error: float) -> float:
     ratio = as_positive(sd, "sd") / as_positive(error, "error")
     if ratio > 1e9:
-        raise InputError(f"error is {error!r}, below a billionth of sd: no number of models reaches it.")
+        raise InputError(
+            f"error is {error!r}, below a billionth of sd: no number of models reaches it. Pass a larger error."
+        )
     return ratio**2
 
 

@@ -1,4 +1,4 @@
-"""What averaged models say about rows: log joint probabilities, label by label, model by model."""
+"""Log joint probabilities of averaged models for rows, label by label and model by model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BLOCK_CELLS = 1 << 22
 
 
 def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
-    """Log joint probability of each row and label under one model.
+    """Return the log joint probability of each row and label under one model.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
     Raises
     ------
     InputError
-        If the model gives NaN or plus infinity, or X holds categories it never saw.
+        If the model gives NaN or plus infinity, or X holds categories that its sample did not.
     UnsupportedModelError
         If what the model returns has another shape.
     """
@@ -60,8 +60,8 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
         found = np.asarray(model.predict_joint_log_proba(X), dtype=np.float64)
     except IndexError as error:
         raise InputError(
-            f"X holds values that {type(model).__name__} never saw in training, new categories for example ({error}). "
-            "Leave these rows out, or announce them at the fit (min_categories of CategoricalNB)."
+            f"X holds values that the training rows of {type(model).__name__} did not, new categories for example "
+            f"({error}). Leave these rows out, or allow for them at the fit (min_categories of CategoricalNB)."
         ) from error
     if found.shape != (X.shape[0], len(model.classes_)):
         raise UnsupportedModelError(
@@ -80,7 +80,7 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
 
 
 def conditional_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
-    """Log probability of each label given the row under one model, as :func:`joint_scores`.
+    """Return the log probability of each label given the row under one model, as :func:`joint_scores` does.
 
     A row that the model gives no probability under any label stays at minus infinity.
     """

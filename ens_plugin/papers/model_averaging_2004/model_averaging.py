@@ -48,7 +48,7 @@ CHECKED_ROWS = 2
 
 
 class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
-    r"""Average a stable classifier over bootstrap samples by summing joint probabilities (2004).
+    r"""Classifier that averages a stable base over bootstrap samples by summing joint probabilities (2004).
 
     T models of the base are fitted to bootstrap samples; a row gets the label
     :math:`\arg\max_y \sum_t P(y, x \mid \theta_t)`.  Meant for stable learners that model the rows
@@ -71,7 +71,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     share : float, default=0.95
         With "auto": wanted share of training rows whose label is settled.
     delta : float, default=0.05
-        With "auto": chance that a settled label is not that of infinitely many models, at each look.
+        With "auto": chance that a settled label is not that of infinitely many models, at each check.
     max_n_estimators : int, default=1000
         With "auto": stop here, with a warning, whatever is settled.
     random_state : int, RandomState instance or None, default=None
@@ -104,8 +104,8 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     that a base that refuses them refuses the fit.  ``sample_weight`` is the chance of a row to be drawn,
     as in scikit-learn's bagging; parametric samples come from the base fitted with the weights.
 
-    A joint sum is dominated by the models that find a row likely.  ``docs/model_averaging.md`` says
-    when that helps.
+    A joint sum is dominated by the models that find a row likely.  ``docs/model_averaging.md`` has
+    examples where that helps.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If a parameter, the rows, the labels or the weights are no good, or the base refuses them.
+            If a parameter, the rows, the labels or the weights are invalid, or the base refuses them.
         UnsupportedModelError
             If the base lacks a method that is needed; the message names it.
         """
@@ -174,7 +174,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
-        """Logarithm of the models' mean joint probability of row and label.
+        """Return the logarithm of the models' mean joint probability of row and label.
 
         Parameters
         ----------
@@ -194,14 +194,14 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return self._mean_scores(X, joint_scores)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithm of :meth:`predict_proba`, shape (n_rows, n_labels)."""
+        """Return the logarithm of :meth:`predict_proba`, shape (n_rows, n_labels)."""
         scores = self._mean_scores(X, SCORES[self.combine])
         total = np.asarray(logsumexp(scores, axis=1, keepdims=True))
         prior = np.broadcast_to(np.log(self.class_prior_), scores.shape).copy()
         return np.asarray(np.subtract(scores, total, out=prior, where=np.isfinite(total)))
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Share of each label in the sum over models.
+        """Return the share of each label in the sum over models.
 
         Parameters
         ----------
@@ -220,12 +220,12 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label with the largest sum over models, for each row; the first of ``classes_`` where two are equal."""
+        """Return the label with the largest sum over models for each row; the first of ``classes_`` of equals."""
         best = np.argmax(self.predict_log_proba(X), axis=1)
         return np.asarray(self.classes_[best])
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy, as of every scikit-learn classifier.
+        """Return the accuracy, as every scikit-learn classifier does.
 
         Raises
         ------
@@ -236,14 +236,14 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         unknown = np.setdiff1d(np.asarray(y), self.classes_)
         if unknown.size:
             raise InputError(
-                f"y holds labels never seen in training: {unknown.tolist()[:5]}; known are "
+                f"y holds labels that the training rows did not: {unknown.tolist()[:5]}. Those rows had labels "
                 f"{self.classes_.tolist()[:10]}. Leave these rows out, or count them as errors with "
                 "sklearn.metrics.accuracy_score."
             )
         return float(super().score(X, y, sample_weight))
 
     def score_regions(self, X: Any, delta: float = 0.05) -> ScoreRegions:
-        """Region of each row's mean score, label by label, that holds the limit of infinitely many models.
+        """Return the region of each row's mean score, label by label, that holds the limit of infinitely many models.
 
         See :func:`ens_plugin.papers.model_averaging_2004.score_regions.score_regions`; of the scores that
         `combine` sums.
@@ -265,7 +265,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return ScoreRegions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def settled_rows(self, X: Any, delta: float = 0.05) -> NDArray[np.bool_]:
-        """Rows whose label is settled: the regions of the best label and of all others do not overlap.
+        """Return which rows have a settled label: the regions of the best label and of all others do not overlap.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return models_for_share(self._models_by_row(X, delta), as_chance(share, "share"))
 
     def parameter_bounds(self, parameter: str, delta: float = 0.05) -> ParameterBounds:
-        """Bound how far a parameter's mean and spread over the models are from those of infinitely many.
+        """Return bounds on how far a parameter's mean and spread over models are from those of infinitely many.
 
         See :func:`ens_plugin.papers.model_averaging_2004.parameter_bounds.parameter_bounds`.
 

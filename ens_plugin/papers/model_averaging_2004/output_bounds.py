@@ -1,4 +1,4 @@
-"""How far an ensemble's outputs may be from those of infinitely many members, by the bounds of 2004."""
+"""Bounds of 2004 on how far an ensemble's outputs are from those of infinitely many members."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["bounds"]
 
 
 def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
-    """Bound how far the mean of the members' outputs is from that of infinitely many (Davidson 2004).
+    """Return bounds on how far the mean of the members' outputs is from that of infinitely many (Davidson 2004).
 
     Parameters
     ----------
@@ -54,10 +54,15 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
 
     outputs = outputs_without_target(model, X)
     if outputs.dtype.kind not in "f":
-        raise InputError("The members of this ensemble vote; bounds are for means of values, probabilities or scores.")
+        raise InputError(
+            "The members of this ensemble vote, and the bounds are for means of values, probabilities or scores. Use "
+            "ens_plugin.analyze for votes."
+        )
     n_members, n_rows = outputs.shape[:2]
     if n_members < 2:
-        raise InputError("The ensemble has one member; a spread over members needs at least two.")
+        raise InputError(
+            "The ensemble has one member, and a spread over members needs at least two. Train more members."
+        )
     mean, sd = outputs.mean(axis=0).ravel(), outputs.std(axis=0, ddof=1).ravel()
     n_labels = mean.size // n_rows
     columns = {"row": np.repeat(np.arange(n_rows), n_labels)}

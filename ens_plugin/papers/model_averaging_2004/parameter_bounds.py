@@ -24,7 +24,7 @@ MIN_MODELS = 5
 
 
 class ParameterBounds(NamedTuple):
-    """A parameter over the models, and how far from infinitely many models it may be.
+    """Mean and spread of a parameter over the models, and how far from infinitely many models they may be.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class ParameterBounds(NamedTuple):
 def parameter_bounds(
     models: Sequence[Any], parameter: str, classes: NDArray[Any], n_rows: int, delta: float
 ) -> ParameterBounds:
-    """Bound the distance of a parameter's mean and spread over models from those of infinitely many.
+    """Return bounds on the distance of a parameter's mean and spread over models from those of infinitely many.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def parameter_bounds(
     InputError
         If `delta` is out of range or the parameter is not numbers of one shape.
     TooFewMembersError
-        If fewer than five models know every label.
+        If fewer than five models have the parameter for every label.
     UnsupportedModelError
         If the models have no such attribute.
 
@@ -84,8 +84,8 @@ def parameter_bounds(
     whole = [model for model in models if len(model.classes_) == classes.size]
     if len(whole) < MIN_MODELS:
         raise TooFewMembersError(
-            f"{len(whole)} of {len(models)} models know every label; their spread says too little below {MIN_MODELS}. "
-            "Grow more models, or train on more rows of the rare labels."
+            f"{len(whole)} of {len(models)} models were trained on every label, and their spread needs at least "
+            f"{MIN_MODELS}. Grow more models, or train on more rows of the rare labels."
         )
     values = _values(whole, parameter)
     mean, sd, n_models = values.mean(axis=0), values.std(axis=0, ddof=1), len(whole)
@@ -116,7 +116,7 @@ def _values(models: Sequence[Any], parameter: str) -> FloatArray:
 
 
 def _general_bound(values: FloatArray, sd: FloatArray, delta: float) -> FloatArray:
-    """Entry by entry: each has a kurtosis of its own."""
+    """Return the general bound entry by entry: each has a kurtosis of its own."""
     centred = values - values.mean(axis=0)
     spread = np.where(sd > 0, sd, 1.0)
     kurtosis = np.maximum(np.mean((centred / spread) ** 4, axis=0) - 3.0, 0.0)

@@ -40,7 +40,7 @@ class ScoreRegions(NamedTuple):
 
 
 def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
-    r"""Region of each row's mean joint score, label by label.
+    r"""Return the region of each row's mean joint score, label by label.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
 
 
 def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_]:
-    r"""Rows whose label is settled: the regions of the best label and of all others are apart.
+    r"""Return which rows have a settled label: the regions of the best label and of all others are apart.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def _as_log_scores(log_scores: ArrayLike) -> FloatArray:
         )
     if logs.shape[0] < MIN_MODELS:
         raise TooFewMembersError(
-            f"log_scores holds {logs.shape[0]} model(s); their spread says too little below {MIN_MODELS}. Grow more."
+            f"log_scores holds {logs.shape[0]} model(s), and their spread needs at least {MIN_MODELS}. Grow more."
         )
     if np.isnan(logs).any() or np.isposinf(logs).any():
         raise InputError(

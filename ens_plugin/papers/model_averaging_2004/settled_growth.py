@@ -18,14 +18,14 @@ __all__ = ["FIRST_BATCH", "SettlingStep", "grow_until_settled", "models_for_shar
 FloatArray = NDArray[np.float64]
 
 FIRST_BATCH = 25
-# Models needed, in units of max_size, from which on it is said before the models are there; and the models still to
-# come, in units of those at hand, that make it worth saying.
+# A warning is issued before max_size is reached where the models needed, in units of max_size, and the models still to
+# come, in units of those at hand, are at least these.
 FAR = 3
 MOST_TO_COME = 3
 
 
 class SettlingStep(NamedTuple):
-    """One look at the training rows while an average grows.
+    """One check of how many training rows are settled, made while an average grows.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ def grow_until_settled(
     share: float,
     max_size: int,
 ) -> tuple[list[Any], list[SettlingStep]]:
-    """Grow by what the models at hand ask for, at most doubling, until enough rows are settled.
+    """Grow to the number of models estimated to be needed, at most doubling, until enough rows are settled.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def grow_until_settled(
     share : float
         Wanted share of settled rows.
     max_size : int
-        Stop here with a WeakEstimateWarning, at least 3; and say so as soon as it is in sight.
+        Stop here with a WeakEstimateWarning, at least 3; it is issued early if that is foreseeable.
 
     Returns
     -------
@@ -99,30 +99,30 @@ def models_for_share(by_row: FloatArray, share: float) -> int | None:
 
 
 def _next_size(step: SettlingStep) -> int:
-    """Never more than twice as many: what is needed is a guess."""
+    """Return the number of models to grow to: at most twice as many, since the number needed is a guess."""
     if step.needed is None:
         return 2 * step.size
     return min(max(step.needed, step.size + FIRST_BATCH), 2 * step.size)
 
 
 def _is_out_of_sight(history: list[SettlingStep], max_size: int) -> bool:
-    """Two looks in turn ask for far more than is allowed, and most of what is allowed is still to come."""
+    """Return whether two checks in turn found that far more than `max_size` is needed, with most still to fit."""
     if len(history) < 2 or max_size - history[-1].size < MOST_TO_COME * history[-1].size:
         return False
     return all(step.needed is None or step.needed > FAR * max_size for step in history[-2:])
 
 
 def _announced(step: SettlingStep, share: float, max_size: int) -> str:
-    takes = "no number of models settled" if step.needed is None else f"it took about {step.needed} models to settle"
+    needed = "no number of models settles" if step.needed is None else f"about {step.needed} models would settle"
     return (
-        f"From {step.size} models it looks as if {takes} the labels of {100 * share:g} % of the training rows, where "
-        f"max_n_estimators={max_size} are allowed. As many are fitted now, which at this pace takes about "
-        f"{_seconds_left(step, max_size):.0f} s; a number for n_estimators, 100 for example, spares that."
+        f"As estimated from {step.size} models, {needed} the labels of {100 * share:g} % of the training rows, and "
+        f"max_n_estimators={max_size} are allowed. That many will be fitted, which takes about "
+        f"{_seconds_left(step, max_size):.0f} s more. To avoid it, pass a number as n_estimators, for example 100."
     )
 
 
 def _seconds_left(step: SettlingStep, max_size: int) -> float:
-    """Fits and looks so far, continued to `max_size`."""
+    """Return the time that growing to `max_size` will take, at the pace so far."""
     return step.seconds * (max_size / step.size - 1.0)
 
 
@@ -133,10 +133,10 @@ def _unsettled(step: SettlingStep, share: float) -> str:
     )
     if step.needed is None:
         return (
-            f"{found} As far as can be told no number of models would: too many rows have equal scores. Ask for a "
-            "smaller share. The models at hand are kept."
+            f"{found} By their estimate no number of models would settle as many: too many rows have equal scores. "
+            "Pass a smaller share. The models at hand are kept."
         )
     return (
-        f"{found} If means and spreads stay as they are it takes about {step.needed}: raise max_n_estimators, or "
-        "ask for a smaller share or a larger delta. The models at hand are kept."
+        f"{found} As estimated from their means and spreads, about {step.needed} models would. Raise "
+        "max_n_estimators, or pass a smaller share or a larger delta. The models at hand are kept."
     )

@@ -47,7 +47,7 @@ class BetaProbabilities:
     weight: FloatArray
 
     def flipped(self) -> BetaProbabilities:
-        """Return the same rows seen from the other label."""
+        """Return the same rows with the two labels exchanged."""
         return BetaProbabilities(self.beta, self.alpha, self.weight)
 
     def wrong(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
@@ -93,7 +93,9 @@ class BetaProbabilities:
 
 def _refuse_scores(aggregation: str) -> None:
     if aggregation == "mean_score":
-        raise InputError("aggregation='mean_score' mixes scores, and the beta model is of probabilities: use a normal.")
+        raise InputError(
+            "aggregation='mean_score' averages scores, and the beta model is of probabilities; use fit_normal_scores."
+        )
 
 
 def _effects_of_rows(standardized: FloatArray, concentration: FloatArray, size: float) -> FloatArray:
@@ -115,7 +117,7 @@ def _even_spline(effects: FloatArray) -> CubicSpline:
 
 @lru_cache(maxsize=4096)
 def _effects(concentration: float, size: float) -> FloatArray:
-    """Effects at the nodes r sqrt(K), by FFT; tails too small to see repeat the last visible effect."""
+    """Effects at the nodes r sqrt(K), by FFT; tails below rounding repeat the last effect that is above it."""
     effects = np.ones(EFFECT_MEANS.size)
     for index, scaled in enumerate(EFFECT_MEANS):
         r = max(scaled, 0.01) / np.sqrt(size)

@@ -80,7 +80,7 @@ def _checksum(tables: ScoreTables) -> str:
 def _read(path: Path) -> ScoreTables | None:
     """Tables from the disk; None if they are absent, unreadable, or not what was written."""
     try:
-        # numpy leaves a file it opened itself open where the archive is broken.
+        # Of a broken archive, numpy would leave a file open that it opened itself.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             tables = ScoreTables(**{name: stored[name] for name in NAMES})
             kept = str(stored["checksum"])
@@ -90,7 +90,7 @@ def _read(path: Path) -> ScoreTables | None:
 
 
 def _write(path: Path, tables: ScoreTables) -> None:
-    """Write to a file beside and move it into place: a reader sees all of it or nothing."""
+    """Write to a temporary file and move it into place, so that a reader finds all of it or nothing."""
     part: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -87,7 +87,7 @@ def _probability_of_truth(members: Members) -> np.ndarray[Any, np.dtype[np.float
     if members.output_kind != "probabilities" or members.n_labels != 2:
         raise UnsupportedModelError(
             "The tables of 2017 are for members with probabilities of two labels; this ensemble's members have "
-            f"{members.output_kind}, and there are {members.n_labels or 'no'} labels. ens_plugin.analyze takes them."
+            f"{members.output_kind}, and there are {members.n_labels or 'no'} labels. Use ens_plugin.analyze instead."
         )
     probabilities = label_probabilities(members.outputs, members)
     return np.asarray(probabilities[:, np.arange(members.target.size), members.target.astype(np.intp)])

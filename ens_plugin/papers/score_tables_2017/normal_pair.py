@@ -45,7 +45,7 @@ class NormalPair:
     weight: FloatArray
 
     def flipped(self) -> NormalPair:
-        """Return the same rows seen from the other label."""
+        """Return the same rows with the two labels exchanged."""
         return NormalPair(self.share, -self.mean, self.variance, self.weight)
 
     def component(self, index: int) -> NormalScores:

@@ -75,7 +75,7 @@ def squared_variance_closed(
 
     Notes
     -----
-    Within 0.041 of the exact value for spreads up to 8 (0.018 up to 1).  The variance is the same seen from either
+    Within 0.041 of the exact value for spreads up to 8 (0.018 up to 1).  The variance is the same for either
     label; the printed approximation is not (by up to 0.063), and where it is negative (by up to 0.0005) it is
     given as 0.
 

@@ -39,7 +39,7 @@ Rows = TypeVar("Rows", bound="ScoreRows")
 
 
 class ScoreRows(Protocol):
-    """What a model of the rows must answer about an ensemble of one size; every array is by row.
+    """Protocol of a model of the rows: quantities of an ensemble of one size, every array by row.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class ScoreRows(Protocol):
         ...
 
     def flipped(self: Rows) -> Rows:
-        """Return the same rows seen from the other label."""
+        """Return the same rows with the two labels exchanged."""
         ...
 
     def wrong(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
@@ -234,7 +234,7 @@ def smallest_size_within(
 
     Notes
     -----
-    Sizes are looked at from `max_size` down in ratios of about 1.4, and between the last two by bisection.
+    Sizes are tried from `max_size` down in ratios of about 1.4, and between the last two by bisection.
     From above, because a 0-1 loss may fall below its limit and rise again: small ensembles are right by luck
     about rows on which the infinite one is wrong.
     Probes resolve rows down to their spread over the root of the number of probes: a size many times that
@@ -297,7 +297,7 @@ def _log_split(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTabl
     right, wrong = _log_means(rows, size, aggregation, tables)
     log_z = np.logaddexp(right, wrong)
     if aggregation == "mean_proba":
-        # 0 for infinitely many, but for what the tables err by, which is nearly the same for many.
+        # For infinitely many it is 0 up to the error of the tables, which is nearly the same for many members.
         log_z = log_z - np.logaddexp(*_log_means(rows, np.inf, aggregation, tables))
     log_z = np.minimum(log_z, 0.0)
     return log_z - right, -log_z

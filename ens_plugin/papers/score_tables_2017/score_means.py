@@ -121,8 +121,8 @@ def _tail(masses: FloatArray, first: int, length: int, sizes: FloatArray) -> Flo
     squared = transform.real**2 + transform.imag**2
     result = np.empty(sizes.size)
     for index in np.argsort(sizes):
-        heard = squared > NEGLIGIBLE ** (2.0 / sizes[index])
-        squared, transform, weight = squared[heard], transform[heard], weight[heard]
+        visible = squared > NEGLIGIBLE ** (2.0 / sizes[index])
+        squared, transform, weight = squared[visible], transform[visible], weight[visible]
         powers = squared ** (sizes[index] / 2.0) * np.sin(sizes[index] * np.angle(transform))
         result[index] = 0.5 + powers @ weight
     return result

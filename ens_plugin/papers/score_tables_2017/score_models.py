@@ -1,4 +1,4 @@
-r"""What one member says about each row, as a distribution over members (2017, sections 4.2 and A.3).
+r"""Distributions over members of one member's score for each row (2017, sections 4.2 and A.3).
 
 Scores are log odds of the true label: positive where the member is right.  Three models of them, all
 read by :mod:`ens_plugin.papers.score_tables_2017.score_losses`: a normal per row, a mixture of two normals, and a beta
@@ -47,7 +47,7 @@ class NormalScores:
         return np.sqrt(self.variance)
 
     def flipped(self) -> NormalScores:
-        """Return the same rows seen from the other label (2017: y = 0 takes a to -a)."""
+        """Return the same rows with the two labels exchanged (2017: y = 0 takes a to -a)."""
         return NormalScores(-self.mean, self.variance, self.weight)
 
     def mixed_scores(self, size: float) -> NormalScores:
@@ -61,7 +61,7 @@ class NormalScores:
         if aggregation == "vote":
             return np.asarray(majority_error(_wrong_side(self.mean, self.spread), [size])[0])
         if np.isinf(size):
-            # E p is above one half where the mean score is positive: the normal is symmetric.
+            # The normal is symmetric, so that E p is above one half just where the mean score is positive.
             return _wrong_side(self.mean, np.zeros(self.mean.size))
         return tables.below_half(self.mean, self.spread, size)
 
@@ -155,7 +155,7 @@ def row_moments(
     ----------
     outputs : array-like, shape (n_members, n_rows)
     used : array-like of bool, shape (n_members, n_rows), optional
-        Which members speak about which row (out-of-bag ones, say); all if None.
+        Which members count for which row (those out of bag, for example); all if None.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 r"""Shrunken rows: the distribution over rows of the members' mean score, without the probes' noise.
 
 With 25 members a row's mean score is known to within a fifth of one member's spread; plugging it in
-makes every row look more extreme, on either side, than it is.  This is the future work no. 1 of 2017
+makes every row more extreme, on either side, than it is.  This is the future work no. 1 of 2017
 (section 7); the distribution over rows is deconvolved as for margins (``docs/methods.md``, section 3).
 """
 

@@ -55,8 +55,8 @@ GRIDS = (
     MANY_SIZES,
 )
 QUADRATURE_REACH = 8.5
-# Below this spread one score is integrated as it is asked about: the mean of 800 scores has a variance of the loss of
-# 1e-5, which an error of 1e-6 in a spline of moments would drown.
+# Below this spread one score is integrated anew, not interpolated: the mean of 800 scores has a variance of the loss
+# of 1e-5, too small beside an error of 1e-6 in a spline of moments.
 NARROW_SPREAD = 0.5
 NARROW_NODES, NARROW_WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 NARROW_WEIGHTS = NARROW_WEIGHTS / NARROW_WEIGHTS.sum()
@@ -223,8 +223,9 @@ def _narrow_scores(mean: FloatArray, spread: FloatArray) -> FloatArray:
 def _place(mean: FloatArray, spread: FloatArray, nodes: FloatArray, limit: float) -> tuple[FloatArray, FloatArray]:
     if spread.size and spread.max() > limit:
         raise InputError(
-            f"scores spread too widely from member to member (standard deviation {spread.max():.3g}, at most "
-            f"{limit:g}): as log odds they mean nothing. Divide all scores by a constant, or pass probabilities."
+            f"scores differ too widely from member to member to be log odds: their standard deviation is "
+            f"{spread.max():.3g}, and at most {limit:g} is allowed. Divide all scores by a constant, or pass "
+            "probabilities."
         )
     return np.clip(mean / np.sqrt(1.0 + spread**2), nodes[0], nodes[-1]), np.arcsinh(spread)
 

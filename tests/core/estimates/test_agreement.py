@@ -55,7 +55,7 @@ def models_of(sample: Sample) -> tuple[MarginModel, RowModel, AnchoredAgreement]
 
 
 def test_agreement_counts_contests_between_wrong_labels() -> None:
-    """The margin of the true label alone says 99 % far too early, by a quarter of the size here."""
+    """The margin of the true label alone predicts 99 % far too early, by a quarter of the size here."""
     sample, share = many_labels(100, 3000)
     model, _, anchored = models_of(sample)
     for size in (9, 51, 151):
@@ -81,7 +81,7 @@ def test_ratio_is_one_where_the_model_is_true() -> None:
     block = RowBlock(votes, np.ones(votes.shape, dtype=bool), np.zeros(4000, dtype=np.int64), 2)
     rates = subset_rates(block, SIZES, np.random.default_rng(1))
     ratio = subset_ratio(model, rates, np.arange(4000), np.ones(4000))
-    # Disjoint subsets differ as the model says of their sizes, within the noise of the rows' own luck.
+    # Disjoint subsets differ as the model predicts for their sizes, within the noise of the rows' own luck.
     assert np.abs(ratio.log_at([3, 9, 25, 101])).max() < 0.06
     assert 0 < ratio.sd_at(51) < 0.2
 

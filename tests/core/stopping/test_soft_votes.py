@@ -34,7 +34,7 @@ def test_of_hard_votes_the_bounds_are_the_exact_ones(target: str, confidence: fl
     soft = vote_share_table(even_prior(), N_MEMBERS, confidence, target=target)
     hard = stopping_table(uniform_prior(N_MEMBERS), confidence, target=target)
     can = np.isfinite(soft.upper[:-1])
-    np.testing.assert_array_equal(can, hard.upper[:-1] <= hard.looks[:-1])
+    np.testing.assert_array_equal(can, hard.upper[:-1] <= hard.checkpoints[:-1])
     np.testing.assert_array_equal(np.ceil(soft.upper[:-1][can]), hard.upper[:-1][can])
     np.testing.assert_array_equal(np.floor(soft.lower[:-1][can]), hard.lower[:-1][can])
 
@@ -62,12 +62,12 @@ def test_members_worth_more_votes_settle_earlier() -> None:
 @pytest.mark.parametrize("target", ["full", "infinite"])
 def test_scores_without_prior_have_a_closed_form(target: str) -> None:
     table = score_table(None, 2.0, N_MEMBERS, 0.99, target=target)
-    t = table.looks[:-1].astype(float)
+    t = table.checkpoints[:-1].astype(float)
     share_to_come = (N_MEMBERS - t) / N_MEMBERS if target == "full" else 1.0
     expected = 2.0 * ndtri(0.99) * np.sqrt(t * share_to_come)
     np.testing.assert_allclose(table.upper[:-1], expected)
     np.testing.assert_allclose(table.lower[:-1], -table.upper[:-1], rtol=1e-6)
-    assert table.settled(table.looks.size - 1, np.array([-1.0, 0.0, 1.0])).all()
+    assert table.settled(table.checkpoints.size - 1, np.array([-1.0, 0.0, 1.0])).all()
 
 
 def test_scores_of_two_kinds_of_rows_have_a_closed_form() -> None:
@@ -81,7 +81,7 @@ def test_lead_is_the_bound_on_the_difference() -> None:
     np.testing.assert_array_equal(table.lead[:-1], score_table(None, 1.0, N_MEMBERS, 0.99, target="full").upper[:-1])
     support = np.array([[0.0, table.lead[3] + 5.001, 5.0], [table.lead[3] + 4.999, 5.0, 0.0]])
     assert table.settled(3, support).tolist() == [True, False]
-    assert table.settled(table.looks.size - 1, np.zeros((1, 3))).all()
+    assert table.settled(table.checkpoints.size - 1, np.zeros((1, 3))).all()
 
 
 def test_symmetric_prior_has_its_mirror_image() -> None:
@@ -102,7 +102,7 @@ def test_duel_ignores_other_labels_and_stops_at_a_lead_that_cannot_be_made_up() 
     table = duel_table(even_prior(), N_MEMBERS, 0.99, target="full")
     exact = stopping_table(uniform_prior(N_MEMBERS), 0.99)
     for place in (8, 16, 22):
-        total, needed = exact.looks[place], exact.upper[place]
+        total, needed = exact.checkpoints[place], exact.upper[place]
         support = np.array([[needed, total - needed, 0.0], [needed - 1, total - needed + 1, 0.0]])
         assert table.settled(place, support).tolist() == [True, False]
         # The same duel settles alike when others were voted for besides.
@@ -110,9 +110,9 @@ def test_duel_ignores_other_labels_and_stops_at_a_lead_that_cannot_be_made_up() 
         assert table.settled(place + 5, others).tolist() == [True, False]
     # What can be settled at no confidence is so when the members to come are too few.
     sure = duel_table(even_prior(), N_MEMBERS, 1.0 - 1e-15, target="full")
-    to_come = N_MEMBERS - sure.looks[-2]
+    to_come = N_MEMBERS - sure.checkpoints[-2]
     level = np.array([[30.0, 30.0 - to_come - 1, 0.0], [30.0, 30.0 - to_come, 0.0]])
-    assert sure.settled(sure.looks.size - 2, level).tolist() == [True, False]
+    assert sure.settled(sure.checkpoints.size - 2, level).tolist() == [True, False]
 
 
 def simulate(table: StoppingTable | ShareTable | DuelTable | LeadTable, outputs: FloatArray) -> tuple[float, float]:
@@ -120,9 +120,9 @@ def simulate(table: StoppingTable | ShareTable | DuelTable | LeadTable, outputs:
     totals = np.cumsum(outputs, axis=0)
     first_label = (lambda total: total > 0) if outputs.ndim == 2 else (lambda total: total.argmax(axis=1))
     queries, label = np.zeros(outputs.shape[1]), np.full(outputs.shape[1], -1)
-    for place, look in enumerate(table.looks):
-        now = (queries == 0) & table.settled(place, totals[look - 1])
-        queries[now], label[now] = look, first_label(totals[look - 1])[now]
+    for place, checkpoint in enumerate(table.checkpoints):
+        now = (queries == 0) & table.settled(place, totals[checkpoint - 1])
+        queries[now], label[now] = checkpoint, first_label(totals[checkpoint - 1])[now]
     return float(queries.mean()), float(np.mean(label != first_label(totals[-1])))
 
 

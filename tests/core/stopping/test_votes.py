@@ -15,9 +15,9 @@ from scipy.stats import betabinom, binom
 from ens_plugin.core.stopping.votes import (
     StoppingTable,
     VotePrior,
+    checkpoints,
     expected_stopping,
     learned_prior,
-    looks,
     stopping_table,
     uniform_prior,
 )
@@ -32,21 +32,21 @@ priors = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), min_size=1, 
 def settled(table: StoppingTable) -> dict[tuple[int, int], int]:
     """Label (0 or 1) of every settled pair of members queried and votes for the second label."""
     found = {}
-    for place, look in enumerate(table.looks.tolist()):
-        for votes in range(look + 1):
+    for place, checkpoint in enumerate(table.checkpoints.tolist()):
+        for votes in range(checkpoint + 1):
             if table.settled(place, np.array([votes]))[0]:
-                found[look, votes] = int(votes >= table.upper[place])
+                found[checkpoint, votes] = int(votes >= table.upper[place])
     return found
 
 
-def leader(look: int, votes: int) -> int:
-    return int(2 * votes > look)
+def leader(checkpoint: int, votes: int) -> int:
+    return int(2 * votes > checkpoint)
 
 
 @pytest.mark.parametrize("n_members", [1, 2, 7, 25, 60])
 @pytest.mark.parametrize("together", [1, 16])
 def test_looks_ascend_to_the_whole_ensemble(n_members: int, together: int) -> None:
-    found = looks(n_members, together)
+    found = checkpoints(n_members, together)
     assert found[-1] == n_members
     assert (np.diff(found) > 0).all()
     assert (np.diff(found)[:-1] >= together).all()
@@ -57,23 +57,23 @@ def test_full_rule_is_the_beta_binomial_of_2009(confidence: float) -> None:
     n_members = 25
     table = stopping_table(uniform_prior(n_members), confidence)
     found = settled(table)
-    for look in table.looks[:-1].tolist():
-        for votes in range(look + 1):
+    for checkpoint in table.checkpoints[:-1].tolist():
+        for votes in range(checkpoint + 1):
             missing = n_members // 2 - votes
-            second = betabinom.sf(missing, n_members - look, votes + 1, look - votes + 1)
-            chance = second if leader(look, votes) else 1.0 - second
-            assert ((look, votes) in found) == (chance >= confidence), (look, votes, chance)
+            second = betabinom.sf(missing, n_members - checkpoint, votes + 1, checkpoint - votes + 1)
+            chance = second if leader(checkpoint, votes) else 1.0 - second
+            assert ((checkpoint, votes) in found) == (chance >= confidence), (checkpoint, votes, chance)
 
 
 @pytest.mark.parametrize("confidence", [0.7, 0.9, 0.99])
 def test_infinite_rule_is_the_posterior_of_2011(confidence: float) -> None:
     table = stopping_table(uniform_prior(25), confidence, target="infinite")
     found = settled(table)
-    for look in table.looks[:-1].tolist():
-        for votes in range(look + 1):
-            second = 1.0 - betainc(votes + 1, look - votes + 1, 0.5)
-            chance = second if leader(look, votes) else 1.0 - second
-            assert ((look, votes) in found) == (chance >= confidence), (look, votes, chance)
+    for checkpoint in table.checkpoints[:-1].tolist():
+        for votes in range(checkpoint + 1):
+            second = 1.0 - betainc(votes + 1, checkpoint - votes + 1, 0.5)
+            chance = second if leader(checkpoint, votes) else 1.0 - second
+            assert ((checkpoint, votes) in found) == (chance >= confidence), (checkpoint, votes, chance)
 
 
 @pytest.mark.parametrize("n_members", [20, 21])
@@ -87,21 +87,21 @@ def test_learned_rule_is_the_posterior_under_its_prior_and_under_even_labels(n_m
         return binom.sf(n_members // 2 - votes, to_come, p) if target == "full" else (p > 0.5).astype(float)
 
     before = float(w @ wins(0, n_members))
-    for look in table.looks[:-1].tolist():
-        for votes in range(look + 1):
-            likelihood = w * p**votes * (1 - p) ** (look - votes)
-            second = float(likelihood @ wins(votes, n_members - look) / likelihood.sum())
+    for checkpoint in table.checkpoints[:-1].tolist():
+        for votes in range(checkpoint + 1):
+            likelihood = w * p**votes * (1 - p) ** (checkpoint - votes)
+            second = float(likelihood @ wins(votes, n_members - checkpoint) / likelihood.sum())
             even = second / before / (second / before + (1 - second) / (1 - before))
-            chances = (second, even) if leader(look, votes) else (1 - second, 1 - even)
-            assert ((look, votes) in found) == (min(chances) >= 0.9), (look, votes, chances)
+            chances = (second, even) if leader(checkpoint, votes) else (1 - second, 1 - even)
+            assert ((checkpoint, votes) in found) == (min(chances) >= 0.9), (checkpoint, votes, chances)
 
 
 def test_settled_labels_are_those_with_most_votes() -> None:
     for n_members in (10, 11):
         table = stopping_table(learned_prior([0.1, 0.7], [1, 3], n_members), 0.8)
         found = settled(table)
-        assert all(label == leader(look, votes) for (look, votes), label in found.items())
-        assert {votes for look, votes in found if look == n_members} == set(range(n_members + 1))
+        assert all(label == leader(checkpoint, votes) for (checkpoint, votes), label in found.items())
+        assert {votes for checkpoint, votes in found if checkpoint == n_members} == set(range(n_members + 1))
 
 
 def all_sequences(table: StoppingTable, p: float, n_members: int) -> tuple[float, float]:
@@ -109,11 +109,11 @@ def all_sequences(table: StoppingTable, p: float, n_members: int) -> tuple[float
     queries = disagreement = 0.0
     for votes in product((0, 1), repeat=n_members):
         chance = p ** sum(votes) * (1 - p) ** (n_members - sum(votes))
-        for place, look in enumerate(table.looks.tolist()):
-            count = sum(votes[:look])
+        for place, checkpoint in enumerate(table.checkpoints.tolist()):
+            count = sum(votes[:checkpoint])
             if count <= table.lower[place] or count >= table.upper[place]:
-                queries += chance * look
-                disagreement += chance * (leader(look, count) != leader(n_members, sum(votes)))
+                queries += chance * checkpoint
+                disagreement += chance * (leader(checkpoint, count) != leader(n_members, sum(votes)))
                 break
     return queries, disagreement
 
@@ -149,7 +149,7 @@ def test_a_right_prior_keeps_its_promise_on_average(
     share, weight = np.array(points, dtype=float).T
     prior = learned_prior(share / 20.0, weight, n_members)
     table = stopping_table(prior, confidence, target=target)
-    early = StoppingTable(table.looks, table.lower.copy(), table.upper.copy())
+    early = StoppingTable(table.checkpoints, table.lower.copy(), table.upper.copy())
     queries, disagreement = expected_stopping(early, prior, target="full")
     assert 1.0 - 1e-9 <= queries <= n_members + 1e-9
     if target == "full":
@@ -179,11 +179,11 @@ def test_a_rare_label_is_not_given_up_without_a_look() -> None:
     assert expected_stopping(table, rare)[1] < 0.02
 
 
-def test_more_confidence_asks_more_members() -> None:
+def test_more_confidence_queries_more_members() -> None:
     prior = learned_prior(np.linspace(0, 1, 21), np.ones(21), 101)
-    asked = [expected_stopping(stopping_table(prior, c), prior)[0] for c in (0.8, 0.9, 0.99, 0.999)]
-    assert asked == sorted(asked)
-    assert asked[0] < asked[-1] - 10
+    queries = [expected_stopping(stopping_table(prior, c), prior)[0] for c in (0.8, 0.9, 0.99, 0.999)]
+    assert queries == sorted(queries)
+    assert queries[0] < queries[-1] - 10
 
 
 def test_rows_without_doubt_need_one_member() -> None:

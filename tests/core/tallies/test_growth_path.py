@@ -29,12 +29,12 @@ def brute_force(data: RowBlock, weight: FloatArray) -> list[float]:
     for size in range(1, N_MEMBERS + 1):
         losses, weights = [], []
         for row in range(data.target.size):
-            said = data.outputs[:size, row][data.seen[:size, row]]
-            if len(said) == 0:
+            outputs = data.outputs[:size, row][data.seen[:size, row]]
+            if len(outputs) == 0:
                 continue
-            if data.n_labels and said.ndim == 1:
-                said = np.eye(data.n_labels)[said]
-            mean = said.mean(axis=0)
+            if data.n_labels and outputs.ndim == 1:
+                outputs = np.eye(data.n_labels)[outputs]
+            mean = outputs.mean(axis=0)
             truth = data.target[row]
             losses.append(float(np.argmax(mean) != truth) if data.n_labels else (mean - truth) ** 2)
             weights.append(weight[row])

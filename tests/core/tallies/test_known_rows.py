@@ -1,4 +1,4 @@
-"""Training rows in another order, told by which members are wrong about them."""
+"""Recognition of training rows in another order by the members that are wrong about them."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_small_bags_tell_nothing() -> None:
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.95])
 def test_no_bags_are_asked_for_only_where_they_would_tell_nothing(share: float) -> None:
     wrong = wrong_about_left_out_rows(share)
-    told = match_training_rows(wrong, Bags.from_mask(IN_BAG))
-    assert told is (share > 0.4)
-    assert may_be_known(wrong, float(np.mean(~IN_BAG[0])), 300) >= told
+    matched = match_training_rows(wrong, Bags.from_mask(IN_BAG))
+    assert matched is (share > 0.4)
+    assert may_be_known(wrong, float(np.mean(~IN_BAG[0])), 300) >= matched
     assert not may_be_known(wrong_about_left_out_rows(0.1), 0.368, 300)

@@ -1,4 +1,4 @@
-"""A sample of rows that can be told from each row alone."""
+"""A random sample of rows that depends on each row alone."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ def block(kind: str, n_members: int, n_rows: int, n_labels: int = 4) -> RowBlock
 def brute(data: RowBlock, row: int, size: int, n_members: int) -> tuple[float, float]:
     """Over all subsets of the row's first members: share that is wrong, and that differs from the rest."""
     mine = data.outputs[data.seen[:, row], row][:n_members]
-    said = np.eye(data.n_labels)[mine] if mine.ndim == 1 else mine
+    outputs = np.eye(data.n_labels)[mine] if mine.ndim == 1 else mine
     found = []
     for chosen in combinations(range(n_members), size):
-        sums = said[list(chosen)].sum(axis=0)
-        rest = np.delete(said, chosen, axis=0).sum(axis=0)
+        sums = outputs[list(chosen)].sum(axis=0)
+        rest = np.delete(outputs, chosen, axis=0).sum(axis=0)
         found.append((np.argmax(sums) != data.target[row], np.argmax(sums) != np.argmax(rest)))
     wrong, apart = np.mean(found, axis=0)
     return float(wrong), float(apart) if size < n_members else np.nan

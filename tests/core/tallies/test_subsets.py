@@ -39,8 +39,8 @@ def block(kind: str, n_members: int = 5, n_rows: int = 4) -> RowBlock:
 
 def said_by(data: RowBlock, row: int) -> FloatArray:
     """Outputs of the members that count for a row, votes as indicators."""
-    said = data.outputs[data.seen[:, row], row]
-    return np.asarray(np.eye(data.n_labels)[said] if data.outputs.ndim == 2 and data.n_labels else said)
+    outputs = data.outputs[data.seen[:, row], row]
+    return np.asarray(np.eye(data.n_labels)[outputs] if data.outputs.ndim == 2 and data.n_labels else outputs)
 
 
 def brute_mean(data: RowBlock, row: int, size: int, statistic: object) -> float:
@@ -115,7 +115,7 @@ def test_mean_output_without_any_member_is_zero_not_nan() -> None:
 
 
 def marked(rows: list[int]) -> Sample:
-    """A sample whose output, target and weight all tell the row's number in the whole data."""
+    """A sample whose output, target and weight all are the row's number in the whole data."""
     values = np.array(rows, dtype=np.float64)
     return Sample(RowBlock(values[None], np.ones((1, len(rows)), dtype=bool), values, 0), np.array(rows), values)
 
@@ -137,5 +137,5 @@ def test_keep_renumbers_the_rows_that_stay() -> None:
 @pytest.mark.parametrize("n_rows", [0, 4])
 def test_rows_about_which_nobody_speaks_have_no_subsets(n_rows: int) -> None:
     silent = RowBlock(np.zeros((3, n_rows)), np.zeros((3, n_rows), dtype=bool), np.zeros(n_rows), 0)
-    with pytest.raises(InputError, match="No member speaks"):
+    with pytest.raises(InputError, match="None of the sampled rows is out of bag"):
         subset_statistics(silent, np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)

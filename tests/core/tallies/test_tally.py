@@ -44,11 +44,11 @@ def random_block(kind: str, n_labels: int, seed: int = 0, n_members: int = 7, n_
 
 def indicator(block: RowBlock, member: int, row: int) -> FloatArray:
     """Support of one member for each label of a row."""
-    said = block.outputs[member, row]
-    return np.eye(block.n_labels)[int(said)] if block.outputs.ndim == 2 else np.asarray(said)
+    output = block.outputs[member, row]
+    return np.eye(block.n_labels)[int(output)] if block.outputs.ndim == 2 else np.asarray(output)
 
 
-def heard(block: RowBlock, row: int) -> list[int]:
+def counted_members(block: RowBlock, row: int) -> list[int]:
     return np.flatnonzero(block.seen[:, row]).tolist()
 
 
@@ -58,8 +58,8 @@ def test_support_tally_row_by_row(kind: str) -> None:
     tally = tally_support(block)
     for row in range(block.target.size):
         wrong = 1 - int(block.target[row])
-        support = np.array([indicator(block, member, row)[wrong] for member in heard(block, row)])
-        labels = [int(np.argmax(indicator(block, member, row))) for member in heard(block, row)]
+        support = np.array([indicator(block, member, row)[wrong] for member in counted_members(block, row)])
+        labels = [int(np.argmax(indicator(block, member, row))) for member in counted_members(block, row)]
         assert tally.trials[row] == len(labels)
         assert tally.wrong[row] == pytest.approx(support.sum())
         assert tally.squares[row] == pytest.approx((support**2).sum())
@@ -89,7 +89,7 @@ def test_margin_tally_row_by_row(kind: str, n_labels: int) -> None:
     block = random_block(kind, n_labels, n_members=9)
     tally = tally_margins(block)
     for row in range(block.target.size):
-        members = heard(block, row)
+        members = counted_members(block, row)
         rival = brute_rival(block, row, members)
         margins = np.array([brute_margin(block, member, row, rival) for member in members])
         halves = [[member for member in members if member % 2 == side] for side in (0, 1)]
@@ -110,7 +110,7 @@ def test_dissent_is_against_the_others(kind: str) -> None:
     block = random_block(kind, 3, seed=1)
     tally = tally_margins(block)
     for row in range(block.target.size):
-        members = heard(block, row)
+        members = counted_members(block, row)
         dissent = wrong = 0
         for member in members:
             others = sum((indicator(block, other, row) for other in members if other != member), np.zeros(3))
@@ -201,7 +201,7 @@ def test_support_for_labels_and_for_the_wrong_one() -> None:
         block = random_block(kind, 2)
         support, wrong = label_support(block, block.seen), wrong_support(block)
         for row in range(9):
-            expected = sum((indicator(block, member, row) for member in heard(block, row)), np.zeros(2))
+            expected = sum((indicator(block, member, row) for member in counted_members(block, row)), np.zeros(2))
             np.testing.assert_allclose(support[row], expected)
             for member in range(7):
                 assert wrong[member, row] == indicator(block, member, row)[1 - int(block.target[row])]
@@ -251,7 +251,7 @@ def test_scores_far_from_zero_row_by_row(n_labels: int) -> None:
     block = RowBlock(scores, rng.random((30, 20)) < 0.6, rng.integers(0, n_labels, 20), n_labels)
     tally = tally_margins(block)
     for row in range(20):
-        members = heard(block, row)
+        members = counted_members(block, row)
         halves = [[member for member in members if member % 2 == side] for side in (0, 1)]
         rival = brute_rival(block, row, members)
         crossed = [brute_rival(block, row, halves[1 - member % 2]) for member in members]
@@ -275,14 +275,14 @@ def test_score_signs_row_by_row(seed: int) -> None:
     block = RowBlock(scores, rng.random((4, 60)) < 0.8, rng.integers(0, 2, 60), 2)
     tally = tally_score_signs(block)
     for row in range(60):
-        said = scores[block.seen[:, row], row]
-        chosen, others = said > 0, said.sum() - said > 0
-        assert tally.trials[row] == said.size
+        output = scores[block.seen[:, row], row]
+        chosen, others = output > 0, output.sum() - output > 0
+        assert tally.trials[row] == output.size
         assert tally.wrong_labels[row] == np.count_nonzero(chosen != (block.target[row] == 1))
         assert tally.dissent[row] == np.count_nonzero(chosen != others)
-        margin = said if block.target[row] == 1 else -said
-        assert tally.mean[row] == pytest.approx(margin.mean() if said.size else 0.0)
-        assert tally.sd[row] == pytest.approx(margin.std(ddof=1) if said.size > 1 else 0.0)
+        margin = output if block.target[row] == 1 else -output
+        assert tally.mean[row] == pytest.approx(margin.mean() if output.size else 0.0)
+        assert tally.sd[row] == pytest.approx(margin.std(ddof=1) if output.size > 1 else 0.0)
 
 
 @pytest.mark.parametrize("n_members", [1, 254, 255, 256, 511, 1000])

@@ -38,13 +38,13 @@ def test_the_noise_of_deconvolution_is_that_of_few_members() -> None:
     """Over samples of votes on the same rows, the error at the full size varies as much, within a factor of 2.2."""
     rng = np.random.default_rng(2)
     share = rng.beta(0.8, 2.5, 400)
-    errors, told = [], []
+    errors, estimated = [], []
     for _ in range(40):
         trials = np.maximum(rng.binomial(10, 0.37, 400), 1)
         mixture = fit_mixture(rng.binomial(trials, share), trials)
         errors.append(mixture.error([10])[0])
-        told.append(deconvolution_variance(mixture, 10, counts_votes=True))
-    assert np.var(errors) / 2.2 < np.mean(told) < np.var(errors) * 2.2
+        estimated.append(deconvolution_variance(mixture, 10, counts_votes=True))
+    assert np.var(errors) / 2.2 < np.mean(estimated) < np.var(errors) * 2.2
 
 
 def test_many_members_leave_no_noise_of_deconvolution() -> None:

@@ -48,10 +48,10 @@ def test_unbiased_sum_is_the_mean_over_distinct_members() -> None:
 def test_unbiased_sum_has_the_expectation_of_infinitely_many_members() -> None:
     """Over every way four members can draw two of two rows."""
     draws = np.array([[2, 0], [1, 1], [1, 1], [0, 2]])
-    says = np.array([3.0, -1.0, 0.5, 2.0])  # a draw's second order matters to its member, too
-    covariance = ((draws - draws.mean(axis=0)) * (says - says.mean())[:, None]).mean(axis=0)
+    predictions = np.array([3.0, -1.0, 0.5, 2.0])  # a draw's second order matters to its member, too
+    covariance = ((draws - draws.mean(axis=0)) * (predictions - predictions.mean())[:, None]).mean(axis=0)
     found = [
-        squared_covariance(draws[list(chosen)], says[list(chosen), None], np.ones(2)).unbiased[0]
+        squared_covariance(draws[list(chosen)], predictions[list(chosen), None], np.ones(2)).unbiased[0]
         for chosen in product(range(4), repeat=4)
     ]
     assert np.mean(found) == pytest.approx((covariance**2).sum(), rel=1e-12)
@@ -73,8 +73,8 @@ def test_noise_is_that_of_other_members() -> None:
     found = []
     for _ in range(300):
         counts = RNG.multinomial(30, np.full(30, 1 / 30), size=60)
-        says = counts @ values / 30 + RNG.normal(0, 1, 60)
-        found.append(squared_covariance(counts, says[:, None], np.ones(30)))
+        predictions = counts @ values / 30 + RNG.normal(0, 1, 60)
+        found.append(squared_covariance(counts, predictions[:, None], np.ones(30)))
     spread = np.std([one.unbiased[0] for one in found])
     assert np.mean([one.noise[0] for one in found]) == pytest.approx(spread, rel=0.2)
 

@@ -190,10 +190,10 @@ class TestSizeInterval:
 
 def double_loop(outputs: FloatArray, seen: BoolArray, slopes: FloatArray, size: float, *, own_pairs: bool) -> float:
     """The definition: the sum over pairs of rows of w_i w_j C_ij, C over the members that both rows have."""
-    heard = seen.astype(np.float64)
+    counted = seen.astype(np.float64)
     values = np.where(seen, outputs, 0.0)
-    both = heard.T @ heard
-    sums = values.T @ heard
+    both = counted.T @ counted
+    sums = values.T @ counted
     known = both >= 2
     covariance = (values.T @ values - sums * sums.T / np.maximum(both, 1)) / np.maximum(both - 1, 1)
     pairs = np.where(known, np.outer(slopes, slopes) * covariance, 0.0)

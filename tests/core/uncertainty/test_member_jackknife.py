@@ -24,7 +24,7 @@ def drawn(seed: int, n_members: int = 40, n_rows: int = 300) -> tuple[NDArray[An
     return margins, rng.random((n_members, n_rows)) < 0.6
 
 
-def told(margins: NDArray[Any], counted: NDArray[Any]) -> NDArray[Any]:
+def fitted_errors(margins: NDArray[Any], counted: NDArray[Any]) -> NDArray[Any]:
     trials = counted.sum(axis=0)
     known = np.ma.masked_array(margins, ~counted)
     mean, sd = known.mean(axis=0).data, known.std(axis=0, ddof=1).data
@@ -34,7 +34,7 @@ def told(margins: NDArray[Any], counted: NDArray[Any]) -> NDArray[Any]:
 def test_it_is_the_jackknife_over_groups_of_members() -> None:
     margins, counted = drawn(0)
     group = np.arange(40) % N_GROUPS
-    errors = np.array([told(margins[group != one], counted[group != one]) for one in range(N_GROUPS)])
+    errors = np.array([fitted_errors(margins[group != one], counted[group != one]) for one in range(N_GROUPS)])
     expected = np.sqrt((N_GROUPS - 1) / N_GROUPS * ((errors - errors.mean(axis=0)) ** 2).sum(axis=0))
     np.testing.assert_allclose(left_out_sd(margins, counted, np.ones(300), SIZES), expected, rtol=1e-6)
 
@@ -52,6 +52,6 @@ def test_members_that_agree_have_no_luck() -> None:
 @pytest.mark.slow
 def test_it_is_the_spread_over_other_members() -> None:
     draws = [drawn(seed) for seed in range(60)]
-    truth = np.std([told(*draw) for draw in draws], axis=0, ddof=1)
+    truth = np.std([fitted_errors(*draw) for draw in draws], axis=0, ddof=1)
     found = np.sqrt(np.mean([left_out_sd(*draw, np.ones(300), SIZES) ** 2 for draw in draws], axis=0))
     assert (found / truth)[1:] == pytest.approx(1.0, abs=0.3)

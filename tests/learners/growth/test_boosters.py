@@ -93,7 +93,7 @@ class TestXGBoost:
 
     @pytest.mark.parametrize("method", ["one_shot", "iterative"])
     def test_starts_anew_and_counts_it(self, xgboost: Any, method: str) -> None:
-        # By default four in five rows are in the bag, which leaves few to speak about each.
+        # By default four in five rows are in the bag, so that each row is out of bag for few.
         forest = xgboost.XGBRFClassifier(random_state=0, subsample=0.5, n_jobs=1)
         growth = grow(forest, X, Y, method=method, **TIGHT)
         whole = clone(forest).set_params(n_estimators=growth.history[-1].n_members).fit(X, Y)

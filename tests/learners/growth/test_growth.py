@@ -75,9 +75,9 @@ def test_iterative_follows_the_pseudo_code() -> None:
     sizes = [step.n_members for step in growth.history]
     wanted = [step.recommended_size for step in growth.history]
     assert sizes[0] == 15
-    for size, asked, following in zip(sizes, wanted, sizes[1:], strict=False):
-        assert asked > size
-        assert following == min(asked, 2 * size)
+    for size, recommended, following in zip(sizes, wanted, sizes[1:], strict=False):
+        assert recommended > size
+        assert following == min(recommended, 2 * size)
     assert wanted[-1] <= sizes[-1]
     assert growth.n_members == wanted[-1]
     assert growth.trained_members == sizes[-1]
@@ -86,7 +86,7 @@ def test_iterative_follows_the_pseudo_code() -> None:
 
 
 def test_the_old_name_of_the_iterative_method_is_deprecated() -> None:
-    with pytest.warns(FutureWarning, match="'figure3' is called 'iterative' now"):
+    with pytest.warns(FutureWarning, match="'figure3' is deprecated"):
         growth = grow(forest(), X, Y, method="figure3", confidence=0.9)
     assert growth.method == "iterative"
 
@@ -255,7 +255,7 @@ def test_iterative_stops_at_max_size_too() -> None:
 
 def test_a_size_beyond_all_looked_at_is_not_given_a_number() -> None:
     noise = np.random.default_rng(0).integers(0, 2, 200)
-    with pytest.warns(NotConvergedWarning, match="takes more than any size looked at"):
+    with pytest.warns(NotConvergedWarning, match="more members than the largest size"):
         growth = grow(forest(max_depth=1), X[:200], noise, confidence=0.9999, max_size=60)
     assert growth.wanted_size is None
     assert growth.n_members == 60
@@ -290,7 +290,7 @@ def test_too_few_out_of_bag_members_keep_the_probe() -> None:
 
 
 class Noise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Says another wave about the rows for every seed: the mean of many says 0."""
+    """Predicts another wave for every seed: the mean of many predicts 0."""
 
     def __init__(self, random_state: int | None = None) -> None:
         self.random_state = random_state
@@ -371,13 +371,13 @@ def test_wrong_options_are_refused_before_anything_is_trained(options: dict[str,
 @pytest.mark.parametrize(
     ("estimator", "options", "match"),
     [
-        (RandomForestClassifier(), {"tolerance": 0.05}, "RandomForestClassifier is a classifier: say with confidence"),
+        (RandomForestClassifier(), {"tolerance": 0.05}, "RandomForestClassifier is a classifier: set confidence"),
         (
             make_pipeline(StandardScaler(), BaggingClassifier()),
             {"tolerance": 0.01},
             "BaggingClassifier is a classifier",
         ),
-        (RandomForestRegressor(), {"confidence": 0.9}, "RandomForestRegressor is a regression: say with tolerance"),
+        (RandomForestRegressor(), {"confidence": 0.9}, "RandomForestRegressor is a regression: set tolerance"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -421,11 +421,11 @@ def test_progress_goes_to_stderr_and_only_when_asked(capsys: pytest.CaptureFixtu
 
 
 def test_progress_is_told_after_every_batch() -> None:
-    told: list[int] = []
+    progress: list[int] = []
     wanted = iter([65, None])
-    rows = TrainingRows(X, Y, None, 100, 20, told.append)
+    rows = TrainingRows(X, Y, None, 100, 20, progress.append)
     find_trainer(forest())(forest(), rows, 20, lambda _: next(wanted))
-    assert told == [20, 40, 60, 65]
+    assert progress == [20, 40, 60, 65]
 
 
 def test_repr_is_short() -> None:

@@ -51,7 +51,7 @@ EXPECTED = {} if BEFORE_TAGS else {"expected_failed_checks": lambda _: EXPECTED_
 
 
 @pytest.mark.skipif(BEFORE_TAGS, reason="scikit-learn before 1.6 has no way to expect a check to fail")
-# The checks' tables have a few rows, from which no size can be told: it is said, and the probe is kept.
+# The checks' tables have a few rows, from which no size can be estimated: a warning is issued, and the probe kept.
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning:sklearn")
 @parametrize_with_checks(CHECKED, **EXPECTED)  # type: ignore[untyped-decorator]
@@ -132,9 +132,9 @@ class TestWrongInput:
         with pytest.raises(NotFittedError, match="has not been fitted") as caught:
             model.predict(X)
         assert isinstance(caught.value, SklearnNotFittedError)
-        for ask in (lambda: ens_plugin.analyze(model, X, Y), lambda: ens_plugin.truncate(model, 3)):
+        for call in (lambda: ens_plugin.analyze(model, X, Y), lambda: ens_plugin.truncate(model, 3)):
             with pytest.raises(NotFittedError, match=f"This {type(model).__name__} has not been fitted"):
-                ask()
+                call()
 
     @pytest.mark.parametrize(
         ("model", "error", "match"),

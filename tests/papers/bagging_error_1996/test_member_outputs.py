@@ -16,7 +16,7 @@ PROBABILITIES = as_outputs([[[0.2, 0.8], [0.5, 0.5]]], "outputs")
 
 
 @pytest.mark.parametrize(
-    ("outputs", "said"),
+    ("outputs", "fault"),
     [
         ([1.0, 2.0], "members, rows"),
         (np.zeros((1, 1, 1, 1)), "members, rows"),
@@ -31,13 +31,13 @@ PROBABILITIES = as_outputs([[[0.2, 0.8], [0.5, 0.5]]], "outputs")
         ([[[1.0]]], "one label"),
     ],
 )
-def test_bad_outputs_are_refused_by_name(outputs: object, said: str) -> None:
-    with pytest.raises(InputError, match=f"given.*{said}"):
+def test_bad_outputs_are_refused_by_name(outputs: object, fault: str) -> None:
+    with pytest.raises(InputError, match=f"given.*{fault}"):
         as_outputs(outputs, "given")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("mask", "said"),
+    ("mask", "fault"),
     [
         ([[True, False, True]], "shape"),
         (np.ones((3, 2), dtype=bool), "shape"),
@@ -46,8 +46,8 @@ def test_bad_outputs_are_refused_by_name(outputs: object, said: str) -> None:
         ([[True, False, False], [True, True, False]], "2 of 3 rows"),
     ],
 )
-def test_bad_mask_is_refused_by_name(mask: object, said: str) -> None:
-    with pytest.raises(InputError, match=f"out_of_bag.*{said}"):
+def test_bad_mask_is_refused_by_name(mask: object, fault: str) -> None:
+    with pytest.raises(InputError, match=f"out_of_bag.*{fault}"):
         as_mask(mask, VALUES, 2)  # type: ignore[arg-type]
 
 

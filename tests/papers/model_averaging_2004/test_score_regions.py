@@ -71,7 +71,7 @@ def test_settled_labels_are_those_of_infinitely_many_models(n_models: int, delta
 
 
 def test_extrapolated_number_of_models_settles_the_wanted_share() -> None:
-    """Two of three rows: from 50 models, then as many as it says."""
+    """Two of three rows: from 50 models, then the number estimated."""
     pilot = drawn(np.random.default_rng(0), 50, 0.1)
     wanted = models_to_settle(pilot, 0.6)
     assert wanted is not None
@@ -81,7 +81,7 @@ def test_extrapolated_number_of_models_settles_the_wanted_share() -> None:
 
 
 def test_extrapolation_agrees_with_the_regions_of_the_models_at_hand() -> None:
-    """A row is settled at T models just if the extrapolation from those T asks for no more."""
+    """A row is settled at T models just if the extrapolation from those T needs no more."""
     for seed in range(20):
         logs = drawn(np.random.default_rng(seed), 200, 0.15)
         for row in range(3):

@@ -1,1 +1,1 @@
-"""The size and the number of bites that a budget of training allows, chosen by the tables of 2017."""
+"""Choice of the size and the number of bites (small samples that members are trained on), by the tables of 2017."""

@@ -1,4 +1,4 @@
-"""How many members, on bites of what size, mixed how? Answered from a few probes (2017, section 6.5 to 6.7)."""
+"""Choice of bite size, number of members and mixing from a few probes (2017, section 6.5 to 6.7)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BiteOption:
     recommended_loss : float
         Expected loss at the recommended size (the asymptote if that is None).
     matching_size : int or None
-        Smallest size asked about whose loss is at most that of one learner trained on everything.
+        Smallest of `sizes` whose loss is at most that of one learner trained on everything.
     seconds_per_member : float
         Mean time to train one member, in this process.
     seconds, rows : float or None
@@ -79,7 +79,7 @@ class BiteOption:
 
 @dataclass(frozen=True, eq=False)
 class BiteDesign:
-    """Every option, and the answers.
+    """Every combination of bite size and mixing with its expected losses, to choose from.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class BiteDesign:
         Parameters
         ----------
         fraction : float
-            One of those asked about.
+            One of the `bite_fractions` of the design.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class BiteDesign:
         """
         rivals = [option for option in self.options if option.fraction == fraction]
         if not rivals:
-            raise InputError(f"fraction must be one of the bite_fractions asked about, got {fraction!r}.")
+            raise InputError(f"fraction must be one of the bite_fractions of the design, got {fraction!r}.")
         return min(rivals, key=lambda option: option.recommended_loss).aggregation
 
 
@@ -170,7 +170,7 @@ def design_bites(
     max_size : int, default=20001
         Largest size recommended.
     test_size : float, default=0.25
-        Share of the rows that no probe sees, on which losses are measured.
+        Share of the rows that no probe is trained on, on which losses are measured.
     random_state : int, optional
 
     Returns
@@ -259,7 +259,7 @@ def _option(
 def _row_model(
     probes: Probes, target: NDArray[np.int64], aggregation: str, loss: str, tables: ScoreTables
 ) -> tuple[ScoreRows, str]:
-    """Fit a model of the test rows, and say by which rule it is to be mixed."""
+    """Return a fitted model of the test rows, and the rule by which it is to be mixed."""
     if probes.scores.ndim == 2:
         scores = scores_of_truth(probes.scores, target)
         if probes.probabilities and aggregation == "mean_proba":
@@ -268,7 +268,7 @@ def _row_model(
     if loss == "log":
         return shrink_normal_scores(linearized_scores(probes.scores, target)), aggregation
     outputs = probes.scores if aggregation == "mean_score" else softmax(probes.scores, axis=2)
-    # The mean of margins has one sign or the other, whatever is mixed: its normal is mixed as scores are.
+    # The 0-1 loss depends on the sign of the mean margin alone, so margins are mixed as scores whatever the rule.
     return shrink_normal_scores(_margins(outputs, target)), "mean_score"
 
 
@@ -285,7 +285,7 @@ def _margins(outputs: FloatArray, target: NDArray[np.int64]) -> FloatArray:
 
 
 def probe_single(estimator: Any, split: Split, loss: str, rng: np.random.Generator) -> tuple[float, float]:
-    """Loss on the test rows of one learner trained on all training rows, and the seconds that took."""
+    """Return the test loss of one learner trained on all training rows, and the seconds that took."""
     import time
 
     member = seeded_clone(estimator, rng)

@@ -1,4 +1,4 @@
-"""Members trained on small bites, reduced to what they say about rows that none of them saw."""
+"""Members trained on small bites, reduced to their scores of held-out rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EDGE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows to bite from and rows to ask about.
+    """Training rows to draw bites from, and test rows to predict.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """What the probes of one bite size say about the test rows.
+    """Scores of the probes of one bite size for the test rows.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ def split_rows(X: Any, y: Any, test_size: float, random_state: int | None) -> Sp
 def probe_bites(estimator: Any, split: Split, n_rows: int, n_probe: int, rng: np.random.Generator) -> Probes:
     """Train probes on random bites, rows drawn with replacement (2017 section 2).
 
-    A bite in which a label is missing is drawn again, since its classifier would not know that label.
+    A bite in which a label is missing is drawn again, since its classifier could not predict that label.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
 
 
 def _bite_seed(split: Split, n_rows: int, rng: np.random.Generator) -> int:
-    """Seed of a random bite that holds every label."""
+    """Return the seed of a random bite that holds every label."""
     from sklearn.utils import resample
 
     for _ in range(MAX_DRAWS):

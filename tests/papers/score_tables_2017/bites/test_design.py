@@ -21,8 +21,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from ens_plugin.errors import InputError, UnsupportedModelError
-from ens_plugin.learners import BiteDesign
-from ens_plugin.papers.score_tables_2017.bites import design as design_bites
+from ens_plugin.learners import BiteDesign, design_bites
 from ens_plugin.papers.score_tables_2017.bites.probes import probe_bites, split_rows
 
 Array = NDArray[np.float64]
@@ -75,7 +74,7 @@ def test_answers_follow_from_the_options(design: BiteDesign) -> None:
 
 
 def test_losses_are_those_of_real_ensembles() -> None:
-    """Against 400 members trained on the same bites and asked about the same rows."""
+    """Against 400 members trained on the same bites and judged on the same rows."""
     X, y = noisy(1600)
     found = design_bites(LogisticRegression(), X, y, [25], [0.05], n_probe=25, test_size=0.5, random_state=3)
     split = split_rows(X, y, 0.5, 3)
