@@ -100,7 +100,7 @@ class Judge:
         time.sleep(self.takes_s)
         self.asked.append(str(version))
         if version.name == "unknown":
-            raise GateError("could not tell")
+            raise GateError("no report")
         if version.name == "defect":
             raise ZeroDivisionError
 
