@@ -155,7 +155,7 @@ def test_a_weight_column_is_no_feature(run: Run, tmp_path: Path) -> None:
     assert run("analyze", *arguments, "--sample-weight", "weight").code == 0
     refused = run("analyze", *arguments)
     assert refused.code == 2
-    assert "not known to the model: weight" in " ".join(refused.err.split())
+    assert "not in the model: weight" in " ".join(refused.err.split())
 
 
 def test_a_group_column_is_no_feature(run: Run, tmp_path: Path) -> None:

@@ -155,6 +155,6 @@ def _flavor(document: Model, uri: str) -> Flavor:
         if flavor in document.flavors:
             return flavor
     raise UnsupportedModelError(
-        f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}, but a smaller model can be "
-        f"logged only as {', '.join(FLAVORS[:-1])} or {FLAVORS[-1]}. Cut it with ens_plugin.truncate."
+        f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}, but a smaller model "
+        f"can be logged only as {', '.join(FLAVORS[:-1])} or {FLAVORS[-1]}. Cut it with ens_plugin.truncate."
     )
