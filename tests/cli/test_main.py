@@ -218,8 +218,8 @@ def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
         ((*CANCER, "--confidence", "0.3"), "confidence"),
         ((*CANCER, "--confidence", "much"), "Invalid value for '--confidence'"),
         ((*CANCER, "--html", "no/such/place.html"), "there is no directory 'no/such'"),
-        ((*CANCER, "--run-id", "abc"), "add --log"),
-        ((*CANCER, "--log", "--run-id", "abc", "--experiment", "e"), "leave out --experiment"),
+        ((*CANCER, "--run-id", "abc"), "Add --log"),
+        ((*CANCER, "--log", "--run-id", "abc", "--experiment", "e"), "Leave out --experiment"),
         (("cancer.joblib",), "Missing option '--data'"),
     ],
 )
@@ -321,7 +321,7 @@ def test_a_defect_of_ours_is_no_answer(run: Run, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("ens_plugin.analysis.analyze.run_analysis", broken)
     outcome = run("recommend", *CANCER)
     assert outcome.code == 2
-    assert "please report it" in outcome.err
+    assert "Please report it" in outcome.err
 
 
 def test_an_interruption_is_no_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_single_label_is_refused(session: Any) -> None:
         ({"label_col": "word"}, "'word' is of type string, but the ensemble's labels are 0, 1"),
         ({"weight_col": "word"}, "'word' is of type string; weights must be numbers"),
         ({"row_id_col": "height"}, "no column 'height'"),
-        ({"row_id_col": "word"}, "'word' is of type string; row_id_col must hold whole numbers: cast it to bigint"),
+        ({"row_id_col": "word"}, "'word' is of type string, but row_id_col must hold whole numbers. Cast it to bigint"),
         ({"feature_cols": COLUMNS[:-1]}, "X has 5 columns"),
         ({"weight_col": "w", "metric": lambda y, p: 0.0}, "metric(y, mean_output) takes no weights"),
         ({"row_id_col": "y"}, "'y' holds 2 numbers in more than one row"),
@@ -109,7 +109,7 @@ def test_columns_that_cannot_be_used_are_named(session: Any, options: dict[str, 
 @pytest.mark.parametrize("kind", ["decimal(10,0)", "double"])
 def test_row_ids_must_be_whole_by_their_type(session: Any, kind: str) -> None:
     df = session.createDataFrame(held_out("votes", 40)).selectExpr(*COLUMNS, "y", f"cast(row as {kind}) as row")
-    with pytest.raises(InputError, match=rf"'row' is of type {re.escape(kind)}.*cast it to bigint"):
+    with pytest.raises(InputError, match=rf"'row' is of type {re.escape(kind)}.*Cast it to bigint"):
         spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS, row_id_col="row")
 
 

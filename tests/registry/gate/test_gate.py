@@ -364,8 +364,8 @@ PERCENT = {"report": {"error": {"max": 6}}}
 CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str | None, str]] = [
     (no_report, LOOSE, None, r"no ensemble report .* the metric 'ens\.error'\. Analyse"),
     (no_run, LOOSE, None, "no ensemble report .* without a run"),
-    (deleted_run, LOOSE, None, "is deleted; restore it"),
-    (deleted_run, {"metrics": {"ens.bias": {"max": 1}}}, None, "is deleted; restore it"),
+    (deleted_run, LOOSE, None, "is deleted. Restore it"),
+    (deleted_run, {"metrics": {"ens.bias": {"max": 1}}}, None, "is deleted. Restore it"),
     (cut_short, LOOSE, None, "lacks the metric 'ens.error_lower' of its report, so logging was interrupted"),
     (without_artifact, LOOSE, None, "has no artifact 'ensemble/report.json'"),
     (contradicting, LOOSE, None, "contradicts itself: the metric 'ens.error' is"),

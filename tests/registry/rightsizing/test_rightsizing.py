@@ -419,7 +419,7 @@ def test_files_are_for_truncate(uri: str) -> None:
 
 @pytest.mark.parametrize("source", [RandomForestClassifier(), Path("forest.joblib"), None])
 def test_models_in_memory_are_for_truncate(source: Any) -> None:
-    with pytest.raises(InputError, match=r"pass a URI .* ens_plugin\.truncate cuts a model in memory"):
+    with pytest.raises(InputError, match=r"Pass a URI .* ens_plugin\.truncate cuts a model in memory"):
         rightsize(source, X, Y)
 
 
