@@ -41,7 +41,7 @@ class Version:
         return f"models:/{self.name}/{self.version}"
 
 
-def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "report_log") -> None:
+def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "logging.report_log") -> None:
     """Leave out pictures and curves, which take time and have tests of their own, where a module renders them."""
 
     def write(report: EnsembleReport, directory: Path) -> None:
