@@ -106,7 +106,7 @@ def test_a_fail_is_exit_code_1(run: Run, churn: Version, client: mlflow.MlflowCl
         (("models:/nobody/1", "--policy", "loose.toml"), "not found"),
         (("models:/nobody/1", "--policy", "gone.toml"), "no policy file 'gone.toml'"),
         (("models:/nobody/1",), "Missing option '--policy'"),
-        (("nobody", "--policy", "loose.toml"), "not the URI of a registered version"),
+        (("nobody", "--policy", "loose.toml"), "is not the URI of a registered version"),
         (("models:/nobody/1", "--policy", "loose.toml", "--holdout"), "Add --data"),
         (("models:/nobody/1", "--policy", "loose.toml", "--target", "y"), "Add --data"),
         (("models:/nobody/1", "--policy", "loose.toml", "--data", "x.csv"), "needs --target"),
