@@ -1,11 +1,11 @@
 """How the error of a trained bagged ensemble depends on its size, to infinity.
 
-Train once; without further training and without validation data, be told the error curve, how many
+Train once.  Without further training and without validation data, this package estimates the error curve, how many
 members the ensemble needs, and its bias and variance over seeds, given this training set; on request also the
 variance of its predictions over training sets.
 
-Importing this package imports no model library, no MLflow and no plotting: every public name is
-loaded when it is first used.
+Importing this package imports no model library, no MLflow and no plotting: each public name is
+loaded at its first use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Every exception and warning that a user of ens_plugin can meet.
+"""Every exception and warning that ens_plugin raises or issues.
 
 All exceptions derive from :class:`EnsPluginError`; each also derives from the built-in type
 that scikit-learn users would expect to catch (``ValueError``, ``TypeError``, ...).  A message
-says what was found, why it is not enough and what to do.
+states what was found, why it is not enough and what to do.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ class EnsPluginError(Exception):
 
 
 class InputError(EnsPluginError, ValueError):
-    """An argument has a wrong shape, range or content; the message names the argument."""
+    """Raised for an argument of a wrong shape, range or content; the message names the argument."""
 
 
 class DataMismatchError(InputError):
-    """The rows or columns given are not the ones the model was trained on."""
+    """Raised where the rows or columns given are not those that the model was trained on."""
 
 
 class UnsupportedModelError(EnsPluginError, TypeError):
-    """No adapter knows this kind of model, or the model has a form no estimator covers."""
+    """Raised for a kind of model without an adapter, or a form of it that no estimator covers."""
 
 
 class NotFittedError(EnsPluginError, ValueError):
-    """The model has not been fitted yet."""
+    """Raised for a model that is not fitted yet."""
 
 
 class BagError(EnsPluginError, ValueError):
-    """Which rows each member saw is not known and cannot be proved (no bootstrap, for example)."""
+    """Raised where the in-bag rows of the members are not known or cannot be proved (no bootstrap, for example)."""
 
 
 class TooFewMembersError(EnsPluginError, ValueError):
-    """There are too few members, or too few out-of-bag members per row, to say anything."""
+    """Raised where the members, or the out-of-bag members per row, are too few for an estimate."""
 
 
 class ModelLoadError(EnsPluginError, OSError):
-    """A model file or URI could not be read as a model."""
+    """Raised for a file or URI that cannot be read as a model."""
 
 
 class TrackingError(EnsPluginError, ConnectionError):
-    """The MLflow tracking server could not be reached or refused the call."""
+    """Raised where the MLflow tracking server cannot be reached or refuses a call."""
 
 
 class ClusterError(EnsPluginError, RuntimeError):
-    """A Spark job could not be started or failed for a reason that lies neither in the model nor in the rows."""
+    """Raised where a Spark job cannot be started, or fails for a reason other than the model and the rows."""
 
 
 class GateError(EnsPluginError, LookupError):
-    """A gate could not tell whether a model version meets its policy: evidence is missing or contradicts itself."""
+    """Raised where a gate has no verdict on a model version: evidence is missing or contradicts itself."""
 
 
 class EnsPluginWarning(UserWarning):
@@ -74,8 +74,8 @@ class EnsPluginWarning(UserWarning):
 
 
 class WeakEstimateWarning(EnsPluginWarning):
-    """An estimate exists but rests on few rows or few members."""
+    """Issued with an estimate that rests on few rows or few members."""
 
 
 class NotConvergedWarning(EnsPluginWarning):
-    """An ensemble was left smaller than its estimate asks for, or at a size that no estimate stands behind."""
+    """Issued where an ensemble has fewer members than its estimate recommends, or no estimate supports its size."""

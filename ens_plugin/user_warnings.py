@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line, however deep in the package they come up."""
+"""Warnings that point at the user's own line of code, wherever in the package they are issued."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import warnings
 
 __all__ = ["warn_user"]
 
-# Libraries that call this package on behalf of the user, whose line is further up.
+# Libraries that call this package for the user; the user's own line is above them on the stack.
 _PASSED = frozenset({"ens_plugin", "joblib", "mlflow", "sklearn"})
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost line that is neither this package's nor of a library that called it for the user.
+    """Issue a warning at the innermost line that is neither of this package nor of a library that called it.
 
     Parameters
     ----------

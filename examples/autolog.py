@@ -1,4 +1,4 @@
-"""Have every fit report itself: ``ens_plugin.autolog()`` beside MLflow's own.
+"""Log a report after every fit: ``ens_plugin.autolog()`` beside MLflow's own.
 
 Run it, then look at the run: ``mlflow ui --backend-store-uri sqlite:///mlflow.db``.
 """

@@ -1,4 +1,4 @@
-"""Predict as a forest of 501 trees does, asking most rows for a few of them."""
+"""Predict as a forest of 501 trees does, with a few of them for most rows."""
 
 from __future__ import annotations
 

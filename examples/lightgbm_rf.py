@@ -25,7 +25,7 @@ def main() -> None:
     ).fit(X, y)
 
     in_bag = ens_plugin.in_bag(forest, X, y)
-    print(f"Proved: each tree saw {in_bag.sum(axis=1).mean():.0f} of {len(y)} rows on average.\n")
+    print(f"Proved: each tree was trained on {in_bag.sum(axis=1).mean():.0f} of {len(y)} rows on average.\n")
 
     print(ens_plugin.analyze(forest, X, y).summary())
 

@@ -1,4 +1,4 @@
-"""Train a forest with MLflow on, then ask how large it should have been.
+"""Train a forest with MLflow on, then estimate how large it should have been.
 
 Run it, then look at the run: ``mlflow ui --backend-store-uri sqlite:///mlflow.db``.
 """

@@ -1,4 +1,4 @@
-"""XGBoost as a random forest: out-of-bag answers that the library itself does not give.
+"""XGBoost as a random forest: out-of-bag estimates that the library itself does not offer.
 
 All trees grow in one boosting round (``num_parallel_tree``), each on rows and columns of its own.
 """
@@ -24,9 +24,10 @@ def main() -> None:
     }
     booster = xgboost.train(options, xgboost.DMatrix(X, y), num_boost_round=1)
 
-    seen = ens_plugin.in_bag(booster, X)
+    in_bag = ens_plugin.in_bag(booster, X)
     print(
-        f"{seen.shape[0]} trees (200 for each of 10 digits), each grown on {seen.mean():.1%} of {seen.shape[1]} rows.\n"
+        f"{in_bag.shape[0]} trees (200 for each of 10 digits), "
+        f"each grown on {in_bag.mean():.1%} of {in_bag.shape[1]} rows.\n"
     )
     print(ens_plugin.analyze(booster, X, y).summary())
 

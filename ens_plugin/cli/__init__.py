@@ -1,1 +1,1 @@
-"""The command line: the same verbs as the Python API, their options, tables and exit codes."""
+"""The command line: the commands, their options, the tables they read and their exit codes."""

@@ -38,12 +38,12 @@ PROGRESS_DELAY_S = 2
 
 def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     if value is not None and not value.parent.is_dir():
-        raise click.BadParameter(f"there is no directory {str(value.parent)!r}; create it first.", param=parameter)
+        raise click.BadParameter(f"there is no directory {str(value.parent)!r}. Create it first.", param=parameter)
     return value
 
 
 def output_option(name: str, text: str) -> Callable[[Command], Command]:
-    """Add an option for a file to write; its folder must be there."""
+    """Return a decorator that adds an option for a file to write, in a folder that exists."""
     kind = click.Path(dir_okay=False, writable=True, path_type=Path)
     return click.option(name, f"{name.strip('-')}_path", type=kind, callback=_creatable, metavar="PATH", help=text)
 
@@ -54,14 +54,14 @@ def notice(message: str) -> None:
 
 
 def paragraph(message: str) -> None:
-    """Print a message on stderr in lines of at most 80 columns; addresses, paths and figures stay whole."""
+    """Print a message on stderr in lines of at most 80 columns, without breaking addresses, paths and figures."""
     lines = message.replace(" %", "\xa0%").splitlines()
     filled = [textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) for line in lines]
     notice("\n".join(filled).replace("\xa0", " "))
 
 
 def show_refusal(error: click.ClickException) -> None:
-    """Show an error of click's as click does, usage first, but with the message in lines of 80 columns."""
+    """Print an error of click as click does, usage first, but with the message in lines of 80 columns."""
     shown = StringIO()
     error.show(shown)
     for line in without_secrets(shown.getvalue()).splitlines():
@@ -69,7 +69,7 @@ def show_refusal(error: click.ClickException) -> None:
 
 
 def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:
-    """Wrap an iterable in a bar on stderr that shows after two seconds, and only on a terminal.
+    """Return an iterable with a progress bar on stderr, which shows after two seconds and on a terminal only.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:
 
 @contextmanager
 def only_results_on_stdout() -> Iterator[None]:
-    """Send to stderr what models and libraries print inside the block, and warnings as short lines."""
+    """Redirect what models and libraries print inside the block to stderr, and shorten warnings to one line."""
     with redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", EnsPluginWarning)
@@ -100,11 +100,11 @@ def only_results_on_stdout() -> Iterator[None]:
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Silence the chatter of MLflow and its database inside the block; errors still show."""
+    """Suppress messages of MLflow and its database inside the block, except errors."""
     from ens_plugin.tracking.store.mlflow_chatter import no_progress_bars
 
     before = logging.root.manager.disable
-    # Levels of single loggers would not do: setting up a database configures them anew.
+    # Not by the levels of single loggers: setting up a database configures them again.
     logging.disable(logging.WARNING)
     try:
         with no_progress_bars(), warnings.catch_warnings():
@@ -139,7 +139,7 @@ def write_bytes(path: Path, content: bytes) -> None:
             complete.write_bytes(content)
             complete.replace(path)
     except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}; choose another path.") from error
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}. Choose another path.") from error
 
 
 def _show_warning(

@@ -20,8 +20,8 @@ __all__ = ["EXPERIMENT", "Demonstration", "demonstrations", "log_demonstrations"
 EXPERIMENT = "ens-plugin demo"
 
 EXPLANATION = """\
-Error        at the current number of trees, from the rows each tree never saw:
-             share of wrong labels; diabetes: mean squared error, in squared
+Error        at the current number of trees, from the out-of-bag rows of each
+             tree: share of wrong labels; diabetes: mean squared error, in squared
              points of disease progression. In brackets its {level} interval.
 Infinite     the same error with infinitely many trees.
 Needed       trees until 99 % of predictions agree with the infinite forest's;
@@ -31,7 +31,7 @@ Agreement    with the infinite forest's predictions, at the current size."""
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """One data set with its fitted forest and what was found out about it."""
+    """One data set with its fitted forest and the report on it."""
 
     name: str
     forest: Any
@@ -40,7 +40,7 @@ class Demonstration:
 
 
 def demonstrations() -> list[Demonstration]:
-    """Train and analyse a forest on each of the three data sets that ship with scikit-learn."""
+    """Return a fitted and analysed forest for each of three data sets that ship with scikit-learn."""
     from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 

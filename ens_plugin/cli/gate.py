@@ -1,4 +1,4 @@
-"""`ens-plugin gate` and `gate-server`: the gate of a model registry, with an eye on the clock."""
+"""`ens-plugin gate` and `gate-server`: the gate of a model registry, with limits on the waiting time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["decide", "rows_from_file", "serve"]
 
 BACKLOG = 1024
 
-# MLflow's own patience is minutes for each call, in which a job says nothing.
+# MLflow itself retries each call for minutes, in which a job prints nothing.
 PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
@@ -37,7 +37,7 @@ PATIENCE = {
 
 
 def rows_from_file(path: str, target: str, holdout: bool) -> Rows:
-    """Read a table, to be split the way each model wants it.
+    """Return the rows of a file, which are split into features and target for each model.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def decide(
     model_uri: str, policy: Path, *, baseline: str | None, rows: Rows | None, promote: str | None, prefix: str,
     audit_log: Path | None, tracking_uri: str | None,
 ) -> GateDecision:  # fmt: skip
-    """Ask the gate; libraries are quiet, and audit lines go to a file, or else to stderr.
+    """Return the decision of the gate; audit lines go to a file, or else to stderr.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def decide(
     with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
         uri = use_store(tracking_uri)
         with audited_errors(request, audit):
-            # Before the patience is set, which switches this quick check off.
+            # Before the retries are limited, which switches this quick check off.
             check_server(uri)
         with _patience():
             return run_gate(request, audit)
@@ -79,7 +79,7 @@ def serve(
     policy: Path, *, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret: str,
     host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
 ) -> None:  # fmt: skip
-    """Listen for registry webhooks until interrupted, and ask the gate about every version they name.
+    """Wait for registry webhooks until interrupted, and run the gate on every version they name.
 
     Raises
     ------
@@ -91,7 +91,9 @@ def serve(
     if baseline is not None:
         check_alias(baseline, "baseline")
     if on_alias is not None and on_alias == promote:
-        raise InputError(f"The gate would answer its own promotions to {promote!r}; listen to another alias.")
+        raise InputError(
+            f"The gate would judge its own promotions to {promote!r} again. Use another alias for --on-alias."
+        )
     read = gate_request("models:/any/1", policy, baseline=None, rows=None, promote=promote, prefix=prefix)
 
     def judge(version: VersionAddress) -> None:
@@ -107,7 +109,7 @@ def serve(
 
 
 def _server_library() -> Any:
-    """Import what the listener runs on, which not everybody installs.
+    """Return the library that the server runs on, an optional dependency.
 
     Raises
     ------
@@ -119,7 +121,7 @@ def _server_library() -> Any:
         import uvicorn
     except ImportError as error:
         raise InputError(
-            f"gate-server listens with uvicorn and starlette, and {error.name or 'one of them'} is not installed: "
+            f"gate-server needs uvicorn and starlette, and {error.name or 'one of them'} is not installed: "
             "pip install 'ens-plugin[server]'."
         ) from error
     return uvicorn
@@ -133,7 +135,7 @@ def _protocol() -> Any:
 
 @contextmanager
 def _files_in_one_folder() -> Iterator[None]:
-    """Let MLflow, too, put the files of the moment where the next gate removes them if this one is killed."""
+    """Make MLflow, too, use a temporary folder that the next gate removes if this one is killed."""
     before = tempfile.tempdir
     with scratch_folder() as folder:
         tempfile.tempdir = str(folder)
@@ -145,7 +147,7 @@ def _files_in_one_folder() -> Iterator[None]:
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Give up on a server within a minute or so inside the block, unless the user has set a patience."""
+    """Limit MLflow's retries to about a minute inside the block, unless the user has set them."""
     ours = {name: value for name, value in PATIENCE.items() if name not in os.environ}
     os.environ.update(ours)
     try:

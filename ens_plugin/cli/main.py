@@ -1,7 +1,7 @@
-"""The command line, ``ens-plugin``: the same verbs as the Python API.
+"""The command line, ``ens-plugin``, with a command for each function of the Python API.
 
-Results go to stdout, progress and notices to stderr.  Exit codes: 0 fine, 1 the answer is no,
-2 could not tell.
+Results go to stdout, progress and notices to stderr.  Exit codes: 0 success, 1 a requirement is not met,
+2 no result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ens_plugin.cli.console import (
     show_refusal,
     write_text,
 )
-from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, answer
+from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, analysis_of
 from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError
 from ens_plugin.report.result import EnsembleReport
@@ -33,8 +33,8 @@ from ens_plugin.tracking.store.connection import without_secrets
 
 __all__ = ["cli", "main"]
 
-NO = 1
-COULD_NOT_TELL = 2
+NOT_MET = 1
+NO_RESULT = 2
 INTERRUPTED = 130
 
 Format = Literal["text", "json", "markdown"]
@@ -58,12 +58,12 @@ format_option = click.option(
 )
 @click.version_option(package_name="ens-plugin")
 def cli() -> None:
-    """Ask a trained ensemble how its error depends on its size.
+    """Estimate how the error of a trained ensemble depends on its size.
 
-    No validation data and no further training are needed: each member is asked about the training
-    rows that it never saw.
+    No validation data and no further training are needed: each member predicts the training rows
+    that it was not trained on.
 
-    Exit codes: 0 fine, 1 the answer is no (no size is large enough), 2 could not tell.
+    Exit codes: 0 success, 1 a requirement is not met (no size is large enough), 2 no result.
     """
 
 
@@ -72,7 +72,7 @@ def cli() -> None:
 def demo(tracking_uri: str | None) -> None:
     """Train forests on real data, log them to MLflow.
 
-    Prints one table of what was found out about them.
+    Prints a table of their errors and recommended sizes.
 
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
@@ -107,7 +107,7 @@ def demo(tracking_uri: str | None) -> None:
 @click.option(
     "--run-id",
     metavar="ID",
-    help="With --log: log to this run. By default to a new one; of a model that MLflow knows by its run only, to that.",
+    help="With --log: log to this run. By default a new one, or the model's own run if it has no LoggedModel.",
 )
 def analyze(
     request: AnalysisRequest, engine: SparkEngine | None, style: Format, html_path: Path | None,
@@ -115,8 +115,8 @@ def analyze(
 ) -> None:  # fmt: skip
     """Report how the error of MODEL depends on its size.
 
-    And how large it should be, what its bias and variance are (over seeds, given this training set),
-    and how sure all this is.
+    Also how large it should be and what its bias and variance are (over seeds, given this training
+    set), with intervals.
 
     MODEL is a models:/ or runs:/ URI, an MLflow model directory, a file written by joblib, pickle
     or skops, or one written by save_model of LightGBM or XGBoost. Loading a model runs code stored
@@ -127,10 +127,10 @@ def analyze(
     for training: the model's features, the target, optionally a weight, and nothing else.
     """
     if not log and (experiment or run_id):
-        raise click.UsageError("--experiment and --run-id say where to log; add --log.")
+        raise click.UsageError("--experiment and --run-id choose where to log. Add --log.")
     if experiment and run_id:
-        raise click.UsageError("--run-id names a run that already has an experiment; leave out --experiment.")
-    report = answer(request).report if engine is None else engine.report(request)
+        raise click.UsageError("--run-id names a run that already has an experiment. Leave out --experiment.")
+    report = analysis_of(request).report if engine is None else engine.report(request)
     click.echo(_formatted(report, style))
     if json_path is not None:
         write_text(json_path, report.to_json())
@@ -156,21 +156,21 @@ def analyze(
     is_flag=True,
     help="Measure what the recommended size saves: bytes, prediction and training time (a few members are trained).",
 )
-@output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON name it.")
-@output_option("--json", "Also save the answer as JSON.")
+@output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON have its path.")
+@output_option("--json", "Also save the result as JSON.")
 @click.option("--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL is more than this many times too large.")
 @click.option("--min-agreement", type=SHARE, help="Exit with 1 if MODEL agrees less with the infinite ensemble.")
 def recommend(
     request: AnalysisRequest, style: Format, measure: bool, picture_path: Path | None, json_path: Path | None,
     max_size_ratio: float | None, min_agreement: float | None,
 ) -> None:  # fmt: skip
-    """Print how many members MODEL needs, and why.
+    """Print how many members MODEL needs, and the reason.
 
     Takes MODEL and FILE as `ens-plugin analyze` does. Loading a model runs code stored in it: load
     only what you trust.
 
-    Exits with 1 if no size up to --max-size is large enough or a demand is not met, with 2 if that
-    cannot be told.
+    Exits with 1 if no size up to --max-size is large enough or a demand is not met, with 2 if there
+    is no result.
     """
     from ens_plugin.cli.recommendation import Limits, as_json, as_markdown, as_text, recommended
     from ens_plugin.report.text import tells_size
@@ -180,9 +180,9 @@ def recommend(
         write_text(json_path, as_json(found) + "\n")
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
     if not tells_size(found.report):
-        click.get_current_context().exit(COULD_NOT_TELL)
+        click.get_current_context().exit(NO_RESULT)
     if not found.passed:
-        click.get_current_context().exit(NO)
+        click.get_current_context().exit(NOT_MET)
 
 
 @cli.command(
@@ -209,19 +209,19 @@ def gate(
     model: str, policy: Path, baseline: str | None, data: str | None, target: str | None, holdout: bool,
     promote: str | None, prefix: str, audit_log: Path | None, tracking_uri: str | None, style: Format,
 ) -> None:  # fmt: skip
-    """Judge a registered MODEL version by a policy, and promote it if asked.
+    """Judge a registered MODEL version by a policy, and promote it with --promote.
 
     MODEL is models:/NAME/VERSION or models:/NAME@ALIAS. Verdict and reasons become tags of the
     version. Without --data the logged report decides and no model is loaded; with --data both
     models are. Loading a model runs code stored in it: load only what you trust.
 
-    Exits with 1 if the version does not meet the policy, with 2 if that cannot be told; then
+    Exits with 1 if the version does not meet the policy, with 2 if there is no verdict; then
     nothing is promoted.
     """
     from ens_plugin.cli.gate import decide, rows_from_file
 
     if data is None and (target is not None or holdout):
-        raise click.UsageError("--target and --holdout say what --data holds; add --data.")
+        raise click.UsageError("--target and --holdout describe the rows of --data. Add --data.")
     if data is not None and target is None:
         raise click.UsageError("--data needs --target, the column with the true labels or values.")
     decision = decide(
@@ -236,7 +236,7 @@ def gate(
     )
     click.echo({"text": decision.summary, "json": decision.to_json, "markdown": decision.to_markdown}[style]())
     if not decision.passed:
-        click.get_current_context().exit(NO)
+        click.get_current_context().exit(NOT_MET)
 
 
 @cli.command(
@@ -258,15 +258,15 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     report, loaded back, and only then registered; no alias moves. Loading a model runs code stored
     in it: load only what you trust.
 
-    Exits with 1 if no size is large enough or the smaller model fails a check, with 2 if that
-    cannot be told.
+    Exits with 1 if no size is large enough or the smaller model fails a check, with 2 if there is no
+    result.
     """
     from ens_plugin.cli.rightsizing import as_json, as_markdown, as_text, rightsized
 
     found = rightsized(request, register)
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
     if not found.passed:
-        click.get_current_context().exit(NO)
+        click.get_current_context().exit(NOT_MET)
 
 
 @cli.command(
@@ -297,7 +297,7 @@ def gate_server(
     policy: Path, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret_variable: str,
     host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
 ) -> None:  # fmt: skip
-    """Listen for MLflow's registry webhooks, judge every new version.
+    """Run the gate on every new version that MLflow's registry webhooks name.
 
     Unsigned, wrongly signed, stale and repeated deliveries are refused. Versions are judged one
     after the other, as by `ens-plugin gate` without --data.
@@ -349,7 +349,7 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
 
 
 def _in_options(message: str) -> str:
-    """Say in options of the command line what a message says in arguments of `analyze`."""
+    """Return a message with the options of the command line in place of arguments of `analyze`."""
     for quote in ("'", '"'):
         message = message.replace(f"Leave out data={quote}holdout{quote}", "Leave out --holdout")
         message = message.replace(f"data={quote}holdout{quote}", "--holdout")
@@ -367,25 +367,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises
     ------
     SystemExit
-        Always: 0 fine, 1 the answer is no, 2 could not tell.
+        Always, with 0 for success, 1 for a requirement that is not met, 2 for no result.
     """
     try:
         code = cli.main(args=arguments, prog_name="ens-plugin", standalone_mode=False)
     except click.ClickException as error:
         show_refusal(error)
-        code = COULD_NOT_TELL
+        code = NO_RESULT
     except EnsPluginError as error:
         paragraph(f"Error: {_in_options(without_secrets(str(error)))}")
-        code = COULD_NOT_TELL
+        code = NO_RESULT
     except SystemExit:
-        # Of click's own only where the reader closed the pipe; its 1 would mean "no" here.
-        code = COULD_NOT_TELL
+        # click raises it where the reader closed the pipe; its exit code 1 has another meaning here.
+        code = NO_RESULT
     except (click.Abort, KeyboardInterrupt):
         notice("Interrupted.")
         code = INTERRUPTED
     except Exception:
-        # Python would exit with 1, which here means "no"; a defect of ours must not pass for an answer.
+        # Python would exit with 1, which here means that a requirement is not met.
         notice(without_secrets(traceback.format_exc().rstrip()))
-        notice("Error: this is a defect in ens-plugin; please report it with the lines above.")
-        code = COULD_NOT_TELL
+        notice("Error: this is a defect in ens-plugin. Please report it with the lines above.")
+        code = NO_RESULT
     sys.exit(code or 0)

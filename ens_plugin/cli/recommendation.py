@@ -1,4 +1,4 @@
-"""What `ens-plugin recommend` prints: for people, for pull requests and for machines."""
+"""The output of `ens-plugin recommend` as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ens_plugin.cli.console import only_results_on_stdout, write_bytes
-from ens_plugin.cli.request import AnalysisRequest, Answer, answer
+from ens_plugin.cli.request import Analysis, AnalysisRequest, analysis_of
 from ens_plugin.cli.savings_table import markdown_lines, text_lines
 from ens_plugin.errors import InputError
 from ens_plugin.report.quantities import level_text, members_text, recommended_interval_text, recommended_text
@@ -37,7 +37,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Limits:
-    """What a job demands; None for nothing."""
+    """The demands of a CI job; None for no demand."""
 
     max_size_ratio: float | None = None
     min_agreement: float | None = None
@@ -45,17 +45,17 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
-    """The answer to ``ens-plugin recommend``.
+    """The result of ``ens-plugin recommend``.
 
     Attributes
     ----------
     report : EnsembleReport
     checks : tuple of Check
-        ``"recommended_size"`` first, then what the job demands: ``"max_size_ratio"``, ``"min_agreement"``.
+        ``"recommended_size"`` first, then the demands of the job: ``"max_size_ratio"``, ``"min_agreement"``.
     savings : Savings or None
-        None where it was not asked for, and where nothing is saved.
+        None where it was not requested, and where nothing is saved.
     picture : str or None
-        Path of the error curve.
+        Path of the picture of the error curve.
     """
 
     report: EnsembleReport
@@ -70,14 +70,14 @@ class Recommendation:
 
 
 def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
-    """Analyse, compare with the demands, measure the savings and draw the picture where asked for.
+    """Analyse a model, check the demands, and measure the savings and draw the picture if requested.
 
     Raises
     ------
     EnsPluginError
-        Whatever keeps the question from being answered.
+        Whatever keeps the model from being loaded or analysed.
     """
-    found = answer(request)
+    found = analysis_of(request)
     checks = checks_of(found.report, limits)
     savings = _savings(found) if measure else None
     if picture is not None:
@@ -85,7 +85,7 @@ def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture
     return Recommendation(found.report, checks, savings, None if picture is None else str(picture))
 
 
-def _savings(found: Answer) -> Savings | None:
+def _savings(found: Analysis) -> Savings | None:
     size = found.report.recommended_size
     if size is None or size >= found.report.n_members:
         return None
@@ -104,12 +104,12 @@ def _error_curve_png(report: EnsembleReport) -> bytes:
 
 
 def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
-    """Compare a report with what a job demands; that some size is large enough is always demanded.
+    """Return the checks of a report against the demands; that some size is large enough is always checked.
 
     Raises
     ------
     InputError
-        If a demand cannot be compared: agreement of a regression, a ratio to a size that is not known.
+        If `limits` has an agreement and the model is a regression.
     """
     checks = [_size_check(report)]
     if limits.max_size_ratio is not None:
@@ -122,7 +122,7 @@ def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
 def _size_check(report: EnsembleReport) -> Check:
     found = report.recommendation
     if report.n_rows < FEWEST_ROWS:
-        sentence = f"{report.n_rows} rows are too few to tell a size from; {FEWEST_ROWS} are needed."
+        sentence = f"{report.n_rows} rows are too few to recommend a size; {FEWEST_ROWS} are needed."
         return Check("recommended_size", False, found.size, found.max_size, sentence)
     if report.basis.doubts:
         return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
@@ -132,13 +132,13 @@ def _size_check(report: EnsembleReport) -> Check:
 
 def _ratio_check(report: EnsembleReport, limit: float) -> Check:
     if report.n_rows < FEWEST_ROWS:
-        sentence = f"{report.n_rows} rows are too few to tell whether the ensemble is larger than recommended."
+        sentence = f"{report.n_rows} rows are too few to compare the ensemble with a recommended size."
         return Check("max_size_ratio", False, None, limit, sentence)
     if report.basis.doubts:
         return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
     size = report.recommended_size
     if size is None:
-        # An ensemble larger than needed is what is looked for; one that is too small at any size is not.
+        # The demand is about ensembles larger than needed; one that is too small at any size meets it.
         return Check("max_size_ratio", True, None, limit, "The ensemble is not larger than recommended.")
     ratio = report.n_members / size
     return Check(
@@ -154,8 +154,8 @@ def _agreement_check(report: EnsembleReport, limit: float) -> Check:
     agreement = report.recommendation.agreement
     if agreement is None:
         raise InputError(
-            "--min-agreement compares labels with those of the infinite ensemble, and this model predicts values; "
-            "leave it out, and say with --tolerance how close the error has to be."
+            "--min-agreement compares labels with those of the infinite ensemble, but this model predicts values. "
+            "Leave it out, and set with --tolerance how close the error has to be."
         )
     sentence = (
         f"{members_text(report.n_members)} and infinitely many give the same label on {100 * agreement:.2f} % of rows; "
@@ -165,7 +165,7 @@ def _agreement_check(report: EnsembleReport, limit: float) -> Check:
 
 
 def as_json(found: Recommendation) -> str:
-    """Return the answer as JSON; its fields are described in ``docs/ci.md``."""
+    """Return the result as JSON; its fields are described in ``docs/ci.md``."""
     recommendation = found.report.to_dict()["recommendation"]
     brief = {name: value for name, value in recommendation.items() if name not in ("sizes", "values")}
     content: dict[str, Any] = {
@@ -182,7 +182,7 @@ def as_json(found: Recommendation) -> str:
 
 
 def as_text(found: Recommendation) -> str:
-    """Return the answer for a terminal, at most 80 columns wide."""
+    """Return the result as text, at most 80 columns wide."""
     report = found.report
     lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
     if report.n_rows < FEWEST_ROWS or report.basis.doubts:
@@ -193,7 +193,7 @@ def as_text(found: Recommendation) -> str:
 
 
 def as_markdown(found: Recommendation) -> str:
-    """Return the answer for a pull request; no text of the report can act as markup."""
+    """Return the result in Markdown, with all text of the report escaped."""
     report = found.report
     lines = [
         f"**{escaped_markdown(report.model, 60)}: {verdict(report)}**",

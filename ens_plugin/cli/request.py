@@ -1,4 +1,4 @@
-"""The question that `analyze`, `recommend` and `rightsize` share: which model, which rows, how to look at them."""
+"""The arguments that `analyze`, `recommend` and `rightsize` share: model, rows and options of the analysis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ens_plugin.cli.table import ModelRows, read_table, rows_for_model
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.models import is_uri, load_model
 
-__all__ = ["AnalysisRequest", "Answer", "analysis_arguments", "analysis_options", "answer", "load_requested"]
+__all__ = ["Analysis", "AnalysisRequest", "analysis_arguments", "analysis_of", "analysis_options", "load_requested"]
 
 Estimator = Literal["auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"]
 ESTIMATORS = ("auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form")
@@ -63,7 +63,7 @@ ARGUMENTS = (
         show_default=True,
         help="Regression: wanted excess error, relative to the infinite ensemble's.",
     ),
-    click.option("--max-size", type=int, default=20001, show_default=True, help="Largest ensemble size looked at."),
+    click.option("--max-size", type=int, default=20001, show_default=True, help="Largest ensemble size considered."),
     click.option(
         "--estimator",
         type=click.Choice(ESTIMATORS),
@@ -75,7 +75,7 @@ ARGUMENTS = (
     click.option(
         "--groups",
         metavar="COL",
-        help="Column that tells which rows belong together: a patient, a machine. It is no feature.",
+        help="Column with the group of each row: a patient, a machine. It is not a feature.",
     ),
     click.option("--random-state", type=int, default=0, show_default=True, help="Seed of the resampling."),
     click.option("--n-jobs", type=int, help="Threads to use; -1 for all. Never changes the result."),
@@ -84,7 +84,7 @@ ARGUMENTS = (
 
 
 def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the shared arguments, handed over as one `request`."""
+    """Return a command with the shared arguments, which it gets as one `request`."""
 
     @wraps(command)
     def with_request(**values: Any) -> None:
@@ -97,21 +97,21 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-class Answer(NamedTuple):
-    """A model, the rows it was asked about, and what was found out."""
+class Analysis(NamedTuple):
+    """A model, the rows it was analysed on, and the report."""
 
     model: Any
     rows: ModelRows
     report: EnsembleReport
 
 
-def answer(request: AnalysisRequest) -> Answer:
-    """Load, read, analyse.
+def analysis_of(request: AnalysisRequest) -> Analysis:
+    """Load a model, read its rows, and return the analysis.
 
     Raises
     ------
     EnsPluginError
-        Whatever keeps the question from being answered.
+        Whatever keeps the model from being loaded or analysed.
     """
     from ens_plugin.analysis.analyze import run_analysis
 
@@ -128,7 +128,7 @@ def answer(request: AnalysisRequest) -> Answer:
             progress=progress_bar,
             **analysis_options(request, rows),
         )
-    return Answer(model, rows, report)
+    return Analysis(model, rows, report)
 
 
 def analysis_options(request: AnalysisRequest, rows: ModelRows) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def analysis_options(request: AnalysisRequest, rows: ModelRows) -> dict[str, Any
 
 
 def load_requested(request: AnalysisRequest) -> Any:
-    """Load the model of a request."""
+    """Return the model of a request, loaded."""
     if not is_uri(request.model):
         return load_model(request.model)
     with quiet_libraries():

@@ -1,4 +1,4 @@
-"""What `ens-plugin rightsize` prints: for people, for pull requests and for machines."""
+"""The output of `ens-plugin rightsize` as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
-from ens_plugin.cli.request import AnalysisRequest, analysis_options, answer
+from ens_plugin.cli.request import AnalysisRequest, analysis_of, analysis_options
 from ens_plugin.cli.savings_table import markdown_lines, text_lines
 from ens_plugin.cli.store import use_store
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
@@ -23,7 +23,7 @@ TEXT_LIMIT = 300
 
 
 def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
-    """Load, analyse, cut, check, log and register.
+    """Load a model, cut it to its recommended size, check, log and register it, and return the outcome.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
     """
     check_name(register)
     source = _source(request)
-    found = answer(replace(request, model=source.uri))
+    found = analysis_of(replace(request, model=source.uri))
     options = analysis_options(request, found.rows)
     with only_results_on_stdout(), quiet_libraries():
         return rightsize_analysed(
@@ -68,7 +68,7 @@ def as_json(found: Rightsizing) -> str:
 
 
 def as_text(found: Rightsizing) -> str:
-    """Return the outcome for a terminal, at most 80 columns wide."""
+    """Return the outcome as text, at most 80 columns wide."""
     lines = _filled(found.sentence)
     lines += _filled(printable(found.report.recommendation.reason))
     if found.checks:
@@ -80,7 +80,7 @@ def as_text(found: Rightsizing) -> str:
 
 
 def as_markdown(found: Rightsizing) -> str:
-    """Return the outcome for a pull request; no text of the model or the registry can act as markup."""
+    """Return the outcome in Markdown, with all text of the model and the registry escaped."""
     lines = [
         f"**{escaped_markdown(found.sentence, TEXT_LIMIT)}**",
         "",

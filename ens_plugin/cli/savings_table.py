@@ -1,4 +1,4 @@
-"""The costs of an ensemble now and cut to a smaller size, as a table for people and for pull requests."""
+"""The costs of an ensemble now and cut to a smaller size, as a table in text and Markdown."""
 
 from __future__ import annotations
 

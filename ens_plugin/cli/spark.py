@@ -1,4 +1,4 @@
-"""``ens-plugin analyze --engine spark``: rows of a parquet table, by path, read and judged by Spark."""
+"""``ens-plugin analyze --engine spark``: rows of a parquet table, read and analysed by Spark."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ EXCEPTION = re.compile(r"^(?:Exception in thread \S+ |Caused by)?:? ?[\w.]+(?:Er
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Where the rows are judged.
+    """The Spark session that reads and analyses the rows.
 
     Attributes
     ----------
     master : str
-        As Spark names it: ``local[2]``, ``spark://host:7077``, ``yarn``.
+        Spark's URL of it: ``local[2]``, ``spark://host:7077``, ``yarn``.
     row_id : str or None
         Column with each row's position in the training data.
     """
@@ -46,12 +46,12 @@ class SparkEngine:
     row_id: str | None
 
     def report(self, request: AnalysisRequest) -> EnsembleReport:
-        """Analyse the table at the path of the request.
+        """Return the report on the table at the path of the request.
 
         Raises
         ------
         EnsPluginError
-            Whatever keeps the question from being answered.
+            Whatever keeps the model from being loaded or analysed.
         """
         from ens_plugin.spark import analyze
 
@@ -78,12 +78,12 @@ class SparkEngine:
 
 
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of the engine, handed over as `engine`: a SparkEngine, or None."""
+    """Return a command with the options of the engine, which it gets as `engine`: a SparkEngine, or None."""
 
     @wraps(command)
     def with_engine(engine: str, master: str | None, row_id: str | None, **values: Any) -> None:
         if engine == "local" and (master or row_id):
-            raise click.UsageError("--master and --row-id are for Spark; add --engine spark.")
+            raise click.UsageError("--master and --row-id are for Spark. Add --engine spark.")
         if engine == "spark":
             _check_request(values["request"], row_id)
         command(engine=SparkEngine(master or "local[*]", row_id) if engine == "spark" else None, **values)
@@ -106,9 +106,11 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _check_request(request: AnalysisRequest, row_id: str | None) -> None:
     if request.n_jobs is not None:
-        raise click.UsageError("--n-jobs is for --engine local; Spark's cores follow from --master.")
+        raise click.UsageError("--n-jobs is for --engine local. Set the number of Spark's cores by --master.")
     if request.groups is not None:
-        raise click.UsageError("--groups is for --engine local: groups of rows are not yet told apart on Spark.")
+        raise click.UsageError(
+            "--groups is for --engine local; Spark does not support groups of rows yet. Leave it out."
+        )
     if not request.holdout and row_id is None:
         raise click.UsageError(
             "--engine spark needs --row-id, the column with each row's position in the training data, or --holdout."
@@ -116,12 +118,12 @@ def _check_request(request: AnalysisRequest, row_id: str | None) -> None:
 
 
 def feature_columns(names: list[str], model: Any, request: AnalysisRequest, row_id: str | None) -> list[str]:
-    """Columns of a table that are the model's features, in its order.
+    """Return the columns of a table that are the model's features, in the model's order.
 
     Raises
     ------
     InputError, DataMismatchError
-        If columns are missing or there are some that the model does not know.
+        If features are missing, or there are columns that are not the model's.
     """
     import pandas as pd
 
@@ -135,7 +137,7 @@ def feature_columns(names: list[str], model: Any, request: AnalysisRequest, row_
 
 @contextmanager
 def _quiet_spark() -> Iterator[Path]:
-    """Keep the hundreds of lines that Spark may print in a file, which stays, and is named, where an analysis fails."""
+    """Redirect Spark's own output to a file; where an analysis fails, the file stays and the error names it."""
     descriptor, name = mkstemp(prefix="ens-plugin-spark-", suffix=".log")
     os.close(descriptor)
     log = Path(name)
@@ -156,7 +158,7 @@ def _quiet_spark() -> Iterator[Path]:
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Let processes that are started inside the block, and only those, write their errors to a file."""
+    """Redirect the stderr of processes that are started inside the block to a file."""
     sys.stderr.flush()
     terminal = os.dup(STDERR)
     try:
@@ -172,7 +174,7 @@ def _session(master: str, log: Path) -> Any:
     from ens_plugin.spark.jobs import require_spark
 
     require_spark()
-    # Executors on this machine run what this command runs in, not the first Python on the path.
+    # Executors on this machine must run the Python of this command, not the first one on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -190,7 +192,7 @@ def _session(master: str, log: Path) -> Any:
 
 
 def _reason(text: str) -> str:
-    """What the last exception in a text says, or its first line, as a sentence."""
+    """Return the message of the last exception in a text, else its first line, as a sentence."""
     found = EXCEPTION.findall(text)
     return f"{(found[-1] if found else text.splitlines()[0]).rstrip('. ')}."
 
@@ -204,5 +206,5 @@ def _read(session: Any, path: str) -> Any:
     except (PySparkException, Py4JError) as error:
         raise InputError(
             f"{path!r} cannot be read as parquet by Spark: {_reason(str(error))} Pass the path of a "
-            "parquet file or directory; convert other tables first, or leave out --engine spark for a csv file."
+            "parquet file or directory. Convert other tables first, or leave out --engine spark for a csv file."
         ) from error

@@ -1,4 +1,4 @@
-"""Where the command line logs to, and how a person looks at it afterwards."""
+"""The tracking store of the command line, and how to open its experiments in a browser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def use_store(uri: str | None) -> str:
     if uri is not None:
         mlflow.set_tracking_uri(uri)
     elif not mlflow.is_tracking_uri_set() and not _has_file_store():  # type: ignore[no-untyped-call]
-        # The default of older MLflow 3 would be the file store, which newer ones refuse.
+        # Early releases of MLflow 3 default to the file store, which later ones refuse.
         mlflow.set_tracking_uri(EMBEDDED_STORE)
     return str(mlflow.get_tracking_uri())
 
@@ -34,7 +34,7 @@ def _has_file_store() -> bool:
 
 
 def browse_hint(uri: str, experiment_id: str) -> str:
-    """Tell how to see an experiment in the browser: what to run, what to open; no credentials."""
+    """Return how to open an experiment in the browser: the command and the address, without credentials."""
     uri = without_credentials(uri)
     page = f"#/experiments/{experiment_id}/runs"
     if uri.startswith(("http://", "https://")):
@@ -45,7 +45,7 @@ def browse_hint(uri: str, experiment_id: str) -> str:
 
 
 def _mlflow_command() -> str:
-    """``mlflow`` where that is this environment's; otherwise the path to it."""
+    """Return ``mlflow`` if that command is this environment's, otherwise the path to it."""
     beside = Path(sys.executable).parent / "mlflow"
     on_path = shutil.which("mlflow")
     if not beside.exists() or (on_path is not None and Path(on_path).resolve() == beside.resolve()):

@@ -1,4 +1,4 @@
-"""Reading a table of rows from a file, and splitting it the way a model wants it."""
+"""Tables of rows: reading them from a file, and splitting them into a model's features, target and weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_NAMES = 20
 
 
 class ModelRows(NamedTuple):
-    """Rows in the form that ``analyze`` takes."""
+    """Rows as the arguments of ``analyze``."""
 
     X: Any
     y: NDArray[Any]
@@ -30,7 +30,7 @@ class ModelRows(NamedTuple):
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a csv or parquet file; csv numbers are read to the last bit.
+    """Return a csv or parquet file as a data frame; csv numbers are read to the last bit.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there is no such file, its name ends otherwise, it cannot be read as what its name says,
+        If there is no such file, its name ends otherwise, it is not a file of the kind in its name,
         or it has no rows.
 
     Examples
@@ -52,21 +52,21 @@ def read_table(path: str | Path) -> pd.DataFrame:
     >>> read_table("rows.csv")
     Traceback (most recent call last):
         ...
-    ens_plugin.errors.InputError: There is no data file 'rows.csv'; pass a csv or parquet file.
+    ens_plugin.errors.InputError: There is no data file 'rows.csv'. Pass a csv or parquet file.
     """
     import pandas as pd
 
     path = Path(path)
     name = path.name.lower()
     if not path.is_file():
-        raise InputError(f"There is no data file {str(path)!r}; pass a csv or parquet file.")
+        raise InputError(f"There is no data file {str(path)!r}. Pass a csv or parquet file.")
     try:
         if name.endswith((".parquet", ".pq")):
             frame = pd.read_parquet(path)
         elif name.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip")):
             frame = pd.read_csv(path, **_exact_floats(pd.__version__))
         else:
-            raise InputError(f"The data file {str(path)!r} is neither .csv nor .parquet; convert it to one of them.")
+            raise InputError(f"The data file {str(path)!r} is neither .csv nor .parquet. Convert it to one of them.")
     except InputError:
         raise
     except (OSError, ValueError) as error:
@@ -76,12 +76,12 @@ def read_table(path: str | Path) -> pd.DataFrame:
             f"{'parquet' if name.endswith(('.parquet', '.pq')) else 'a csv table with one header line, in UTF-8'}."
         ) from error
     if frame.empty:
-        raise InputError(f"The data file {str(path)!r} has no rows; pass the rows the model was trained on.")
+        raise InputError(f"The data file {str(path)!r} has no rows. Pass the rows to analyse the model on.")
     return frame
 
 
 def _exact_floats(pandas_version: str) -> dict[str, Any]:
-    """Options by which read_csv keeps every bit; one bit off can send a row down another branch."""
+    """Return options by which read_csv keeps every bit: one bit can send a row down another branch of a tree."""
     release = tuple(int(part) for part in pandas_version.split(".")[:2])
     # From 3.1 the default parser is exact and the option is deprecated.
     return {"float_precision": "round_trip"} if release < (3, 1) else {}
@@ -90,7 +90,7 @@ def _exact_floats(pandas_version: str) -> dict[str, Any]:
 def rows_for_model(
     frame: pd.DataFrame, model: Any, *, target: str, sample_weight: str | None = None, groups: str | None = None
 ) -> ModelRows:
-    """Split a table into the features `model` was trained on, the target and the weights.
+    """Return the features that `model` was trained on, the target and the weights of a table.
 
     Features are ordered by the names that the model was trained on, as it keeps them
     (``feature_names_in_``, or a booster's own list).  A model that was trained without names gets a
@@ -105,7 +105,7 @@ def rows_for_model(
     sample_weight : str, optional
         Column with the rows' weights.
     groups : str, optional
-        Column that tells which rows belong together.
+        Column with the group of each row.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def rows_for_model(
         If `target`, `sample_weight` or `groups` is not a column, or weights or features are not numbers
         where they have to be.
     DataMismatchError
-        If features are missing or there are columns the model does not know.
+        If features are missing, or there are columns that are not the model's.
     UnsupportedModelError
         If stages of a Spark pipeline come before the ensemble: they take a DataFrame of Spark.
     """
@@ -142,7 +142,7 @@ def _column(frame: pd.DataFrame, name: str, role: str) -> pd.Series[Any]:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InputError(f"There is no {role} column {name!r} in the data.{hint} Available: {_listed(names)}.")
     if names.count(name) > 1:
-        raise InputError(f"The data has {names.count(name)} columns called {name!r}; rename all but the {role}.")
+        raise InputError(f"The data has {names.count(name)} columns called {name!r}. Rename all but the {role}.")
     return frame.iloc[:, names.index(name)]
 
 
@@ -150,7 +150,9 @@ def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:
     try:
         return column.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"The sample weight column {column.name!r} is not numeric: {error}.") from error
+        raise InputError(
+            f"The sample weight column {column.name!r} is not numeric ({error}). Name a column of numbers."
+        ) from error
 
 
 def _features(features: pd.DataFrame, model: Any) -> Any:
@@ -173,7 +175,7 @@ def _features(features: pd.DataFrame, model: Any) -> Any:
 
 
 def _trained_names(model: Any) -> list[str] | None:
-    """Names of the features a model was trained on; None if it was trained without."""
+    """Return the names of the features a model was trained on; None if it was trained without names."""
     found = getattr(model, "feature_names_in_", None)
     if found is None:
         booster = getattr(model, "booster_", model)
@@ -188,7 +190,7 @@ def _trained_names(model: Any) -> list[str] | None:
 
 
 def _n_trained_on(model: Any, default: int) -> int:
-    """Features of a model without names: of scikit-learn's kind, or one of the two boosters."""
+    """Return the number of features of a model that was trained without names."""
     for name in ("num_features", "num_feature"):
         if callable(getattr(model, name, None)):
             return int(getattr(model, name)())
@@ -204,18 +206,18 @@ def _named_features(features: pd.DataFrame, known: list[str]) -> pd.DataFrame:
     if missing or unexpected:
         found = [
             f"{what}: {_listed(columns)}"
-            for what, columns in (("missing", missing), ("not known to the model", unexpected))
+            for what, columns in (("missing", missing), ("not in the model", unexpected))
             if columns
         ]
         raise DataMismatchError(
-            f"The columns are not the {len(known)} features the model was trained on; {'; '.join(found)}. "
-            "Give it the file it was trained on, without further columns (name a weight column with --sample-weight)."
+            f"The columns are not the {len(known)} features the model was trained on ({'; '.join(found)}). "
+            "Pass a file with these features and the target only (name a weight column with --sample-weight)."
         )
     return features[wanted]
 
 
 def _file_names(names: list[str], known: list[str]) -> list[str]:
-    """The model's names as the file spells them: LightGBM keeps underscores for blanks."""
+    """Return the model's feature names in the file's spelling: LightGBM replaces blanks by underscores."""
     spelled = {name.replace(" ", "_"): name for name in names}
     return [name if name in names else spelled.get(name, name) for name in known]
 

@@ -1,4 +1,4 @@
-"""The model registry: judge a registered version, and cut one to size; what experiments record is in tracking."""
+"""The model registry: judge a registered version by a policy, and cut one to its recommended size."""
 
 from __future__ import annotations
 

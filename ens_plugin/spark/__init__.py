@@ -1,4 +1,4 @@
-"""The same analysis from a Spark DataFrame: partitions in, tallies out, merged."""
+"""The analysis of a Spark DataFrame: partitions are tallied on the executors, and the tallies merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole road on a cluster: a trained ensemble and a DataFrame in, one report out."""
+"""spark.analyze: a trained ensemble and a Spark DataFrame in, one report out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ens_plugin.analysis.options import resolve_settings
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.spark.assembly import evidence_of, in_row_order, refuse_alike_rows
+from ens_plugin.spark.assembly import in_row_order, refuse_alike_rows, tallied_rows
 from ens_plugin.spark.columns import (
     Columns,
     RowCounts,
@@ -40,7 +40,7 @@ from ens_plugin.spark.repeats import copies_finding
 
 __all__ = ["analyze"]
 
-# Keys are drawn below a bound that the sample misses about once in 10^9 analyses.
+# The bound on keys leaves enough rows for the sample in all but one of 10^9 analyses.
 SPARE_DEVIATIONS = 6.0
 LARGEST_KEY = 2**64 - 1
 
@@ -63,12 +63,12 @@ def analyze(
     estimator: str = "auto",
     random_state: int | None = 0,
 ) -> EnsembleReport:
-    """Do what :func:`ens_plugin.analyze` does, with the rows of a Spark DataFrame.
+    """Return the report of :func:`ens_plugin.analyze` on the rows of a Spark DataFrame.
 
-    The model goes to every executor once; what comes back is sums and groups of rows, and at most 20 000
-    sampled rows' votes, whatever the number of rows.  Groups of rows, as `groups` of :func:`ens_plugin.analyze`, are
-    not offered here: which group a row is of would have to be known to every executor.  Copies among training rows are
-    looked for in a sample of the rows' hashes.
+    The model is sent to every executor once.  Executors return sums and groups of rows, and the votes on at most
+    20 000 sampled rows, whatever the number of rows.  The argument `groups` of :func:`ens_plugin.analyze` is not
+    supported here: every executor would need the group of every row.  Copies among training rows are found in a sample
+    of the rows' hashes.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def analyze(
         Column with the true labels or values.
     feature_cols : sequence of str, or str, optional
         Columns the model was trained on, in the same order; or one column of arrays or vectors.  A model of Spark
-        ML or ``xgboost.spark`` may leave them out: it names its own.
+        ML or ``xgboost.spark`` has the names of its columns, so they may be left out.
     row_id_col : str, optional
         Column with each row's position, 0, 1, 2, ..., in the training data.  Of held-out rows any distinct
         numbers will do: the sampled rows then are those that :func:`ens_plugin.analyze` samples.
@@ -128,11 +128,14 @@ def analyze(
         estimator=estimator,
     )
     if metric is not None and weight_col is not None:
-        raise InputError("metric(y, mean_output) takes no weights: leave out weight_col, or weigh inside your metric.")
+        raise InputError(
+            "metric(y, mean_output) takes no weights. Leave out weight_col, or apply weights inside your metric."
+        )
     if data == "oob" and row_id_col is None:
         raise InputError(
-            "data='oob' needs row_id_col, the column with each row's position 0, 1, 2, ... in the training data: which "
-            "members saw a row follows from it. Add it before training, or pass rows the model never saw."
+            "data='oob' needs row_id_col, the column with each row's position 0, 1, 2, ... in the training data, which "
+            "decides for which members a row is out of bag. Add it before training, or pass held-out rows with "
+            "data='holdout'."
         )
     columns = Columns(label_col, as_names(feature_cols, "feature_cols"), row_id_col, weight_col)
     check_columns(df, columns, adapter, is_wrapped=ensemble is not model)
@@ -151,7 +154,7 @@ def analyze(
         sampling_seed=sampling_seed(np.random.default_rng(settings.random_state)),
         highest_key=_highest_key(counts, limit),
         n_trained=counts.all if data == "oob" else None,
-        attempt=0,
+        candidate=0,
     )
     part = _proved(selected(df, columns), content, plan, adapter, counts)
     _refuse_repeated_rows(part, plan, row_id_col)
@@ -162,17 +165,17 @@ def analyze(
     kept = in_row_order(part.kept)
     if data == "holdout" and adapter.are_training_outputs(kept.outputs, kept.target):
         raise DataMismatchError(
-            "These are rows the model was trained on: its members know them, and the error would come out far too low. "
-            'Judge each by the members that never saw it, with data="oob" and row_id_col (on the command line --row-id '
-            "without --holdout), or pass rows that were not used for training."
+            "These are rows that the model was trained on. As held-out rows they would make the error come out far too "
+            'low. Pass data="oob" and row_id_col (on the command line --row-id without --holdout) to use the members '
+            "that each row is out of bag for, or pass rows that were not used for training."
         )
-    evidence = evidence_of(adapter, replace(part, kept=kept), plan.grouping)
+    tallied = tallied_rows(adapter, replace(part, kept=kept), plan.grouping)
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
-            compare_with_stored(adapter, evidence.sample, kept.row)
+            compare_with_stored(adapter, tallied.sample, kept.row)
         report = build_report(
             adapter,
-            evidence,
+            tallied,
             settings,
             sizes_given=sizes is not None,
             metric=metric,
@@ -183,7 +186,7 @@ def analyze(
 
 
 def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> Part:
-    """Sum up all rows, with the first of the possible bags that the sums over the rows prove."""
+    """Return the sums over all rows, with the first candidate of the bags that the sums prove."""
     first_error: DataMismatchError | BagError | None = None
     while True:
         part = gather(rows, content, plan, counts)
@@ -191,13 +194,13 @@ def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, cou
         if plan.n_trained is None:
             return part
         try:
-            adapter.target_is_proved = adapter.row_bags(plan.n_trained, plan.attempt).prove(part.proof)
+            adapter.target_is_proved = adapter.row_bags(plan.n_trained, plan.candidate).prove(part.proof)
             return part
         except (DataMismatchError, BagError) as error:
             first_error = first_error or error
-        plan = replace(plan, attempt=plan.attempt + 1)
+        plan = replace(plan, candidate=plan.candidate + 1)
         try:
-            adapter.row_bags(counts.all, plan.attempt)
+            adapter.row_bags(counts.all, plan.candidate)
         except BagError:
             raise first_error from None
 
@@ -207,11 +210,13 @@ def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
         return
     repeated = int((part.groups.rows > 1).sum())
     if repeated:
-        raise InputError(f"Column {name!r} holds {repeated} numbers in more than one row; give every row its own.")
+        raise InputError(
+            f"Column {name!r} holds {repeated} numbers in more than one row. Give every row its own number."
+        )
 
 
 def _takes_names(model: Any, ensemble: Any) -> bool:
-    """Whether the model knows the names of its columns, which a DataFrame then must have."""
+    """Return whether the model was trained with column names, so that its rows must be a DataFrame with them."""
     if getattr(model, "feature_names_in_", None) is not None:
         return True
     library = type(ensemble).__module__.partition(".")[0]
@@ -230,7 +235,7 @@ def _has_words(df: Any, columns: Columns) -> bool:
 
 
 def _highest_key(counts: RowCounts, limit: int) -> int:
-    """Key above which no row is sampled, so that executors keep few rows more than are wanted."""
+    """Return the key above which no row is sampled, so that executors keep few rows more than needed."""
     wanted = limit + SPARE_DEVIATIONS * np.sqrt(limit) + 1.0
     if wanted >= counts.weighted:
         return LARGEST_KEY
@@ -241,8 +246,8 @@ def _refuse_problems(problems: Problems, counts: RowCounts) -> None:
     if problems.bad_values:
         found = ", ".join(f"{column!r} in {count} rows" for column, count in sorted(problems.bad_values.items()))
         raise InputError(
-            f"Missing or infinite values (null, NaN) that the model refuses: {found}, of {counts.all} rows. Leave "
-            "these rows out, fill them in, or train a model that takes missing values."
+            f"The model refuses missing or infinite values (null, NaN): {found}, of {counts.all} rows. Leave these "
+            "rows out, fill the values in, or train a model that takes missing values."
         )
     if problems.refusals:
         name, message = problems.refusals[0]

@@ -1,4 +1,4 @@
-"""From the merged part of all rows to the evidence that every analysis concludes from."""
+"""The merged part of all rows as tallied rows, from which a report is built."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ens_plugin.errors import InputError
 from ens_plugin.spark.groupings import Grouping, crossed_of, tally_of
 from ens_plugin.spark.parts import KeptRows, Part
 
-__all__ = ["evidence_of", "in_row_order", "refuse_alike_rows"]
+__all__ = ["in_row_order", "refuse_alike_rows", "tallied_rows"]
 
 FloatArray = NDArray[np.float64]
 
 LEAST_VARIETY = 0.25
 
 
-def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> TalliedRows:
-    """Return the evidence of all rows.
+def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> TalliedRows:
+    """Return the tallied rows of the whole DataFrame.
 
     Parameters
     ----------
     adapter : EnsembleAdapter
     part : Part
-        Of all rows, its kept rows in a fixed order.
+        Sums over all rows, with the kept rows in a fixed order.
     grouping : str
-        What rows were grouped by.
+        As of :func:`ens_plugin.spark.groupings.choose_grouping`.
     """
     groups, kept = part.groups, part.kept
     assert groups is not None
@@ -58,19 +58,19 @@ def evidence_of(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Tal
 
 
 def in_row_order(kept: KeptRows) -> KeptRows:
-    """The kept rows in an order that does not depend on how the rows were partitioned."""
+    """Return the kept rows in an order that does not depend on how the rows were partitioned."""
     return kept.take(np.argsort(kept.row, kind="stable"))
 
 
 def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
-    """Raise InputError where rows that are sampled together leave too few different ones in the sample.
+    """Raise InputError where the sample has too few different rows, because equal ones are sampled together.
 
     Parameters
     ----------
     kept : KeptRows
-        Of data of which not all rows are sampled.
+        Sampled rows of data of which not all rows are sampled.
     name : str or None
-        The column with the rows' numbers; None where their content stands for it.
+        Column with the rows' numbers; None where a hash of their content is used.
     """
     _, copies = np.unique(kept.row, return_counts=True)
     n_rows = int(copies.sum())
@@ -79,19 +79,19 @@ def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
         return
     numbered = "Without row_id_col, rows of equal content" if name is None else f"Rows of equal numbers in {name!r}"
     raise InputError(
-        f"{numbered} are sampled together, and of these data only {copies.size} different ones came into a sample of "
-        f"{n_rows} rows. Give every row a number of its own, for example with "
+        f"{numbered} are sampled together, so a sample of {n_rows} rows has only {copies.size} different ones. "
+        "Give every row a number of its own, for example with "
         "df.withColumn('row', pyspark.sql.functions.monotonically_increasing_id()), and pass row_id_col='row'."
     )
 
 
 def _has_rivals(adapter: EnsembleAdapter) -> bool:
-    """Whether there are several labels besides the true one, so that halves of the members may differ in theirs."""
+    """Return whether there are several labels besides the true one, so that the strongest rival is itself chosen."""
     return adapter.classes is not None and adapter.classes.size > 2
 
 
 def _with_idle(weight: RowWeight, idle: FloatArray) -> RowWeight:
-    """Add entries for the rows without weight."""
+    """Return the weights with entries for the rows without weight."""
     counts = idle[idle > 0]
     assert weight.rows is not None
     assert weight.squares is not None
@@ -112,5 +112,5 @@ def _idle_tally(grouping: Grouping, adapter: EnsembleAdapter, idle: FloatArray) 
 
 def _sample(adapter: EnsembleAdapter, kept: KeptRows, entries: NDArray[np.intp]) -> Sample:
     n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
-    seen = np.unpackbits(kept.seen, axis=0, count=adapter.n_members).view(np.bool_)
-    return Sample(RowBlock(kept.outputs, seen, kept.target, n_labels), entries, kept.weight)
+    counted = np.unpackbits(kept.counted, axis=0, count=adapter.n_members).view(np.bool_)
+    return Sample(RowBlock(kept.outputs, counted, kept.target, n_labels), entries, kept.weight)

@@ -1,4 +1,4 @@
-"""The columns of a DataFrame: whether they can be used, and what the labels, weights and positions in them are."""
+"""The columns of a DataFrame: checks of their types, labels, weights and positions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VECTOR = "vector"
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns to use.
+    """Names of the columns in use.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Rows of the DataFrame, in all and with a positive weight, and what else was found about them."""
+    """Numbers of rows of the DataFrame, in all and with a positive weight, and other aggregates of its columns."""
 
     all: int
     weighted: int
@@ -66,12 +66,12 @@ class RowCounts:
 
     @property
     def n_parts(self) -> int:
-        """Partitions that had rows, or empty ones before such."""
+        """Number of partitions up to the last one that has rows."""
         return int(self.found["last_part"]) + 1
 
 
 def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wrapped: bool) -> None:
-    """Raise InputError unless every column is there and of a type that can be used.
+    """Raise InputError unless every column exists and has a type that can be used.
 
     Parameters
     ----------
@@ -83,45 +83,48 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
     """
     _check_rows_make_outputs(adapter.model)
     if not columns.features:
-        raise InputError("feature_cols is empty; name the columns the model was trained on, in the same order.")
+        raise InputError("feature_cols is empty. Name the columns that the model was trained on, in the same order.")
     missing = [name for name in columns.names if name not in df.columns]
     if missing:
         raise InputError(
-            f"The DataFrame has no column {shortened(missing)}; it has {shortened(list(df.columns), 10)}. Name columns "
+            f"The DataFrame has no column {shortened(missing)}. It has {shortened(list(df.columns), 10)}. Name columns "
             "that exist."
         )
     known = [_folded(df, name) for name in df.columns]
     repeated = sorted({name for name in columns.names if known.count(_folded(df, name)) > 1})
     if repeated:
-        raise InputError(f"The DataFrame has several columns named {shortened(repeated)}; rename all but one.")
+        raise InputError(f"The DataFrame has several columns named {shortened(repeated)}. Rename all but one.")
     for name in (columns.label, columns.row, columns.weight):
         if name is not None and name in columns.features:
-            raise InputError(f"Column {name!r} is among feature_cols, but is no feature; leave it out there.")
+            raise InputError(f"Column {name!r} is among feature_cols, but is not a feature. Leave it out there.")
     kinds = dict(df.dtypes)
     if len(columns.features) > 1 and VECTOR in (kinds[name] for name in columns.features):
         raise InputError(
-            "feature_cols holds vectors beside other columns; put all features into one column of vectors, for "
+            "feature_cols has vectors beside other columns. Put all features into one column of vectors, for "
             "example with pyspark.ml.feature.VectorAssembler, and name that alone."
         )
     if not is_wrapped:
         _check_features(columns, kinds)
     _check_label(columns.label, kinds[columns.label], adapter)
     if columns.weight is not None and not _is_number(kinds[columns.weight]):
-        raise InputError(f"Column {columns.weight!r} is of type {kinds[columns.weight]}; weights must be numbers.")
+        raise InputError(
+            f"Column {columns.weight!r} is of type {kinds[columns.weight]}, but weights must be numbers. "
+            "Cast it to double."
+        )
     if columns.row is not None and kinds[columns.row] not in NUMERIC[:4]:
         raise InputError(
-            f"Column {columns.row!r} is of type {kinds[columns.row]}; row_id_col must hold whole numbers: cast it to "
-            "bigint."
+            f"Column {columns.row!r} is of type {kinds[columns.row]}, but row_id_col must hold whole numbers. "
+            "Cast it to bigint."
         )
 
 
 def check_frame(df: Any) -> None:
-    """Raise unless it is a DataFrame of a classic Spark session, with rows that end.
+    """Raise unless `df` is a finite DataFrame of a classic Spark session.
 
     Raises
     ------
     InputError
-        If it is none of Spark's, or a stream.
+        If it is not a DataFrame of Spark, or a stream.
     ClusterError
         If it belongs to Spark Connect.
     """
@@ -132,26 +135,26 @@ def check_frame(df: Any) -> None:
     if not isinstance(df, DataFrame):
         raise InputError(
             f"df must be a DataFrame of pyspark.sql, got {type(df).__module__.partition('.')[0]}.{type(df).__name__}. "
-            "Rows that are on this machine are analyzed by ens_plugin.analyze; "
-            "a DataFrame of pyspark.pandas has to_spark()."
+            "Analyse rows on this machine with ens_plugin.analyze. "
+            "Convert a DataFrame of pyspark.pandas with to_spark()."
         )
     if df.isStreaming:
         raise InputError(
-            "df is a stream, which has no end; pass a table, for example one that the stream was written to."
+            "df is a stream, which has no end. Pass a table, for example one that the stream was written to."
         )
 
 
 def _check_rows_make_outputs(model: Any) -> None:
     if isinstance(model, CustomEnsemble) and hasattr(model, "outputs"):
         raise UnsupportedModelError(
-            "This CustomEnsemble holds outputs for rows in one order, and a DataFrame's rows have none. Give it the "
-            "members themselves, CustomEnsemble.from_estimators(models, None), or analyze the outputs on one machine "
-            "with ens_plugin.analyze."
+            "This CustomEnsemble holds outputs for rows in a fixed order, but the rows of a DataFrame have no order. "
+            "Make it of the members themselves, CustomEnsemble.from_estimators(models, None), or analyse the outputs "
+            "on one machine with ens_plugin.analyze."
         )
 
 
 def _folded(df: Any, name: str) -> str:
-    """A column's name as the session compares it."""
+    """Return a column's name in the form in which the session compares names."""
     return name if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else name.lower()
 
 
@@ -178,30 +181,32 @@ def _check_features(columns: Columns, kinds: dict[str, str]) -> None:
 def _check_label(name: str, kind: str, adapter: EnsembleAdapter) -> None:
     if adapter.classes is None:
         if not _is_number(kind):
-            raise InputError(f"Column {name!r} is of type {kind}; the target of a regression must be numbers.")
+            raise InputError(
+                f"Column {name!r} is of type {kind}, but the target of a regression must be numbers. Cast it to double."
+            )
         return
     known = adapter.classes.tolist()
     wanted = "string" if isinstance(known[0], str) else "number"
     if (kind == "string") != (wanted == "string") or not (kind == "string" or _is_number(kind)):
         raise InputError(
-            f"Column {name!r} is of type {kind}, but the ensemble's labels are {shortened(known)}; pass the labels as "
-            "the ensemble was trained on them."
+            f"Column {name!r} is of type {kind}, but the ensemble's labels are {shortened(known)}. Pass the labels "
+            "that the ensemble was trained on."
         )
 
 
 def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts:
-    """Count the rows, in one pass over the columns that are no features.
+    """Return counts of the rows, from one pass over the columns that are not features.
 
     Raises
     ------
     InputError
         If there are no rows, or a label or weight is missing or cannot be used; the message names the column
-        and says in how many rows.
+        and the number of rows.
     """
     from pyspark.sql import functions as F
 
     label, kind = F.col(quoted(columns.label)), dict(df.dtypes)[columns.label]
-    # False and True are 0 and 1 to numpy, but not to Spark.
+    # numpy takes False and True as 0 and 1, Spark does not.
     label = label.cast("int") if kind == "boolean" else label
     missing = _is_missing(F, label, kind)
     part = max(df.columns, key=len) + "_"  # no column's name
@@ -240,8 +245,8 @@ def check_positions(session: Any, counts: RowCounts, name: str) -> None:
     if (found["first_row"], found["last_row"], found["fingerprint"]) != (0, n_rows - 1, expected):
         raise DataMismatchError(
             f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in {n_rows} rows, not "
-            f"each of 0 to {n_rows - 1} once. It must hold each row's position in the training data, all of which "
-            'must be there; for rows the model never saw pass data="holdout".'
+            f"each of 0 to {n_rows - 1} once. It must hold each row's position in the training data, and all training "
+            'rows must be there. For rows that were not used for training pass data="holdout".'
         )
 
 
@@ -258,24 +263,24 @@ def _is_missing(F: Any, column: Any, kind: str) -> Any:
 def _check_labels(found: dict[str, Any], name: str, adapter: EnsembleAdapter) -> None:
     n_rows = found["rows"]
     if n_rows == 0:
-        raise InputError("The DataFrame has no rows; pass the rows to judge the ensemble by.")
+        raise InputError("The DataFrame has no rows. Pass the rows to analyse the ensemble on.")
     if found["missing"]:
         raise InputError(
             f"Column {name!r} holds {found['missing']} missing labels or values (null, NaN or infinite) in {n_rows} "
-            "rows; leave these rows out or fill them in."
+            "rows. Leave these rows out or fill the values in."
         )
     if adapter.classes is None:
         return
     if found["unknown"]:
         raise InputError(
-            f"Column {name!r} holds labels that the ensemble does not know in {found['unknown']} of {n_rows} rows, "
-            f"{found['example']!r} for example; it knows {shortened(adapter.classes.tolist(), 10)}. Pass the labels as "
-            "the ensemble was trained on them (a booster knows codes only)."
+            f"Column {name!r} holds labels that are not the ensemble's in {found['unknown']} of {n_rows} rows, "
+            f"{found['example']!r} for example. Its labels are {shortened(adapter.classes.tolist(), 10)}. Pass the "
+            "labels that the ensemble was trained on (of a booster the codes)."
         )
     if found["least"] == found["most"]:
         raise InputError(
-            f"Column {name!r} holds a single label, {found['least']!r}: an error rate over one class says nothing "
-            "about the others. Pass rows of at least two classes."
+            f"Column {name!r} holds a single label, {found['least']!r}, and the error rate of one label is no estimate "
+            "for the others. Pass rows of at least two labels."
         )
 
 
@@ -285,18 +290,18 @@ def _check_weights(found: dict[str, Any], name: str | None) -> None:
     for count, what in ((found["no_weight"], "missing or infinite"), (found["negative"], "negative")):
         if count:
             raise InputError(
-                f"Column {name!r} holds {count} {what} weights in {found['rows']} rows; weights must be numbers of at "
-                "least 0."
+                f"Column {name!r} holds {count} {what} weights in {found['rows']} rows, but weights must be numbers of "
+                "at least 0. Leave these rows out or correct the weights."
             )
     if not found["weighted"]:
-        raise InputError(f"Column {name!r} is 0 in every row; give some rows weight.")
+        raise InputError(f"Column {name!r} is 0 in every row. Give some rows a positive weight.")
 
 
 def _check_rows(found: dict[str, Any], name: str | None) -> None:
     if name is not None and found["no_row"]:
         raise InputError(
-            f"Column {name!r} holds {found['no_row']} missing positions (null) in {found['rows']} rows; every row "
-            "needs one."
+            f"Column {name!r} holds {found['no_row']} missing positions (null) in {found['rows']} rows. Give every row "
+            "its position."
         )
 
 
@@ -305,7 +310,7 @@ def selected(df: Any, columns: Columns) -> Any:
     from pyspark.sql import functions as F
 
     kinds = dict(df.dtypes)
-    # Names of the user's own could be those of the columns that follow, or hold signs that Spark stumbles over.
+    # Renamed, because the user's names could equal those of the columns below, or hold signs that Spark rejects.
     chosen = [
         _feature(F.col(quoted(name)), kinds[name]).alias(f"__{index}") for index, name in enumerate(columns.features)
     ]
@@ -322,17 +327,17 @@ def _feature(column: Any, kind: str) -> Any:
     from pyspark.ml.functions import vector_to_array
     from pyspark.sql import functions as F
 
-    # Of a null it raises in Java; as a null among arrays it is counted.
+    # vector_to_array of a null raises in Java; kept as a null, the row is counted as missing.
     return F.when(column.isNotNull(), vector_to_array(column)) if kind == VECTOR else column
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark's functions take it, whatever signs it holds."""
+    """Return a column's name quoted for Spark's functions, whatever signs it holds."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def target_labels(codes: NDArray[Any], classes: NDArray[Any] | None) -> NDArray[Any]:
-    """Return sampled targets as the user gave them."""
+    """Return the labels of sampled codes; of a regression the values themselves."""
     return codes if classes is None else np.asarray(classes)[codes.astype(np.intp)]
 
 

@@ -1,4 +1,4 @@
-"""How the tally of a block of rows becomes groups: one way for each kind of ensemble and number of rows."""
+"""Groupings of tallied rows, by the kind of ensemble and the number of rows."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ IntArray = NDArray[np.int64]
 
 Grouping = Literal["values", "votes", "rows", "shares", "margins"]
 
-# As many as are sampled in any case: up to here every row may be a group of its own.
+# The size of the sample: up to here every row may be a group of its own at no further cost.
 EXACT_ROWS = 20_000
-# Of a weighted mean of equal numbers.
+# Relative rounding error of a weighted mean of equal numbers.
 ROUNDING = 1e-9
 
 
 def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
-    """Return what rows of this ensemble are grouped by.
+    """Return by what the rows of this ensemble are grouped.
 
-    ``"votes"`` and ``"shares"`` lose nothing, ``"rows"`` keeps each row, ``"values"`` needs the number of members
-    only, beside moments; ``"margins"`` takes rows of one cell together.
+    ``"votes"`` and ``"shares"`` are exact, ``"rows"`` keeps each row, ``"values"`` groups by the number of members and
+    keeps moments, and ``"margins"`` merges the rows of one cell.
     """
     if adapter.task == "regression":
         return "values"
@@ -65,13 +65,13 @@ def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int)
 def block_groups(
     grouping: Grouping, tally: AnyTally, code: IntArray, crossed_code: IntArray, weight: FloatArray
 ) -> tuple[Groups, Groups | None]:
-    """Group the rows of one block that have weight.
+    """Return the groups of the rows of one block that have weight.
 
     Returns
     -------
     groups : Groups
     crossed : Groups or None
-        Of crossed margins, where they are grouped by themselves.
+        Groups of the crossed margins, where these are grouped separately.
     """
     own = weight > 0
     groups = group_rows(code[own], [column[own] for column in _columns(grouping, tally)], weight[own])
@@ -130,6 +130,6 @@ def crossed_of(groups: Groups, sampled: IntArray) -> CrossedMargins:
 
 
 def _unrounded(trials: FloatArray) -> FloatArray:
-    """Mean numbers of members, whole where all rows of a group have as many: 2 must not become a little less."""
+    """Return mean numbers of members; whole numbers lose their rounding error, so that 2 is not a little less."""
     whole = np.rint(trials)
     return np.where(np.abs(trials - whole) <= ROUNDING * whole, whole, trials)

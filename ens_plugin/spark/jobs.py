@@ -1,4 +1,4 @@
-"""Run the work on a cluster: model out once, parts merged in a tree, one error instead of a Java stack."""
+"""Spark jobs: the model sent once, parts merged in a tree, and one error in place of a Java stack."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_CONNECT", "collected", "gather", "pickled_model", "require_spark"]
 
-# A merge takes this many parts for each that it gives, and the driver takes no more.
+# Parts merged into one by a task, and the largest number of parts sent to the driver.
 MERGED_INTO_ONE = 16
 FEW_ROWS = 4_000_000
 LOGGER = logging.getLogger(__name__)
 ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
 COLUMN = "part"
 NO_CONNECT = (
-    "Spark Connect gives no access to broadcasts, by which the model reaches the executors. Use a classic session: "
-    "SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE, where the driver runs."
+    "Spark Connect has no broadcasts, which send the model to the executors. Use a classic session on the machine of "
+    "the driver: SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE."
 )
 
 
 def require_spark() -> None:
-    """Raise ClusterError with what to install unless PySpark and Java are here."""
+    """Raise ClusterError with what to install unless PySpark and Java are installed."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
         raise ClusterError(
-            "PySpark is not installed; install it with: pip install 'ens-plugin[spark]' (it needs Java 17 or newer)."
+            "PySpark is not installed. Install it with: pip install 'ens-plugin[spark]' (it needs Java 17 or newer)."
         ) from error
     from pyspark import SparkContext
     from pyspark.sql.utils import is_remote
@@ -50,13 +50,13 @@ def require_spark() -> None:
         raise ClusterError(NO_CONNECT)
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise ClusterError(
-            "Java is not installed, and Spark runs on it; install Java 17 or newer (on Debian or Ubuntu: "
+            "Java is not installed, and Spark needs it. Install Java 17 or newer (on Debian or Ubuntu: "
             "apt install default-jre-headless) or set JAVA_HOME."
         )
 
 
 def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
-    """Return the model, and the class of its adapter, as executors get them.
+    """Return the pickled model and the class of its adapter, for the executors.
 
     Raises
     ------
@@ -71,26 +71,26 @@ def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
     except Exception as error:  # pickling runs the model's own code, which may raise anything
         raise UnsupportedModelError(
             f"This {type(model).__name__} cannot be pickled, so it cannot be sent to Spark's executors ({error}). Pass "
-            "a model without open files, locks or database connections, or analyze the rows with ens_plugin.analyze."
+            "a model without open files, locks or database connections, or analyse the rows with ens_plugin.analyze."
         ) from error
 
 
 def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
-    """Sum up all partitions of a DataFrame.
+    """Return the merged sums over all partitions of a DataFrame.
 
     Parameters
     ----------
     rows : pyspark DataFrame
-        As :func:`ens_plugin.spark.columns.selected` gives it.
+        As returned by :func:`ens_plugin.spark.columns.selected`.
     content : bytes
-        Of the model.
+        Pickled model.
     plan : Plan
     counts : RowCounts
 
     Returns
     -------
     Part
-        Of all rows; how many bytes of it reached the driver goes to the log of this module.
+        Sums over all rows; the logger of this module gets the number of bytes that reached the driver.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _batch(part: Part) -> Any:
 
 
 def _widths(parallelism: int, counts: RowCounts) -> list[int]:
-    """Numbers of merging tasks, level by level; none where the driver can take all parts as they are."""
+    """Return the numbers of merging tasks, level by level; none where the driver can merge all parts itself."""
     # After a shuffle Spark may cut the rows otherwise than when they were counted; of few rows the parts stay small.
     if counts.n_parts <= MERGED_INTO_ONE and counts.all <= FEW_ROWS:
         return []
@@ -140,7 +140,7 @@ def _widths(parallelism: int, counts: RowCounts) -> list[int]:
 
 
 def collected(df: Any) -> list[Any]:
-    """Return the rows of a small DataFrame; whatever keeps Spark from it is one ClusterError."""
+    """Return the rows of a small DataFrame; raise every failure of Spark as one ClusterError."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -154,13 +154,13 @@ def _explained(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if any("No module named 'ens_plugin'" in line for line in lines):
         return (
-            "Spark's executors have no ens_plugin; install it there as on the driver (pip install ens-plugin), or send "
+            "Spark's executors have no ens_plugin. Install it there as on the driver (pip install ens-plugin), or send "
             "an environment along (spark.archives)."
         )
     if "Python worker exited unexpectedly" in message:
         return (
-            "The Spark job failed: a Python worker died each time it was started. It may want more memory "
-            "(spark.executor.memoryOverhead, spark.executor.pyspark.memory); see the log of the executors."
+            "The Spark job failed: a Python worker died each time it was started. It may need more memory "
+            "(spark.executor.memoryOverhead, spark.executor.pyspark.memory). The log of the executors has details."
         )
     causes = [line for line in lines if ERROR_LINE.match(line)] or [java_reason(message)]
-    return f"The Spark job failed: {causes[-1].rstrip('.')}. See the log of the executors for the rest."
+    return f"The Spark job failed: {causes[-1].rstrip('.')}. The log of the executors has details."

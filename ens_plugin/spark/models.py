@@ -1,4 +1,4 @@
-"""Models that live in Spark, with the columns they read: what is left to judge in Python."""
+"""Models of Spark ML and xgboost.spark: the ensemble behind the stages, and the columns that it reads."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ens_plugin.adapters.unwrap.spark_wrappers import is_spark_model, java_reaso
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.errors import BagError, InputError
 
-__all__ = ["Question", "behind_stages"]
+__all__ = ["SparkInput", "behind_stages"]
 
 
-class Question(NamedTuple):
-    """A model, and the rows as it takes them.
+class SparkInput(NamedTuple):
+    """A model, and its input rows.
 
     Attributes
     ----------
     model : object
-        Without the stages that Spark runs.
+        Model without the stages that Spark runs.
     df : pyspark.sql.DataFrame
-        With these stages applied.
+        Rows with these stages applied.
     feature_cols : sequence of str, or str
     """
 
@@ -29,8 +29,8 @@ class Question(NamedTuple):
     feature_cols: Sequence[str] | str
 
 
-def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None, data: str) -> Question:
-    """Apply what a Spark model does before its ensemble, and name the columns that the ensemble reads.
+def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None, data: str) -> SparkInput:
+    """Return the ensemble of a Spark model, the rows with the stages before it applied, and its feature columns.
 
     Raises
     ------
@@ -39,24 +39,24 @@ def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None,
     NotFittedError
         If it is an estimator of Spark.
     BagError
-        If training rows are asked about of a model that Spark trained.
+        If `data` is ``"oob"`` for a model that Spark trained.
     """
     if not is_spark_model(model):
         if feature_cols is None:
             raise InputError(
-                "feature_cols is missing; name the columns the model was trained on, in the same order. Only models "
-                "of Spark ML and xgboost.spark name their own."
+                "feature_cols is missing. Name the columns that the model was trained on, in the same order. Only "
+                "models of Spark ML and xgboost.spark have their names."
             )
-        return Question(model, df, feature_cols)
+        return SparkInput(model, df, feature_cols)
     stages, inner = stages_and_model(model)
     if data == "oob":
         raise BagError(
-            f"Which rows the members of this {type(inner).__name__} saw is not known: Spark trained it on several "
-            'machines. Pass data="holdout" with rows the model never saw.'
+            f"The in-bag rows of this {type(inner).__name__} are not known, because Spark trained it on several "
+            'machines. Pass data="holdout" with rows that were not used for training.'
         )
     ensemble = inner_ensemble(inner)
     columns = _own_columns(inner) if feature_cols is None else feature_cols
-    return Question(ensemble, _transformed(stages, df), columns)
+    return SparkInput(ensemble, _transformed(stages, df), columns)
 
 
 def _transformed(stages: list[Any], df: Any) -> Any:
@@ -75,6 +75,6 @@ def _transformed(stages: list[Any], df: Any) -> Any:
 
 
 def _own_columns(model: Any) -> Sequence[str] | str:
-    """The columns that a model of Spark ML or xgboost.spark was told to read."""
+    """Return the columns that a model of Spark ML or xgboost.spark is set to read."""
     several = model.hasParam("features_cols") and model.getOrDefault("features_cols")
     return list(several) if several else str(model.getOrDefault("featuresCol"))

@@ -1,4 +1,4 @@
-"""What an executor does with its rows: ask the members, tally, and keep sums only."""
+"""The work of an executor: predict its rows with every member, tally, and keep sums only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
 
 @dataclass(frozen=True)
 class Plan:
-    """What every executor is told about the analysis.
+    """The settings of an analysis that every executor gets.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class Plan:
     sample_limit : int
     sampling_seed : int
     highest_key : int
-        Rows with higher keys are not sampled, however few there are.
+        Largest key of a sampled row, also where few rows are below it.
     n_trained : int or None
-        Training rows, where these are they; None for held-out rows.
-    attempt : int
-        Which of the possible draws of the bags to look at.
+        Number of training rows, if the DataFrame holds them; None for held-out rows.
+    candidate : int
+        Index of the possible draw of the bags that is tried.
     """
 
     features: tuple[str, ...]
@@ -69,12 +69,12 @@ class Plan:
     sampling_seed: int
     highest_key: int
     n_trained: int | None
-    attempt: int
+    candidate: int
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of one block as they come from the DataFrame."""
+    """Rows of one block of the DataFrame."""
 
     features: Any
     target: NDArray[Any]
@@ -84,25 +84,25 @@ class Rows:
 
 @lru_cache(maxsize=1)
 def load_model(content: bytes) -> tuple[Any, EnsembleAdapter]:
-    """Return a model and its adapter, made once in each worker process."""
+    """Return a model and its adapter, cached in each worker process."""
     model, adapter_class = pickle.loads(content)
     return model, adapter_class(inner_ensemble(model))
 
 
 @lru_cache(maxsize=1)
-def load_bags(content: bytes, n_trained: int, attempt: int) -> DistributedBags:
-    """Return the bags of a model's training rows, looked up in this process."""
-    return load_model(content)[1].row_bags(n_trained, attempt)
+def load_bags(content: bytes, n_trained: int, candidate: int) -> DistributedBags:
+    """Return the bags of a model's training rows by row position, cached in each worker process."""
+    return load_model(content)[1].row_bags(n_trained, candidate)
 
 
 def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan) -> Part:
-    """Sum up one partition."""
+    """Return the sums over one partition."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
         return Part()
     model, adapter = load_model(content)
-    row_bags = None if plan.n_trained is None else load_bags(content, plan.n_trained, plan.attempt)
+    row_bags = None if plan.n_trained is None else load_bags(content, plan.n_trained, plan.candidate)
     part = Part()
     waiting: list[Part] = []
     checked = False
@@ -125,7 +125,7 @@ def _height(adapter: EnsembleAdapter) -> int:
 
 
 def _blocks(batches: Iterable[pa.RecordBatch], height: int) -> Iterator[pa.Table]:
-    """Put batches together, and cut them, to tables of `height` rows or less."""
+    """Yield the rows of all batches in tables of `height` rows; the last may have fewer."""
     waiting: list[pa.RecordBatch] = []
     n_rows = 0
     for batch in batches:
@@ -167,7 +167,9 @@ def _matrix(column: pa.ChunkedArray) -> FloatArray:
     rows = column.combine_chunks()
     lengths = pc.unique(pc.list_value_length(rows))
     if len(lengths) != 1 or lengths[0].as_py() is None:
-        raise InputError("The arrays of feature_cols must all have one length, and none may be null.")
+        raise InputError(
+            "The arrays in feature_cols differ in length, or some are null. Give all rows arrays of one length."
+        )
     return _numbers(rows.flatten()).reshape(len(rows), -1)
 
 
@@ -229,7 +231,7 @@ def _part(
 
 
 def _by_label(target: NDArray[Any], trials: FloatArray, weight: FloatArray, adapter: EnsembleAdapter) -> FloatArray:
-    """Rows with weight, and their weight, by label and number of members."""
+    """Return the rows with weight, and their weight, by label and number of members."""
     n_labels = 1 if adapter.classes is None else int(adapter.classes.size)
     label = np.zeros(trials.size, dtype=np.int64) if adapter.classes is None else target.astype(np.int64)
     shape = (n_labels, adapter.n_members + 1)
@@ -249,7 +251,7 @@ def _moments(tally: ValueTally, usable: NDArray[np.bool_], weight: FloatArray) -
 
 
 def _problems(table: pa.Table, plan: Plan, error: EnsPluginError) -> Problems:
-    """Say which columns hold values that the model refuses; if none does, what the error says."""
+    """Return the columns with values that the model refuses; if there are none, the error itself."""
     counts = _bad_values(table, plan.features)
     if counts:
         return Problems(bad_values=counts)
@@ -257,7 +259,7 @@ def _problems(table: pa.Table, plan: Plan, error: EnsPluginError) -> Problems:
 
 
 def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
-    """Rows with missing or infinite values, by feature column; lists hold one where any of their values is one."""
+    """Return the number of rows with missing or infinite values by feature column; of lists any value counts."""
     counts = {}
     for name, column in zip(names, table.columns, strict=False):
         values = column.to_pandas()

@@ -1,4 +1,4 @@
-"""What one partition says about its rows, and how the parts of disjoint rows merge.
+"""The sums over one partition, and the merge of the parts of disjoint rows.
 
 A part is all that leaves an executor: groups of rows, sums, and a few sampled rows.
 """
@@ -26,13 +26,13 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class KeptRows:
-    """Sampled rows with what every member said about them.
+    """Sampled rows with the outputs of every member.
 
     Attributes
     ----------
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-    seen : ndarray of uint8, shape (ceil(n_members / 8), n_rows)
-        Where the outputs count, eight members to the byte.
+    counted : ndarray of uint8, shape (ceil(n_members / 8), n_rows)
+        Which outputs count, eight members to the byte.
     target, weight : ndarray, shape (n_rows,)
     key : ndarray of uint64, shape (n_rows,)
         The rows with the smallest keys are the sample.
@@ -43,7 +43,7 @@ class KeptRows:
     """
 
     outputs: NDArray[np.generic]
-    seen: NDArray[np.uint8]
+    counted: NDArray[np.uint8]
     target: NDArray[np.generic]
     weight: FloatArray
     key: NDArray[np.uint64]
@@ -52,10 +52,10 @@ class KeptRows:
     crossed_code: IntArray
 
     def take(self, rows: NDArray[np.intp]) -> KeptRows:
-        """Some of the rows, by position."""
+        """Return some of the rows, by position."""
         return KeptRows(
             self.outputs[:, rows],
-            self.seen[:, rows],
+            self.counted[:, rows],
             self.target[rows],
             self.weight[rows],
             self.key[rows],
@@ -67,7 +67,7 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class Problems:
-    """Why rows cannot be judged.
+    """Reasons why rows cannot be analysed.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Problems:
         return bool(self.bad_values or self.refusals)
 
     def merge(self, other: Problems) -> Problems:
-        """Problems of the rows of both."""
+        """Return the problems of both sets of rows."""
         counts = dict(self.bad_values)
         for column, count in other.bad_values.items():
             counts[column] = counts.get(column, 0) + count
@@ -100,7 +100,7 @@ class Part:
     groups, crossed : Groups or None
         Rows with weight, by the codes of their tally.
     idle : ndarray, shape (n_members + 1,)
-        Rows without weight, by the number of members that speak about them.
+        Rows without weight, by the number of members that predict them.
     by_label : ndarray, shape (2, n_labels, n_members + 1)
         Rows with weight, and their weight, by label and number of members; a single label for regression.
     spreads : ndarray, shape (2, 2), or None
@@ -110,9 +110,9 @@ class Part:
         Summed loss and weight along the growth path.
     kept : KeptRows or None
     marks : ndarray of uint64, shape (3, n_marks), or None
-        Of training rows, to tell copies by.
+        Hashes of training rows, to find copies by.
     proof : ProofStatistics
-        What the rows add to the proof of their bags.
+        Sums over the rows that prove their bags.
     problems : Problems
     """
 
@@ -130,7 +130,7 @@ class Part:
 
 
 def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
-    """Merge parts of disjoint rows; at most `sample_limit` sampled rows stay."""
+    """Return the merged parts of disjoint rows, with at most `sample_limit` sampled rows."""
     groups = [part.groups for part in parts if part.groups is not None]
     crossed = [part.crossed for part in parts if part.crossed is not None]
     marks = [part.marks for part in parts if part.marks is not None]
@@ -161,7 +161,7 @@ def _added(arrays: Sequence[FloatArray | None]) -> FloatArray | None:
 def _kept(parts: list[KeptRows], limit: int) -> KeptRows | None:
     if not parts:
         return None
-    by_member = (np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("outputs", "seen"))
+    by_member = (np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("outputs", "counted"))
     by_row = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("target", "weight", "key", "row", "code", "crossed_code")
@@ -171,7 +171,7 @@ def _kept(parts: list[KeptRows], limit: int) -> KeptRows | None:
 
 
 def to_bytes(part: Part) -> bytes:
-    """Return a part as it travels between executors of one job."""
+    """Return a part as bytes, for transport between executors of one job."""
     return pickle.dumps(part, protocol=5)
 
 

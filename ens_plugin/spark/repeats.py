@@ -1,4 +1,4 @@
-"""Copies among training rows that are spread over a cluster: told from rows that share a sampled hash."""
+"""Copies among training rows that are spread over a cluster, found by rows that share a sampled hash."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ DOUBTED_SHARE = 0.01
 WHOLE = 0
 
 REMEDIES = (
-    "Members that were trained on a copy of a row know its answer, so the out-of-bag error may be far too low. Train "
-    "without the copies, or analyze the rows on one machine with ens_plugin.analyze and its groups=."
+    "A row with a copy in a member's bag is not really out of bag, so the out-of-bag error may be far too low. Train "
+    "without the copies, or analyse the rows on one machine with ens_plugin.analyze and its groups=."
 )
 
 
 def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Marks:
-    """Mark the rows of a block by hashes, so that copies and near misses meet wherever they are.
+    """Return hashes of the rows of a block, by which copies and near misses are found wherever they are.
 
     A row is kept, for its whole record and for each half of its columns, if the hash is small: rows that share it
     are then kept, too.
@@ -45,7 +45,7 @@ def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Ma
     Returns
     -------
     ndarray of uint64, shape (3, n_marks)
-        Which half, 0 standing for the whole; its hash; and that of the record.
+        Index of the half, 0 for the whole record; its hash; and the hash of the record.
     """
     hashed = hash_rows(features, rows)
     if hashed is None:
@@ -62,13 +62,13 @@ def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Ma
 
 
 def merge_marks(marks: list[Marks]) -> Marks:
-    """Put the marks of disjoint rows together, in an order that does not depend on theirs."""
+    """Return the marks of disjoint rows together, in an order that does not depend on theirs."""
     merged = np.concatenate(marks, axis=1)
     return merged[:, np.lexsort(merged[::-1])]
 
 
 def repeated_shares(marks: Marks) -> tuple[float, float]:
-    """Share of the rows whose record stands there more than once, and of those that look like copies.
+    """Return the share of rows whose record occurs more than once, and of rows that look like copies.
 
     The first is right for the marked records; the second counts, for each split of the columns, repeated rows
     without near misses in the worse of its halves (:func:`ens_plugin.core.tallies.repeated_rows.copied_rows`).
@@ -84,7 +84,7 @@ def repeated_shares(marks: Marks) -> tuple[float, float]:
 
 
 def _lone_share(marks: Marks) -> float:
-    """Share of the repeated rows whose half no other record shares."""
+    """Return the share of the repeated rows whose half no other record shares."""
     _, half, alike = np.unique(marks[0], return_inverse=True, return_counts=True)
     _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
     repeated = copies[record] > 1
@@ -92,7 +92,7 @@ def _lone_share(marks: Marks) -> float:
 
 
 def copies_finding(marks: Marks | None, n_rows: int) -> tuple[int, tuple[str, ...]]:
-    """Tell how many rows are repeated, and doubt the figures where more than one in a hundred looks like a copy.
+    """Return the number of repeated rows, and a doubt where more than one row in a hundred looks like a copy.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The evaluator ``ensemble`` of ``mlflow.models.evaluate``: an ensemble report in the run of an evaluation."""
+"""The evaluator ``ensemble`` of ``mlflow.models.evaluate``, which logs an ensemble report to the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import artifact_path, render_artifacts
 from ens_plugin.tracking.logging.curve_points import Point, scalar_points
-from ens_plugin.tracking.logging.report_log import check_prefix, pack, send
+from ens_plugin.tracking.logging.report_log import check_prefix, run_content, send
 from ens_plugin.tracking.measurement import check_digest, recorded_digest
 from ens_plugin.tracking.store.connection import tracking_errors
 from ens_plugin.tracking.store.data_digest import data_digest
@@ -32,7 +32,7 @@ OPTIONS = ("data", "confidence", "tolerance", "max_size", "prefix")
 class EnsembleEvaluator(ModelEvaluator):
     """Analyse the ensemble that MLflow evaluates, and log its report to the run.
 
-    MLflow knows it as ``ensemble``.  It works only where its configuration says ``"enabled": True``,
+    Its name in MLflow is ``ensemble``.  It runs only where its configuration has ``"enabled": True``,
     because MLflow otherwise runs every installed evaluator.  Other keys: ``"data"`` (``"holdout"``, the
     default, or ``"oob"`` for the exact training rows in their order, whose digest must be the one that
     ``ens_plugin.autolog`` recorded), ``"confidence"``, ``"tolerance"`` and ``"max_size"`` as for
@@ -49,14 +49,14 @@ class EnsembleEvaluator(ModelEvaluator):
 
     @classmethod
     def can_evaluate(cls, *, model_type: str, evaluator_config: Mapping[str, Any] | None, **_: Any) -> bool:
-        """Tell whether the configuration asks for this evaluator; the model is not known yet."""
+        """Return whether the configuration enables this evaluator; the model is not known yet."""
         return bool((evaluator_config or {}).get(ENABLED))
 
     def evaluate(
         self, *, model_type: str, dataset: Any, run_id: str, evaluator_config: Mapping[str, Any], model: Any = None,
         model_id: str | None = None, **_: Any,
     ) -> EvaluationResult:  # fmt: skip
-        """Analyse, log, and return what was found; called by MLflow.
+        """Analyse the model, log its report, and return the report's scalars; called by MLflow.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class EnsembleEvaluator(ModelEvaluator):
         linked_id = model_id or model.model_id
         _check_rows(X, y, data, linked_id, model.metadata.run_id)
         report = analyze(native, X, y, data=data, **options)
-        # Given an id, MLflow logs what is returned, linked to the model and the dataset; otherwise nobody would.
+        # With a model id, MLflow logs the returned scalars itself, linked to the model and the dataset.
         _log(report, run_id, prefix, linked_id, scalar_points(report, prefix) if model_id is None else [])
         metrics = {point.key: point.value for point in scalar_points(report, prefix)}
         return EvaluationResult(metrics, _artifacts(report, run_id, prefix), run_id)  # type: ignore[no-untyped-call]
@@ -89,8 +89,8 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
         if key not in OPTIONS:
             close = get_close_matches(str(key)[:80], OPTIONS, n=1, cutoff=0.0)[0]
             raise InputError(
-                f"evaluator_config has {printable(repr(key), 80)}, which the evaluator 'ensemble' does not know; did "
-                f"you mean {close!r}? Known: {', '.join((ENABLED, *OPTIONS))}."
+                f"evaluator_config has {printable(repr(key), 80)}, which is not an option of the evaluator "
+                f"'ensemble'; did you mean {close!r}? Known: {', '.join((ENABLED, *OPTIONS))}."
             )
     if options.get("data", "holdout") not in ("holdout", "oob"):
         raise InputError(f"evaluator_config has data={printable(repr(options['data']), 80)}; use 'holdout' or 'oob'.")
@@ -101,21 +101,21 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
 def _native_model(model: Any) -> Any:
     if model is None:
         raise InputError(
-            "The evaluator 'ensemble' asks the members of a model, and model=None has none; pass the model."
+            "The evaluator 'ensemble' needs the members of a model, and model=None has none. Pass the model."
         )
     try:
         return model.get_raw_model()
     except (AttributeError, NotImplementedError) as error:
         raise UnsupportedModelError(
-            f"The evaluator 'ensemble' asks the members of a model, and {type(model).__name__} does not give the model "
-            "inside it; pass a models:/ or runs:/ URI, or mlflow.pyfunc.load_model(uri), of the ensemble itself."
+            f"The evaluator 'ensemble' needs the members of a model, and {type(model).__name__} gives no access to the "
+            "model inside it. Pass a models:/ or runs:/ URI, or mlflow.pyfunc.load_model(uri), of the ensemble itself."
         ) from error
 
 
 def _rows(dataset: Any, native: Any) -> tuple[Any, Any]:
-    """Features in the order that the model was trained on, as MLflow's own predictions get them, and the target."""
+    """Return the features in the order that the model was trained on, and the target."""
     if dataset.labels_data is None:
-        raise InputError("The data have no targets; pass targets='<column>' to mlflow.models.evaluate.")
+        raise InputError("The data have no targets. Pass targets='<column>' to mlflow.models.evaluate.")
     X = dataset.features_data
     known = list(getattr(native, "feature_names_in_", ()))
     if isinstance(X, pd.DataFrame) and known and {*known} <= {*X.columns}:
@@ -129,9 +129,9 @@ def _check_rows(X: Any, y: Any, data: str, model_id: str | None, run_id: str | N
         recorded = recorded_digest(client, model_id, run_id)
     if data == "oob" and recorded is None:
         raise DataMismatchError(
-            "evaluator_config says that these are the training rows, and nothing recorded at training can confirm it. "
-            "Train with ens_plugin.autolog() on, pass rows that were not used for training with data='holdout', or "
-            "call ens_plugin.analyze, which asks the model itself."
+            "evaluator_config has data='oob' for the training rows, but no digest was recorded at training to check "
+            "them against. Train with ens_plugin.autolog() on, pass rows that were not used for training with "
+            "data='holdout', or call ens_plugin.analyze, which checks the rows against the model itself."
         )
     check_digest(data_digest(X, y), recorded, data, "this model")
 
@@ -140,9 +140,9 @@ def _log(report: EnsembleReport, run_id: str, prefix: str, model_id: str | None,
     uri = mlflow.get_tracking_uri()
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         render_artifacts(report, Path(directory))
-        parcel = pack(report, Path(directory), model_id, prefix)._replace(scalars=scalars)
+        content = run_content(report, Path(directory), model_id, prefix)._replace(scalars=scalars)
         with tracking_errors(uri):
-            send(mlflow.MlflowClient(), run_id, parcel)
+            send(mlflow.MlflowClient(), run_id, content)
 
 
 def _artifacts(report: EnsembleReport, run_id: str, prefix: str) -> dict[str, JsonEvaluationArtifact]:

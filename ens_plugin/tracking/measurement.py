@@ -1,4 +1,4 @@
-"""What a registered model does on rows that the user has: loaded, checked, analysed."""
+"""A registered model analysed on the user's rows, after checking which rows these are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
     Attributes
     ----------
     source : callable
-        Takes a native model and returns X and y in the form that this model wants.
+        Takes a native model and returns X and y in the form that this model takes.
     data : {"oob", "holdout"}
         As for :func:`ens_plugin.analyze`.
     """
@@ -50,13 +50,13 @@ class Measurement(NamedTuple):
 
 
 def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Measurement:
-    """Load the model of a version and analyse it on `rows`.  Loading it runs code stored with it.
+    """Return the analysis of a registered version on `rows`.  Loading the model runs code stored with it.
 
     Raises
     ------
     DataMismatchError
-        If the digest that was recorded when the model was trained says that `rows` are not what they are
-        said to be.
+        If the digest recorded at training shows that `rows` passed as training rows are others, or that
+        rows passed as held out are the training rows.
     EnsPluginError
         Whatever else keeps the model from being loaded or analysed.
     """
@@ -71,17 +71,17 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
 
 
 def check_digest(digest: str, recorded: str | None, data: str, model: str) -> None:
-    """Refuse rows that are, or are not, those recorded when the model was trained, against what they are said to be.
+    """Raise unless rows passed as training rows have the recorded digest, and rows passed as held out another one.
 
     Parameters
     ----------
     digest : str
-        Of the rows given.
+        Digest of the rows given.
     recorded : str or None
-        What autolog recorded; None where it recorded nothing, and nothing is refused.
+        Digest that autolog recorded at training; None where there is none, and nothing is checked.
     data : {"oob", "holdout"}
     model : str
-        For the message.
+        Name of the model in the message.
 
     Raises
     ------
@@ -96,17 +96,17 @@ def check_digest(digest: str, recorded: str | None, data: str, model: str) -> No
     if data == "oob":
         raise DataMismatchError(
             f"These are not the rows that {model} was trained on, or not in that order: their digest is {digest}, "
-            f"and {recorded[:100]} was recorded at training. Pass the training rows, or for rows that were not used "
-            "for training data='holdout'."
+            f"and {recorded[:100]} was recorded at training. Pass the training rows in their order, or pass "
+            "data='holdout' for rows that were not used for training."
         )
     raise DataMismatchError(
-        f"These are the rows that {model} was trained on (digest {digest}): its members know them, and the error would "
+        f"These are the rows that {model} was trained on (digest {digest}). As held-out rows they would make the error "
         'come out far too low. Leave out data="holdout", or pass rows that were not used for training.'
     )
 
 
 def recorded_digest(client: MlflowClient, model_id: str | None, run_id: str | None) -> str | None:
-    """Digest of the training rows that autolog recorded for a model, or else for its run; None if it did not.
+    """Return the digest of the training rows that autolog recorded for a model, or else for its run, if any.
 
     Raises
     ------

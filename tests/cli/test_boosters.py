@@ -106,7 +106,7 @@ def test_other_columns_are_named(run: Any) -> None:
     for name, spelled in (("forest.txt", "mean_area"), ("trees.json", "mean area")):
         code, _, err = run("recommend", name, *CANCER)
         assert code == 2
-        assert f"missing: {spelled}; not known to the model: extra" in " ".join(err.split())
+        assert f"missing: {spelled}; not in the model: extra" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(("model", "flavour"), [(FOREST, "lightgbm"), (TREES, "xgboost")], ids=["lightgbm", "xgboost"])

@@ -155,7 +155,7 @@ def test_a_weight_column_is_no_feature(run: Run, tmp_path: Path) -> None:
     assert run("analyze", *arguments, "--sample-weight", "weight").code == 0
     refused = run("analyze", *arguments)
     assert refused.code == 2
-    assert "not known to the model: weight" in " ".join(refused.err.split())
+    assert "not in the model: weight" in " ".join(refused.err.split())
 
 
 def test_a_group_column_is_no_feature(run: Run, tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
         ((*CANCER, "--confidence", "0.3"), "confidence"),
         ((*CANCER, "--confidence", "much"), "Invalid value for '--confidence'"),
         ((*CANCER, "--html", "no/such/place.html"), "there is no directory 'no/such'"),
-        ((*CANCER, "--run-id", "abc"), "add --log"),
-        ((*CANCER, "--log", "--run-id", "abc", "--experiment", "e"), "leave out --experiment"),
+        ((*CANCER, "--run-id", "abc"), "Add --log"),
+        ((*CANCER, "--log", "--run-id", "abc", "--experiment", "e"), "Leave out --experiment"),
         (("cancer.joblib",), "Missing option '--data'"),
     ],
 )
@@ -321,7 +321,7 @@ def test_a_defect_of_ours_is_no_answer(run: Run, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("ens_plugin.analysis.analyze.run_analysis", broken)
     outcome = run("recommend", *CANCER)
     assert outcome.code == 2
-    assert "please report it" in outcome.err
+    assert "Please report it" in outcome.err
 
 
 def test_an_interruption_is_no_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ def test_a_cut_is_a_yes_and_so_is_nothing_to_cut(run: Run, embedded_store: str) 
     assert client.get_model_version("cancer", made["version"]).tags["ens.parent"] == "models:/cancer/1"
     second = run(f"models:/cancer/{made['version']}", "--confidence", "0.97", "--register", "other")
     assert (second.code, second.err) == (0, "")
-    assert "nothing to cut" in second.out
+    assert "Nothing to cut" in second.out
     assert [model.name for model in client.search_registered_models()] == ["cancer"]
 
 

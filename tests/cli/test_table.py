@@ -107,7 +107,7 @@ def test_long_lists_of_columns_are_cut() -> None:
 
 
 def test_columns_are_compared_by_name() -> None:
-    with pytest.raises(DataMismatchError, match="missing: c; not known to the model: a, w"):
+    with pytest.raises(DataMismatchError, match="missing: c; not in the model: a, w"):
         rows_for_model(FRAME, named("b", "c"), target="y")
 
 
@@ -173,7 +173,7 @@ def test_underscores_that_lightgbm_puts_for_blanks_find_their_columns() -> None:
     rows = rows_for_model(frame, LightGBMLike("mean_radius", "mean_area"), target="y", sample_weight="w")
     assert list(rows.X.columns) == ["mean radius", "mean_area"]
     both = frame.rename(columns={"w": "mean_radius"})
-    with pytest.raises(DataMismatchError, match="not known to the model: mean radius"):
+    with pytest.raises(DataMismatchError, match="not in the model: mean radius"):
         rows_for_model(both, LightGBMLike("mean_radius", "mean_area"), target="y")
 
 

@@ -39,7 +39,7 @@ def proved(model: Any, frame: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Par
     attempts = []
 
     def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
-        attempts.append(plan.attempt)
+        attempts.append(plan.candidate)
         thirds = np.array_split(np.arange(len(frame)), 3)
         return merge_parts([read_partition([batch(rows.iloc[own])], content, plan) for own in thirds], 100)
 
@@ -64,7 +64,7 @@ def test_draw_that_the_sums_prove_is_taken_after_others_were_refused(
     adapter = find_adapter(booster)
     seen = ~adapter.bags(X, adapter.prepare(X), y).in_bag()
     assert part.kept is not None
-    kept = np.unpackbits(part.kept.seen, axis=0, count=25).astype(bool)
+    kept = np.unpackbits(part.kept.counted, axis=0, count=25).astype(bool)
     np.testing.assert_array_equal(kept, seen[:, part.kept.row])
 
 
@@ -74,8 +74,8 @@ def test_where_no_draw_is_proved_the_first_refusal_is_told(tmp_path: Path, monke
     refusals: list[Exception] = []
     row_bags = type(find_adapter(booster)).row_bags
 
-    def watched(self: Any, n_rows: int, attempt: int) -> Any:
-        found = row_bags(self, n_rows, attempt)
+    def watched(self: Any, n_rows: int, candidate: int) -> Any:
+        found = row_bags(self, n_rows, candidate)
         prove = found.prove
 
         def proving(sums: Any) -> None:

@@ -146,8 +146,8 @@ def require_java() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--master", "local[2]"], "add --engine spark"),
-        (["--row-id", "row"], "add --engine spark"),
+        (["--master", "local[2]"], "Add --engine spark"),
+        (["--row-id", "row"], "Add --engine spark"),
         (["--engine", "spark"], "needs --row-id"),
         (["--engine", "spark", "--holdout", "--n-jobs", "2"], "--n-jobs is for --engine local"),
         (["--engine", "spark", "--holdout", "--groups", "patient"], "--groups is for --engine local"),

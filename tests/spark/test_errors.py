@@ -55,7 +55,7 @@ def changed(column: str, value: Any, n_rows: int) -> pd.DataFrame:
     [
         ("y", np.nan, 3, "'y' holds 3 missing labels"),
         ("y", np.inf, 2, "'y' holds 2 missing labels"),
-        ("y", 7.0, 4, "'y' holds labels that the ensemble does not know in 4 of 100 rows, 7.0 for example"),
+        ("y", 7.0, 4, "'y' holds labels that are not the ensemble's in 4 of 100 rows, 7.0 for example"),
         ("w", np.nan, 5, "'w' holds 5 missing or infinite weights"),
         ("w", -1.0, 6, "'w' holds 6 negative weights"),
         ("w", 0.0, 100, "'w' is 0 in every row"),
@@ -94,7 +94,7 @@ def test_single_label_is_refused(session: Any) -> None:
         ({"label_col": "word"}, "'word' is of type string, but the ensemble's labels are 0, 1"),
         ({"weight_col": "word"}, "'word' is of type string; weights must be numbers"),
         ({"row_id_col": "height"}, "no column 'height'"),
-        ({"row_id_col": "word"}, "'word' is of type string; row_id_col must hold whole numbers: cast it to bigint"),
+        ({"row_id_col": "word"}, "'word' is of type string, but row_id_col must hold whole numbers. Cast it to bigint"),
         ({"feature_cols": COLUMNS[:-1]}, "X has 5 columns"),
         ({"weight_col": "w", "metric": lambda y, p: 0.0}, "metric(y, mean_output) takes no weights"),
         ({"row_id_col": "y"}, "'y' holds 2 numbers in more than one row"),
@@ -109,7 +109,7 @@ def test_columns_that_cannot_be_used_are_named(session: Any, options: dict[str, 
 @pytest.mark.parametrize("kind", ["decimal(10,0)", "double"])
 def test_row_ids_must_be_whole_by_their_type(session: Any, kind: str) -> None:
     df = session.createDataFrame(held_out("votes", 40)).selectExpr(*COLUMNS, "y", f"cast(row as {kind}) as row")
-    with pytest.raises(InputError, match=rf"'row' is of type {re.escape(kind)}.*cast it to bigint"):
+    with pytest.raises(InputError, match=rf"'row' is of type {re.escape(kind)}.*Cast it to bigint"):
         spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS, row_id_col="row")
 
 
@@ -142,12 +142,14 @@ def test_names_that_differ_in_case_are_two_where_the_session_says_so(session: An
 
 def test_example_of_an_unknown_label_is_one(session: Any) -> None:
     df = session.createDataFrame(held_out("votes", 40)).selectExpr(*COLUMNS, "if(row = 39, 7, y) as y", "row")
-    with pytest.raises(InputError, match="does not know in 1 of 40 rows, 7 for example"):
+    with pytest.raises(InputError, match="not the ensemble's in 1 of 40 rows, 7 for example"):
         spark.analyze(fitted("votes"), df.orderBy("row"), label_col="y", feature_cols=COLUMNS)
 
 
 def test_frames_of_pandas_are_for_the_local_road(session: Any) -> None:
-    with pytest.raises(InputError, match=r"got pandas.DataFrame\. Rows that are on this machine .* ens_plugin.analyze"):
+    with pytest.raises(
+        InputError, match=r"got pandas.DataFrame\. Analyse rows on this machine with ens_plugin.analyze"
+    ):
         spark.analyze(fitted("votes"), held_out("votes"), label_col="y", feature_cols=COLUMNS)
 
 
@@ -196,7 +198,7 @@ def test_what_fails_in_the_first_pass_is_one_sentence(session: Any) -> None:
     from pyspark.sql.functions import udf
 
     df = session.createDataFrame(held_out("votes", 40)).withColumn("y", udf(lambda label: label // 0, "int")("y"))
-    with pytest.raises(ClusterError, match=r"^The Spark job failed: ZeroDivisionError: .*zero\. See the log"):
+    with pytest.raises(ClusterError, match=r"^The Spark job failed: ZeroDivisionError: .*zero\. The log"):
         spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS)
 
 
@@ -223,7 +225,7 @@ def test_java_stacks_become_their_cause(message: str, words: str) -> None:
 def test_arrays_must_be_of_one_length(session: Any) -> None:
     rows = [[0.0] * 6, [0.0] * 5] * 20
     frame = pd.DataFrame({"features": rows, "y": [0, 1] * 20})
-    assert "must all have one length" in refused(session, frame, InputError, feature_cols="features")
+    assert "feature_cols differ in length" in refused(session, frame, InputError, feature_cols="features")
 
 
 def test_empty_table_is_refused(session: Any) -> None:

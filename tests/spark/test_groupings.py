@@ -53,7 +53,7 @@ def test_samples_of_less_than_a_quarter_different_rows_are_refused(copies: int, 
     if not is_refused:
         refuse_alike_rows(rows, None)
         return
-    with pytest.raises(InputError, match=rf"only {300 // copies} different ones came into a sample of 300 rows"):
+    with pytest.raises(InputError, match=f"a sample of 300 rows has only {300 // copies} different ones"):
         refuse_alike_rows(rows, None)
 
 

@@ -31,7 +31,7 @@ from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.spark import jobs, partition
-from ens_plugin.spark.assembly import evidence_of, in_row_order
+from ens_plugin.spark.assembly import in_row_order, tallied_rows
 from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.groupings import Grouping
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT, Plan, read_partition
@@ -66,7 +66,7 @@ def plan_of(kind: str, **changes: Any) -> Plan:
         "sampling_seed": SEED,
         "highest_key": LARGEST_KEY,
         "n_trained": None,
-        "attempt": 0,
+        "candidate": 0,
     }
     return Plan(**{**options, **changes})
 
@@ -112,7 +112,7 @@ def merged(parts: list[Part], limit: int, arity: int) -> Part:
     part = merge_parts(parts, limit)
     assert part.kept is not None
     kept = in_row_order(part.kept)
-    seen = np.unpackbits(kept.seen, axis=0, count=len(kept.outputs)).reshape(*kept.outputs.shape[:2], -1)
+    seen = np.unpackbits(kept.counted, axis=0, count=len(kept.outputs)).reshape(*kept.outputs.shape[:2], -1)
     # What members say about rows they saw counts nowhere.
     counted = np.where(seen[:, :, 0] if kept.outputs.ndim == 2 else seen, kept.outputs, 0)
     return replace(part, kept=replace(kept, outputs=counted))
@@ -213,7 +213,7 @@ def local_evidence(kind: str, *, oob: bool) -> TalliedRows:
 def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts(kind, oob=oob)
-    found, local = evidence_of(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
+    found, local = tallied_rows(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
     assert found.weight.n_rows == local.weight.n_rows
     assert found.weight.n_effective == pytest.approx(local.weight.n_effective, rel=ROUNDING)
     for trials in np.unique(local.tally.trials):
@@ -240,7 +240,7 @@ def test_spreads_of_soft_votes_are_those_of_the_rows(oob: bool) -> None:
     assert isinstance(local.tally, SupportTally)
     tally = select_rows(local.tally, (local.tally.trials >= 2) & (local.weight.total > 0))
     assert isinstance(tally, SupportTally)
-    found = evidence_of(adapter, part, plan.grouping).spreads
+    found = tallied_rows(adapter, part, plan.grouping).spreads
     assert found is not None
     np.testing.assert_allclose(found, soft_spreads(tally), rtol=ROUNDING)
 
@@ -249,7 +249,7 @@ def test_spreads_of_soft_votes_are_those_of_the_rows(oob: bool) -> None:
 def test_crossed_margins_are_grouped_by_themselves(oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts("margins", oob=oob)
-    crossed, local = evidence_of(adapter, part, plan.grouping).crossed, local_evidence("margins", oob=oob)
+    crossed, local = tallied_rows(adapter, part, plan.grouping).crossed, local_evidence("margins", oob=oob)
     assert crossed is not None
     assert isinstance(local.tally, MarginTally)
     assert crossed.weight.n_rows == np.count_nonzero(local.weight.total)
@@ -278,7 +278,7 @@ def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
 
 def test_tally_of_scores_of_two_labels_has_no_crossed_margins() -> None:
     adapter, part, plan = seven_parts("scores", oob=False)
-    assert evidence_of(adapter, part, plan.grouping).crossed is None
+    assert tallied_rows(adapter, part, plan.grouping).crossed is None
 
 
 @pytest.mark.parametrize("oob", [False, True])
@@ -286,7 +286,7 @@ def test_tally_of_scores_of_two_labels_has_no_crossed_margins() -> None:
 def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts(kind, oob=oob)
-    evidence, expected = evidence_of(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
+    evidence, expected = tallied_rows(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
     sample, local = evidence.sample, expected.sample
     assert sample.rows.size == 120
     np.testing.assert_array_equal(sample.block.seen, local.block.seen)
@@ -303,7 +303,7 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     assert part.kept is not None
     return build_report(
         adapter,
-        evidence_of(adapter, replace(part, path=None), plan.grouping),
+        tallied_rows(adapter, replace(part, path=None), plan.grouping),
         settings_,
         sizes_given=False,
         metric=None,
@@ -401,7 +401,7 @@ def test_lists_of_numbers_are_rows_of_a_matrix(rows: list[list[float]]) -> None:
 
 @pytest.mark.parametrize("rows", [[[1.0], [1.0, 2.0]], [[1.0], None], [None, None]])
 def test_lists_must_have_one_length(rows: list[list[float] | None]) -> None:
-    with pytest.raises(InputError, match="must all have one length"):
+    with pytest.raises(InputError, match="feature_cols differ in length"):
         partition._matrix(pa.chunked_array([pa.array(rows, pa.list_(pa.float64()))]))
 
 

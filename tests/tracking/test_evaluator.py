@@ -199,7 +199,7 @@ class TestDigest:
                 evaluate(version.uri, rows, data="oob")
 
     def test_without_a_recorded_digest_nobody_can_confirm_it(self, version: Version) -> None:
-        with pytest.raises(DataMismatchError, match="nothing recorded at training"):
+        with pytest.raises(DataMismatchError, match="no digest was recorded at training"):
             evaluate(version.uri, TRAIN, data="oob")
 
 
@@ -220,7 +220,11 @@ def test_wrong_options_are_named(config: dict[str, Any], message: str, version: 
 def test_what_has_no_members_or_no_targets_is_refused(version: Version) -> None:
     cases: list[tuple[type[EnsPluginError], str, dict[str, Any]]] = [
         (InputError, "model=None has none", {"model": None, "predictions": "said"}),
-        (UnsupportedModelError, "does not give the model inside it", {"model": lambda frame: np.zeros(len(frame))}),
+        (
+            UnsupportedModelError,
+            "gives no access to the model inside it",
+            {"model": lambda frame: np.zeros(len(frame))},
+        ),
         (InputError, "no targets", {"model": version.uri, "targets": None, "model_type": "ensemble"}),
     ]
     for kind, message, arguments in cases:

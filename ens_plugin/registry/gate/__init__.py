@@ -1,1 +1,1 @@
-"""May a registered version have an alias? Its evidence, the verdict, the audit and the move."""
+"""The gate: policy, evidence, verdict, audit log, and the move of an alias."""

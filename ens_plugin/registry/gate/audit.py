@@ -1,4 +1,4 @@
-"""One line for every decision of a gate, for whoever owns the registry."""
+"""The audit log of a gate: one line of JSON for each decision, promotion and error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 def audit_line(event: str, store: str, content: Mapping[str, Any]) -> str:
-    """Return a line of JSON: what happened, when, who asked, where, and `content`.
+    """Return a line of JSON: the event, its time, user and registry, and `content`.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ def audit_line(event: str, store: str, content: Mapping[str, Any]) -> str:
 
 
 def audit_to_file(path: str | Path) -> Audit:
-    """Append lines to a file, each in one write, flushed to the disk.
+    """Return a function that appends lines to a file, each in one write, flushed to the disk.
 
     Raises
     ------
     InputError
-        If the file cannot be opened for appending; tried at once, before anything is decided.
+        If the file cannot be opened for appending.  This is tried at once, before anything is decided.
     """
     target = Path(path)
 
@@ -62,7 +62,7 @@ def audit_to_file(path: str | Path) -> Audit:
                 os.close(descriptor)
         except OSError as error:
             raise InputError(
-                f"The audit log {str(target)!r} cannot be written: {error.strerror or error}; choose another file."
+                f"The audit log {str(target)!r} cannot be written: {error.strerror or error}. Choose another file."
             ) from error
 
     append("")
@@ -70,7 +70,7 @@ def audit_to_file(path: str | Path) -> Audit:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    # One call, so that lines of gates that run at once do not mix.
+    # One call, so that lines of gates that run at the same time do not mix.
     written = os.write(descriptor, content)
     if written < len(content):
         raise OSError("the disk is full")
@@ -78,7 +78,7 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def audit_to_log(line: str) -> None:
-    """Hand a line to the logger ``ens_plugin.gate``, at level INFO."""
+    """Log a line to the logger ``ens_plugin.gate``, at level INFO."""
     LOGGER.info("%s", line)
 
 

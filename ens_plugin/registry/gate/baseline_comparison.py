@@ -1,4 +1,4 @@
-"""How far a candidate's error is above a baseline's, and how well that is known."""
+"""The difference of a candidate's error and a baseline's, with its interval."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Comparison(NamedTuple):
     Attributes
     ----------
     increase : Difference
-        Of the error, with its 95 % interval.
+        Difference of the errors, with its 95 % interval.
     method : str
-        How it was found, in words.
+        Description of how it was estimated.
     """
 
     increase: Difference
@@ -36,23 +36,22 @@ class Comparison(NamedTuple):
 
 
 def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
-    """Compare the losses of both models row by row.
+    """Return the difference of two models' errors from their losses row by row.
 
-    On out-of-bag rows, where fewer members predict than the models have, the difference is moved by what the
-    missing members change in both, so that it is one of the models at their own sizes.  The interval is one of the
-    recipes: it contains what another seed would change in both, so that the same recipe is rarely called worse.
+    On out-of-bag rows, where fewer members predict than the models have, the difference is corrected for the
+    missing members of both, so that it is the difference at the models' own sizes.  The interval includes what
+    another seed would change in both models, so that the same recipe with another seed is rarely called worse.
 
     Raises
     ------
     GateError
-        If fewer than two rows have members of both models that never saw them, or the models have
-        different tasks.
+        If fewer than two rows are out of bag for members of both models, or the models have different tasks.
     """
     _check_same_error(candidate.report, baseline.report)
     both = np.isfinite(candidate.losses) & np.isfinite(baseline.losses)
     n_rows = int(np.count_nonzero(both))
     if n_rows < FEWEST_PAIRS:
-        raise GateError(f"Only {n_rows} rows can be scored by both models; pass more rows.")
+        raise GateError(f"Only {n_rows} rows can be scored by both models. Pass more rows.")
     pairs = candidate.losses[both], baseline.losses[both]
     compare = share_difference if candidate.report.task == "classification" else mean_difference
     found = compare(*pairs, LEVEL)
@@ -67,28 +66,28 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
 
 
 def _to_own_size(measured: Measurement) -> float:
-    """What all members would change in the mean loss of those that speak about a row."""
+    """Return the error of all members minus the mean loss, which is that of each row's out-of-bag members."""
     if measured.report.data == "holdout":
         return 0.0
     return measured.report.error - float(np.nanmean(measured.losses))
 
 
 def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Comparison:
-    """Compare two reports by their data intervals, as if nothing were known of how the rows go together.
+    """Return the difference of two reports' errors from their data intervals alone, without pairing rows.
 
     Raises
     ------
     GateError
-        If the reports are of different errors, or have no 95 % interval.
+        If the reports have different metrics, or no 95 % interval.
     """
     _check_same_error(candidate, baseline)
     for report in (candidate, baseline):
         known = all(map(math.isfinite, (report.error, *report.error_interval)))
         if not known or report.error_curve.interval_level != LEVEL:
             raise GateError(
-                f"A comparison takes 95 % intervals, and a report of {report.n_members} members has "
-                f"{f'{report.error_curve.interval_level:.4g} ones' if known else 'none at that size'}; "
-                "analyse the model again with interval_level=0.95 and the default estimator."
+                f"A comparison needs 95 % intervals, and a report of {report.n_members} members has "
+                f"{f'{report.error_curve.interval_level:.4g} ones' if known else 'none at that size'}. "
+                "Analyse the model again with interval_level=0.95 and the default estimator."
             )
     low, high = candidate.error_interval
     baseline_low, baseline_high = baseline.error_interval
@@ -102,6 +101,6 @@ def _check_same_error(candidate: EnsembleReport, baseline: EnsembleReport) -> No
     found = candidate.error_curve.metric, baseline.error_curve.metric
     if found[0] != found[1]:
         raise GateError(
-            f"The candidate's error is a {printable(found[0], 40)} and the baseline's a {printable(found[1], 40)}; "
-            "compare models that are judged alike."
+            f"The candidate's error is a {printable(found[0], 40)} and the baseline's a {printable(found[1], 40)}. "
+            "Compare models with the same metric."
         )

@@ -1,4 +1,4 @@
-"""What a gate decided, and in which words it says so."""
+"""The decision of a gate, and its forms as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Check:
     ----------
     requirement : Requirement
     value : float
-        What was found.
+        Value found.
     passed : bool
     """
 
@@ -41,14 +41,14 @@ class Check:
 
 
 def _apart(value: float, threshold: float) -> tuple[str, str]:
-    """Both numbers in six digits, or in all of them where six would make different ones look the same."""
+    """Return both numbers in six digits, or in all digits where six would make different numbers equal."""
     short = f"{value:.6g}", f"{threshold:.6g}"
     return short if short[0] != short[1] or value == threshold else (repr(value), repr(threshold))
 
 
 @dataclass(frozen=True)
 class GateDecision:
-    """The answer of :func:`ens_plugin.gate` for one version of a registered model.
+    """The decision of :func:`ens_plugin.gate` on one version of a registered model.
 
     Attributes
     ----------
@@ -62,17 +62,17 @@ class GateDecision:
     time : str
         UTC time of the decision, ISO 8601.
     report : str or None
-        URI of the logged report; None where the gate measured for itself or needed no report.
+        URI of the logged report; None where the gate analysed the model itself or needed no report.
     evidence : str
-        What the scalars of the report were read from or measured on, in words.
+        Description of what the scalars of the report were read from or measured on.
     data_digest : str or None
-        Of the rows that the gate measured on.
+        Digest of the rows that the gate analysed the model on.
     baseline : str or None
         Version that the candidate was compared with.
     comparison : str or None
-        How it was compared, or why not, in words.
+        Description of how it was compared, or why not.
     promoted : str or None
-        Alias that was asked for and now points at the version.
+        Alias that was to be moved and now points at the version.
     promoted_from : str or None
         Version that the alias pointed at before.
     """
@@ -117,12 +117,12 @@ class GateDecision:
         return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     def summary(self) -> str:
-        """Return the decision as plain text; nothing in it can act on a terminal."""
+        """Return the decision as plain text, without control characters."""
         return "\n".join([f"{self.verdict.upper()}: {self._headline()}", *(f"  {line}" for line in self.reasons),
                           *self._origin()])  # fmt: skip
 
     def to_markdown(self) -> str:
-        """Return the decision in Markdown; no name in it can act as markup."""
+        """Return the decision in Markdown, with all names escaped."""
         lines = [*self.reasons, *self._origin()]
         return "\n".join(
             [f"**{self.verdict.upper()}: {escaped_markdown(self._headline(), WORDS_WIDTH)}**", "",

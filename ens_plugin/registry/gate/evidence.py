@@ -1,4 +1,4 @@
-"""What a gate goes by: the candidate's report, its metrics, and the comparison with a baseline."""
+"""The evidence of a gate: the candidate's report, its metrics, and the comparison with a baseline."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMember
 
 @dataclass(frozen=True)
 class GateRequest:
-    """The question put to a gate, read and checked; see :func:`ens_plugin.gate`."""
+    """The checked arguments of :func:`ens_plugin.gate`."""
 
     candidate: VersionAddress
     policy: Policy
@@ -56,18 +56,18 @@ class GateRequest:
 
 
 class GateEvidence(NamedTuple):
-    """What is known of the candidate itself.
+    """The evidence on the candidate itself.
 
     Attributes
     ----------
     report : EnsembleReport or None
-        None where the policy asks nothing of it.
+        None where the policy has no requirement on it.
     report_uri : str or None
-        Of the logged report.
+        URI of the logged report.
     measurement : Measurement or None
         Where rows were given.
     words : str
-        Where it comes from.
+        Description of where the report comes from.
     """
 
     report: EnsembleReport | None
@@ -77,16 +77,16 @@ class GateEvidence(NamedTuple):
 
 
 class BaselineEvidence(NamedTuple):
-    """What is known of the candidate beside the baseline.
+    """The evidence from the comparison with a baseline.
 
     Attributes
     ----------
     comparison : Comparison or None
-        None where the policy asks for none, or there is no baseline yet.
+        None where the policy requires none, or there is no baseline yet.
     version : str or None
         Version of the baseline.
     words : str or None
-        How it was compared, or why not.
+        Description of how it was compared, or why not.
     """
 
     comparison: Comparison | None
@@ -95,17 +95,17 @@ class BaselineEvidence(NamedTuple):
 
 
 def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> GateEvidence:
-    """Read the logged report of a version, or measure on the rows of the request.
+    """Return the report on a version: the logged one, or one measured on the rows of the request.
 
     Raises
     ------
     EnsPluginError
-        If what the policy asks for cannot be told.
+        If there is no usable report.
     MlflowException
         If the server refuses.
     """
     if not request.policy.needs_report():
-        return GateEvidence(None, None, None, "logged metrics; the policy asks nothing of an ensemble report")
+        return GateEvidence(None, None, None, "logged metrics; the policy has no requirement on an ensemble report")
     if request.rows is None:
         logged = read_report(client, version, request.prefix)
         refuse_doubts(logged.report, version)
@@ -120,30 +120,31 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
 
 
 def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
-    """Act on no report that says not to be relied on.
+    """Raise where a report warns not to rely on its figures.
 
     Raises
     ------
     GateError
-        Stating the first doubt.
+        If it has any; the message quotes the first.
     """
     if not report.basis.doubts:
         return
     raise GateError(
-        f"The report of version {version.version} of {printable(version.name, 80)} says not to rely on its figures: "
+        f"The gate does not act on the report of version {version.version} of {printable(version.name, 80)}, which "
+        "warns not to rely on its figures: "
         f"{printable(report.basis.doubts[0], DOUBT_LIMIT)}"
     )
 
 
 def _check_level(report: EnsembleReport, version: RegisteredVersion, policy: Policy) -> None:
-    """A policy bounds ends of 95 % intervals, and a report may have been asked for narrower ones."""
+    """Raise where a policy bounds ends of 95 % intervals and a report has intervals of another level."""
     level = report.error_curve.interval_level
-    asked = [item.name for item in policy.requirements if item.table == "report" and item.name in INTERVAL_ENDS]
-    if asked and level != LEVEL:
+    bounded = [item.name for item in policy.requirements if item.table == "report" and item.name in INTERVAL_ENDS]
+    if bounded and level != LEVEL:
         raise GateError(
-            f"The policy asks for {asked[0]!r}, an end of a {100 * LEVEL:g} % interval, and the report of version "
-            f"{version.version} of {printable(version.name, 80)} has {100 * level:.4g} % ones; analyse the model again "
-            f"with interval_level={LEVEL:g}."
+            f"The policy bounds {bounded[0]!r}, an end of a {100 * LEVEL:g} % interval, and the report of version "
+            f"{version.version} of {printable(version.name, 80)} has {100 * level:.4g} % intervals. Analyse the model "
+            f"again with interval_level={LEVEL:g}."
         )
 
 
@@ -154,21 +155,23 @@ def _rows_in_words(report: EnsembleReport) -> str:
 def compare_with_baseline(
     client: MlflowClient, version: RegisteredVersion, evidence: GateEvidence, request: GateRequest
 ) -> BaselineEvidence:
-    """Compare the candidate with the baseline, as far as the policy asks for it.
+    """Return the comparison of the candidate with the baseline, as far as the policy requires one.
 
     Raises
     ------
     GateError
-        If the policy asks for a comparison and there is nothing to compare with.
+        If the policy requires a comparison and there is nothing to compare with.
     MlflowException
         If the server refuses.
     """
     address, policy = request.baseline, request.policy
     if not policy.compares():
-        return BaselineEvidence(None, None, None if address is None else "not compared, since the policy does not ask")
+        return BaselineEvidence(
+            None, None, None if address is None else "not compared, since the policy does not require it"
+        )
     if address is None:
         raise GateError(
-            "The policy compares with a baseline, and none was named; name one, 'models:/<name>@champion' for example."
+            "The policy compares with a baseline, and none was named. Name one, 'models:/<name>@champion' for example."
         )
     if address.version is None and alias_holder(client, address) is None and not policy.baseline_required:
         return BaselineEvidence(None, None, f"not compared, since no version has the alias {address.alias!r} yet")
@@ -207,7 +210,7 @@ def _relied_on(client: MlflowClient, version: RegisteredVersion, request: GateRe
 def scalar_tables(
     client: MlflowClient, version: RegisteredVersion, evidence: GateEvidence, baseline: BaselineEvidence, policy: Policy
 ) -> dict[str, Mapping[str, float]]:
-    """Scalars by table of the policy and by name."""
+    """Return the scalars by table of the policy and by name."""
     tables: dict[str, Mapping[str, float]] = {}
     if evidence.report is not None:
         tables["report"] = _report_scalars(evidence.report)

@@ -1,4 +1,4 @@
-"""The gate of a model registry: may this version be promoted."""
+"""The gate of a model registry: whether a version may be promoted."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def gate(
     prefix: str = "ens",
     audit_log: str | Path | None = None,
 ) -> GateDecision:
-    """Judge a version of a registered model by a policy, and promote it if it passes and you ask for it.
+    """Judge a version of a registered model by a policy, and promote it if it passes and `promote` is given.
 
     The verdict and its reasons become tags of the version; an alias moves only on a pass, as the last
-    step.  Whatever cannot be told raises, and promotes nothing.
+    step.  Where no decision is possible, an error is raised and nothing is promoted.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def gate(
         True labels or values of these rows.
     data : {"oob", "holdout"}, default="oob"
         What `X` and `y` are, as for :func:`ens_plugin.analyze`: the training rows in training order, or
-        rows that neither model saw.
+        rows that neither model was trained on.
     promote : str, optional
         Alias to move to the version if it passes.
     prefix : str, default="ens"
@@ -94,7 +94,7 @@ def gate(
     Returns
     -------
     GateDecision
-        Its `passed` is the answer.
+        Its `passed` is True where every requirement holds.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def gate(
         If the report or a metric is missing, incomplete or contradicts itself, there is no baseline, or
         the baseline moved meanwhile.
     DataMismatchError
-        If the rows are not what they are said to be.
+        If the rows are not what `data` states.
     TrackingError
         If the server cannot be reached or refuses a call.
     ModelLoadError
@@ -120,7 +120,7 @@ def gate(
     True
     """
     if (X is None) != (y is None):
-        raise InputError("X and y belong together; pass both to measure on them, or neither to read logged reports.")
+        raise InputError("X and y belong together. Pass both to measure on them, or neither to read logged reports.")
     rows = None if y is None else Rows(lambda _: (X, y), data)
     audit = audit_to_log if audit_log is None else audit_to_file(audit_log)
     request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
@@ -131,7 +131,7 @@ def gate_request(
     model_uri: str, policy: str | Path | Mapping[str, Any], *, baseline: str | None, rows: Rows | None,
     promote: str | None, prefix: str,
 ) -> GateRequest:  # fmt: skip
-    """Check the arguments of :func:`gate` before any server is asked.
+    """Return the arguments of :func:`gate`, checked before any request to a server.
 
     Raises
     ------
@@ -142,12 +142,12 @@ def gate_request(
     if promote is not None:
         check_alias(promote, "promote")
     if rows is not None and rows.data not in ("oob", "holdout"):
-        raise InputError(f"data={printable(repr(rows.data), 80)} is neither 'oob' nor 'holdout'.")
+        raise InputError(f"data={printable(repr(rows.data), 80)} is neither 'oob' nor 'holdout'. Pass one of them.")
     read = read_policy(policy)
     if rows is not None and not read.needs_report():
         raise InputError(
-            "Rows were given, and the policy asks nothing that could be measured on them; leave them out, or add a "
-            "requirement under '[report]' or '[baseline]'."
+            "Rows were given, but the policy has no requirement that could be measured on them. Leave them out, or "
+            "add a requirement under '[report]' or '[baseline]'."
         )
     candidate = parse_address(model_uri)
     return GateRequest(
@@ -193,26 +193,27 @@ def _audit_promotion(request: GateRequest, promoted: GateDecision, audit: Audit)
         audit(_line("promotion", request, promoted.to_dict()))
     except InputError as error:
         raise InputError(
-            f"The alias {promoted.promoted!r} points at version {promoted.version} of {printable(promoted.name, 80)} "
-            f"now, before at {promoted.promoted_from or 'none'}, but the audit log lacks the line that says so. {error}"
+            f"The alias {promoted.promoted!r} now points at version {promoted.version} of "
+            f"{printable(promoted.name, 80)}, before at {promoted.promoted_from or 'none'}. Only the line in the audit "
+            f"log is missing. {error}"
         ) from error
 
 
 @contextmanager
 def audited_errors(request: GateRequest, audit: Audit) -> Iterator[None]:
-    """Write an audit line for whatever keeps the block from answering."""
+    """Write an audit line for every error that the block raises."""
     try:
         yield
     except EnsPluginError as error:
         audit(_error_line(request, error))
         raise
     except Exception as error:
-        # What was logged or registered can be anything, and no form of it may pass for an answer.
+        # What was logged or registered can be anything, and no form of it may lead to a verdict.
         audit(_error_line(request, error))
         raise GateError(
-            f"The gate met something that it does not expect ({type(error).__name__}: "
-            f"{printable(str(error), MESSAGE_LIMIT)}), so it cannot tell. Log the report again and register the model "
-            "anew; if that does not help, report it as a defect of ens-plugin."
+            f"The gate failed on unexpected content ({type(error).__name__}: "
+            f"{printable(str(error), MESSAGE_LIMIT)}), so there is no verdict. Log the report again and register the "
+            "model again. If that does not help, report this as a defect of ens-plugin."
         ) from error
     except BaseException as error:
         audit(_error_line(request, error))
@@ -227,13 +228,13 @@ def _error_line(request: GateRequest, error: BaseException) -> str:
 def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
     import mlflow
 
-    asked = {
+    arguments = {
         "model": str(request.candidate),
         "baseline": None if request.baseline is None else str(request.baseline),
         "promote": request.promote,
         "policy_digest": request.policy.digest,
     }
-    return audit_line(event, without_credentials(mlflow.get_registry_uri()), {"asked": asked, **content})
+    return audit_line(event, without_credentials(mlflow.get_registry_uri()), {"asked": arguments, **content})
 
 
 def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
@@ -292,17 +293,17 @@ def _holds(requirement: Requirement, value: float) -> bool:
 
 
 def _missing(requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion) -> str:
-    asked = printable(f"{requirement.table}.{requirement.name}", 120)
+    wanted = printable(f"{requirement.table}.{requirement.name}", 120)
     close = get_close_matches(requirement.name[:80], list(scalars), n=1)
     hint = f"; did you mean {printable(close[0], 80)!r}" if close and close[0] != requirement.name else ""
     return (
-        f"The policy asks for {asked!r}, which is not known of version {version.version} of "
+        f"The policy requires {wanted!r}, which is not available for version {version.version} of "
         f"{printable(version.name, 80)}{hint}. Log it, or take it out of the policy."
     )
 
 
 def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, str | None]:
-    """Where the alias to move points before anything is compared; a comparison counts only while it stays there."""
+    """Return where the alias to move points now; a comparison is valid only while the alias stays there."""
     if request.promote is None or request.baseline is None or not request.policy.compares():
         return {}
     address = VersionAddress(request.candidate.name, None, request.promote)
@@ -318,7 +319,7 @@ def _promote(
 
 
 def _baseline(client: MlflowClient, request: GateRequest, decision: GateDecision) -> dict[str, str | None]:
-    """The alias that the version was compared with, and where it pointed then."""
+    """Return the alias that the version was compared with, and where it pointed then."""
     address = request.baseline
     if address is None or address.alias is None or not request.policy.compares():
         return {}

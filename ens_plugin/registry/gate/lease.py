@@ -35,9 +35,9 @@ class Lease(NamedTuple):
     Attributes
     ----------
     key : str
-        Tag of the registered model that stands for it.
+        Key of its tag on the registered model.
     since : float
-        When it was taken, on this machine's monotonic clock.
+        Time when it was taken, on this machine's monotonic clock.
     """
 
     key: str
@@ -48,10 +48,10 @@ class Lease(NamedTuple):
 def lease(client: MlflowClient, name: str) -> Iterator[Lease]:
     """Hold the lease on a registered model for the length of the block; wait for it first.
 
-    A registry has no operation that fails where somebody else came first: of two writers of a tag the last one wins.
+    A registry has no operation that fails where another client was first: of two writers of a tag the last one wins.
     So each gate writes a tag of its own, and only then reads those of the others.  Of two gates, the one that writes
-    later reads the other's tag, whatever the timing, so that never both find themselves alone.  Where both
-    meet, the one with the larger key steps back.
+    later finds the other's tag, whatever the timing, so that never both find no other.  Where each finds the
+    other's, the one with the larger key removes its own and waits.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def lease(client: MlflowClient, name: str) -> Iterator[Lease]:
 
 
 def check_lease(held: Lease, name: str, tags: Mapping[str, str]) -> None:
-    """Make sure that a lease is still held, and for long enough to move an alias.
+    """Raise unless a lease is still held, and for long enough to move an alias.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def check_lease(held: Lease, name: str, tags: Mapping[str, str]) -> None:
     if held.key in tags and time.monotonic() - held.since < LEASE_S / 2:
         return
     raise GateError(
-        f"Writing the verdict took longer than the lease on {printable(name, 80)} allows ({LEASE_S / 2:g} s), so "
-        "another gate may be at work by now and no alias was moved. Run the gate again."
+        f"Writing the verdict took longer than the lease on {printable(name, 80)} allows ({LEASE_S / 2:g} s). "
+        "Another gate may hold it by now, so no alias was moved. Run the gate again."
     )
 
 
@@ -110,7 +110,7 @@ def _taken(client: MlflowClient, name: str, key: str) -> Lease:
 
 
 def _claim(client: MlflowClient, name: str, key: str) -> float:
-    """Write this gate's tag; its lease counts from before that."""
+    """Write this gate's tag, and return the time before the call, from which its lease counts."""
     now = time.monotonic()
     client.set_registered_model_tag(name, key, _owner())
     return now
@@ -118,7 +118,7 @@ def _claim(client: MlflowClient, name: str, key: str) -> float:
 
 def _owner() -> str:
     until = datetime.now(timezone.utc) + timedelta(seconds=LEASE_S)
-    # A value is never written twice, so that whoever watches it sees each renewal.
+    # A value is never written twice, so that each renewal shows to the gates that wait.
     return f"until {until.isoformat(timespec='microseconds')}, process {os.getpid()} on {platform.node()}"[:4000]
 
 
@@ -134,23 +134,23 @@ def _wait(name: str, others: Mapping[str, str], deadline: float) -> None:
         holder = printable(others[min(others)], 200)
         raise GateError(
             f"Another gate has held the lease on {printable(name, 80)} for {PATIENCE_S:g} seconds ({holder}), so no "
-            f"verdict was written and no alias moved. Run the gate again; where no gate runs, remove the tags of the "
-            f"registered model that begin with {LEASE_TAG!r}."
+            f"verdict was written and no alias moved. Run the gate again. If no other gate is running, remove the tags "
+            f"of the registered model that begin with {LEASE_TAG!r}."
         )
     time.sleep(PAUSE_S * random.SystemRandom().uniform(0.5, 1.5))
 
 
 def _others(client: MlflowClient, name: str, key: str, watched: dict[tuple[str, str], float]) -> dict[str, str]:
-    """Claims of other gates; those that stayed the same for the length of a lease are of gates that died."""
+    """Return the claims of other gates, after removing those that stayed the same for the length of a lease."""
     tags = client.get_registered_model(name).tags
     found = {other: value for other, value in tags.items() if other.startswith(f"{LEASE_TAG}.") and other != key}
     now = time.monotonic()
-    seen = {claim: watched.get(claim, now) for claim in found.items()}
+    unchanged_since = {claim: watched.get(claim, now) for claim in found.items()}
     watched.clear()
-    watched.update(seen)
-    for (other, value), since in seen.items():
+    watched.update(unchanged_since)
+    for (other, value), since in unchanged_since.items():
         if now - since > LEASE_S:
-            LOGGER.warning("The lease of a gate that ended without giving it back is removed: %s.", printable(value))
+            LOGGER.warning("Removed the lease of a gate that ended without giving it back: %s.", printable(value))
             _remove(client, name, other)
             del found[other]
     return found
@@ -168,11 +168,11 @@ def _remove(client: MlflowClient, name: str, key: str) -> None:
 
 
 def _give_back(client: MlflowClient, name: str, key: str) -> None:
-    """Remove this gate's tag; where that fails the lease ends by itself, and the decision stands."""
+    """Remove this gate's tag; where that fails, the lease expires and the decision stands."""
     import mlflow
 
     try:
         with tracking_errors(mlflow.get_registry_uri()):
             client.delete_registered_model_tag(name, key)
     except TrackingError as error:
-        LOGGER.warning("The lease on %s could not be given back; it ends by itself. %s", printable(name, 80), error)
+        LOGGER.warning("The lease on %s could not be given back. It expires by itself. %s", printable(name, 80), error)

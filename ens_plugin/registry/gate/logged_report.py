@@ -1,4 +1,4 @@
-"""The report and the metrics that were logged for a registered version, read back with suspicion."""
+"""The report and the metrics that were logged for a registered version, checked against each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADVICE = "Analyse the model and log its report with `ens-plugin analyze {uri} --
 
 
 class LoggedReport(NamedTuple):
-    """A report as it was logged, and where."""
+    """A logged report, and where it was logged."""
 
     report: EnsembleReport
     run_id: str
@@ -45,7 +45,7 @@ class _Scalars(NamedTuple):
 
 
 def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -> LoggedReport:
-    """Read the newest report logged for a version, and check it against the scalars logged with it.
+    """Return the newest report logged for a version, checked against the scalars logged with it.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
     Raises
     ------
     GateError
-        If there is no report, it is not certain whose report it is, it is not complete, or it and the
-        logged scalars contradict each other.
+        If there is no report, it may be of another model, it is not complete, or it and the logged scalars
+        contradict each other.
     InputError
         If the file is not a report of this version of ens_plugin.
     MlflowException
@@ -72,13 +72,13 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
     folder = artifact_path(prefix)
     report = EnsembleReport.from_json(_report_text(client, scalars.run_id, folder, version))
     _compare(report, scalars, prefix)
-    # Last, because it may have been deleted while it was read.
+    # Checked last, because the run may have been deleted meanwhile.
     _live_run(client, scalars.run_id)
     return LoggedReport(report, scalars.run_id, folder)
 
 
 def logged_metrics(client: MlflowClient, version: RegisteredVersion) -> dict[str, float]:
-    """Latest value of each metric of the version's run, and over them those of its LoggedModel.
+    """Return the latest value of each metric of the version's run and, before these, of its LoggedModel.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def logged_metrics(client: MlflowClient, version: RegisteredVersion) -> dict[str
 
 
 def _linked_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) -> _Scalars | None:
-    """Scalars that log_report linked to the LoggedModel, of the run that logged them last."""
+    """Return the scalars that log_report linked to the LoggedModel, of the run that logged them last."""
     if version.model_id is None:
         return None
     keys = _keys(prefix)
@@ -115,7 +115,7 @@ def _linked_scalars(client: MlflowClient, version: RegisteredVersion, prefix: st
 
 
 def _run_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) -> _Scalars:
-    """Scalars of the version's own run, where that run can have no other model."""
+    """Return the scalars of the version's own run, where that run can have no other model."""
     if version.run_id is None:
         raise GateError(_nothing_logged(version, "it was registered without a run"))
     run = _live_run(client, version.run_id)
@@ -132,14 +132,14 @@ def _run_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) 
             else f"log it again with log_report(report, run_id=..., model_id={version.model_id!r})"
         )
         raise GateError(
-            f"Run {version.run_id} logged {n_models} models and one report that is linked to none of them, so it is "
-            f"not certain that the report is of version {version.version}; {remedy}."
+            f"Run {version.run_id} logged {n_models} models and one report that is linked to none of them, so "
+            f"the report need not be of version {version.version}. To link it, {remedy}."
         )
     return _Scalars(version.run_id, values)
 
 
 def _count_models(run: Run) -> int:
-    """Models that a run logged: LoggedModels, and those of MLflow's Spark flavour, which are in a tag of the run."""
+    """Return the number of models that a run logged; those of MLflow's Spark flavour are in a tag of the run."""
     logged = [] if run.outputs is None else run.outputs.model_outputs
     return len(logged) + len(model_paths(run))
 
@@ -154,7 +154,7 @@ def _live_run(client: MlflowClient, run_id: str) -> Run:
     run = client.get_run(run_id)
     if run.info.lifecycle_stage == "deleted":
         raise GateError(
-            f"The run {run_id}, which the report was logged to, is deleted; restore it with `mlflow runs restore`, "
+            f"The run {run_id}, which the report was logged to, is deleted. Restore it with `mlflow runs restore`, "
             "or log the report again."
         )
     return run
@@ -169,8 +169,8 @@ def _report_text(client: MlflowClient, run_id: str, folder: str, version: Regist
     with scratch_folder() as directory:
         file = Path(client.download_artifacts(run_id, path, str(directory))).resolve()
         if not file.is_relative_to(directory.resolve()):
-            raise GateError(f"{path!r} in run {run_id} leads out of its folder; log the report again.")
-        # What a store lists need not be what it has.
+            raise GateError(f"{path!r} in run {run_id} leads out of its folder. Log the report again.")
+        # The listed size can be wrong.
         _check_size(file.stat().st_size, path, run_id)
         return file.read_text(encoding="utf-8", errors="replace")
 
@@ -178,7 +178,7 @@ def _report_text(client: MlflowClient, run_id: str, folder: str, version: Regist
 def _check_size(size: int, path: str, run_id: str) -> None:
     if size > REPORT_BYTES:
         raise GateError(
-            f"{path!r} in run {run_id} has {size} bytes, which no report has (at most {REPORT_BYTES}); log it again."
+            f"{path!r} in run {run_id} has {size} bytes, more than any report (at most {REPORT_BYTES}). Log it again."
         )
 
 
@@ -187,20 +187,20 @@ def _compare(report: EnsembleReport, scalars: _Scalars, prefix: str) -> None:
         logged = scalars.values.get(point.key)
         if logged is None:
             raise GateError(
-                f"Run {scalars.run_id} lacks the metric {point.key!r} of its report: logging was cut short. "
+                f"Run {scalars.run_id} lacks the metric {point.key!r} of its report, so logging was interrupted. "
                 "Log the report again."
             )
         if not math.isclose(logged, point.value, rel_tol=1e-9):
             raise GateError(
-                f"Run {scalars.run_id} contradicts itself: the metric {point.key!r} is {logged!r}, and the report says "
-                f"{point.value!r}. One of them was changed or belongs to another report; log the report again."
+                f"Run {scalars.run_id} contradicts itself: the metric {point.key!r} is {logged!r}, and the report has "
+                f"{point.value!r}. One of them was changed or belongs to another report. Log the report again."
             )
 
 
 def _elsewhere(version: RegisteredVersion) -> str:
     return (
-        f"it was registered from {printable(version.source or 'nowhere', 120)}, which is not a model of the run "
-        f"{version.run_id} that it names, so nothing that was logged there need be about it. Register the model from "
+        f"it names run {version.run_id}, but was registered from {printable(version.source or 'nowhere', 120)}, which "
+        "is not a model of that run, so what the run logged may be about another model. Register the model from "
         "the run that logged it, or pass the data to the gate."
     )
 

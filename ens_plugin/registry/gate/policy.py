@@ -1,4 +1,4 @@
-"""The policy of a gate: thresholds as data, read strictly."""
+"""The policy of a gate: thresholds as data, strictly checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DOTTED = " Names of metrics with dots go into quotes."
 
 @dataclass(frozen=True)
 class Requirement:
-    """One threshold: a scalar that may be no higher, or no lower, than a number.
+    """A bound on a scalar: its largest or smallest allowed value.
 
     Attributes
     ----------
@@ -60,14 +60,14 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Policy:
-    """What a model version must meet.
+    """The requirements on a model version.
 
     Attributes
     ----------
     requirements : tuple of Requirement
         At least one; all must hold.
     baseline_required : bool
-        Whether an alias without a version, as before the first promotion, keeps the gate from telling.
+        Whether a baseline alias without a version, as before the first promotion, is an error.
     digest : str
         ``"sha256:"`` and the sum of the policy file's bytes, as ``sha256sum`` prints it.
     """
@@ -77,16 +77,16 @@ class Policy:
     digest: str
 
     def compares(self) -> bool:
-        """Tell whether the policy has requirements on the difference to a baseline."""
+        """Return whether the policy has requirements on the difference to a baseline."""
         return any(requirement.table == "baseline" for requirement in self.requirements)
 
     def needs_report(self) -> bool:
-        """Tell whether the policy has requirements on what an ensemble report says."""
+        """Return whether the policy has requirements that need an ensemble report."""
         return any(requirement.table != "metrics" for requirement in self.requirements)
 
 
 def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
-    """Read and check a policy.
+    """Return a policy, read from a file or a mapping and checked.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
     """
     if not isinstance(source, str | Path | Mapping):
         raise InputError(
-            f"{_quoted(source)} is no policy; pass the path of a TOML file, or its content as dictionaries: "
+            f"{_quoted(source)} is not a policy. Pass the path of a TOML file, or its content as dictionaries: "
             "{'report': {'agreement': {'min': 0.99}}} for example."
         )
     if isinstance(source, Mapping):
@@ -131,23 +131,25 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
         return json.dumps(content, sort_keys=True, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"The policy holds something that is neither a table, a number, true nor false ({error}); "
-            "a policy is data: {'report': {'agreement': {'min': 0.99}}} for example."
+            f"The policy has content that is neither a table, a number, true nor false ({error}). "
+            "A policy is data: {'report': {'agreement': {'min': 0.99}}} for example."
         ) from error
 
 
 def _bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
-            raise InputError(f"There is no policy file {shown(str(path))}; write one as docs/gate.md shows.")
+            raise InputError(f"There is no policy file {shown(str(path))}. Write one as docs/gate.md shows.")
         with path.open("rb") as file:
             content = file.read(FILE_LIMIT + 1)
     except OSError as error:
         raise InputError(
-            f"The policy file {shown(str(path))} cannot be read: {error.strerror or error}; check its permissions."
+            f"The policy file {shown(str(path))} cannot be read: {error.strerror or error}. Check its permissions."
         ) from error
     if len(content) > FILE_LIMIT:
-        raise InputError(f"The policy file {str(path)!r} has more than {FILE_LIMIT} bytes; a policy has a few lines.")
+        raise InputError(
+            f"The policy file {str(path)!r} has more than {FILE_LIMIT} bytes, too many for a policy. Pass one."
+        )
     return content
 
 
@@ -170,7 +172,7 @@ def _policy(content: Mapping[str, Any], digest: str) -> Policy:
     )
     if not requirements:
         raise InputError(
-            "The policy has no requirement, so every model would pass; add one, 'error_upper.max = 0.1' under "
+            "The policy has no requirement, so every model would pass. Add one, 'error_upper.max = 0.1' under "
             "'[report]' for example."
         )
     return Policy(requirements, required, digest)
@@ -179,7 +181,7 @@ def _policy(content: Mapping[str, Any], digest: str) -> Policy:
 def _baseline_requirements(table: dict[str, Any]) -> Iterator[Requirement]:
     if NO_WORSE in table:
         if not _switch(table.pop(NO_WORSE), f"baseline.{NO_WORSE}"):
-            raise InputError("The policy has 'baseline.no_worse = false', which asks for nothing; remove the line.")
+            raise InputError("The policy has 'baseline.no_worse = false', which requires nothing. Remove the line.")
         yield Requirement("baseline", "error_increase_lower", "max", 0.0)
     yield from _requirements("baseline", table, (*BASELINE_SCALARS, NO_WORSE, REQUIRED))
 
@@ -192,8 +194,8 @@ def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ..
         found = _bounds(bounds, place)
         if place == "report.size_ratio" and "min" in found:
             raise InputError(
-                "The policy has 'report.size_ratio.min', and where the recommended size lies above all sizes looked "
-                "at, only an upper bound of the ratio is known; ask for 'report.agreement.min' instead."
+                "The policy has 'report.size_ratio.min', but where no size up to max_size is large enough, only an "
+                "upper bound of the ratio is known. Use 'report.agreement.min' instead."
             )
         yield from (Requirement(table, name, bound, found[bound]) for bound in BOUNDS if bound in found)
 
@@ -202,10 +204,10 @@ def _bounds(value: Any, place: str) -> dict[str, float]:
     content = _table(value, place)
     _check_keys(content, BOUNDS, f"{place}.")
     if not content:
-        raise InputError(f"The policy has {_quoted(place)} without a bound; add 'max' or 'min'.")
+        raise InputError(f"The policy has {_quoted(place)} without a bound. Add 'max' or 'min'.")
     bounds = {bound: _number(number, f"{place}.{bound}") for bound, number in content.items()}
     if bounds.get("min", -math.inf) > bounds.get("max", math.inf):
-        raise InputError(f"The policy has {_quoted(place)} with min above max, which nothing can meet; swap them.")
+        raise InputError(f"The policy has {_quoted(place)} with min above max, which no value can meet. Swap them.")
     return bounds
 
 
@@ -222,8 +224,8 @@ def _check_keys(content: Mapping[str, Any], known: tuple[str, ...], place: str) 
 def _table(value: Any, place: str) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(
-            f"The policy has {_quoted(place)} = {_quoted(value)}, which is not a table; "
-            "write 'agreement.min = 0.99' under '[report]', for example."
+            f"The policy has {_quoted(place)} = {_quoted(value)}, which is not a table. "
+            "Write 'agreement.min = 0.99' under '[report]', for example."
         )
     return dict(value)
 
@@ -231,13 +233,15 @@ def _table(value: Any, place: str) -> dict[str, Any]:
 def _number(value: Any, place: str) -> float:
     # No int is converted here: one beyond the floats would raise.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}; write a finite number, 0.05 for 5 %.")
+        raise InputError(
+            f"The policy has {_quoted(place)} = {_quoted(value)}, which is not a finite number. Write 0.05 for 5 %."
+        )
     return float(value)
 
 
 def _switch(value: Any, place: str) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}; write true or false.")
+        raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}. Write true or false.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Bounds of a policy on shares: 6 where 0.06 was meant would never fail anything."""
+"""Check of a policy's bounds on shares: with 6 in place of 0.06 every model would pass."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Ranges = Mapping[tuple[str, str], tuple[float, float]]
 
 
 def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
-    """Refuse bounds that a share, or a difference of two, cannot reach.
+    """Raise for bounds that a share, or a difference of two shares, cannot reach.
 
     Parameters
     ----------
     policy : Policy
     report : EnsembleReport or None
-        Of the candidate, which tells what its scalars are: shares for classification, except where the error
-        is a user's own metric; squared errors, without such limits, for regression.
+        Report on the candidate.  Its scalars are shares for classification, except where the error is a user's
+        own metric; squared errors, without such limits, for regression.
 
     Raises
     ------
@@ -62,6 +62,6 @@ def _outside(requirement: Requirement, low: float, high: float) -> str:
     number = requirement.threshold
     percent = number if abs(number) <= 100 else 6.0
     return (
-        f"The policy has '{requirement.table}.{requirement.name}.{requirement.bound} = {number:g}', and for this model "
-        f"that is a share, from {low:g} to {high:g}: write {percent / 100:g} for {percent:g} %."
+        f"The policy has '{requirement.table}.{requirement.name}.{requirement.bound} = {number:g}', but for this model "
+        f"that is a share, from {low:g} to {high:g}. Write {percent / 100:g} for {percent:g} %."
     )

@@ -1,4 +1,4 @@
-"""A decision in the registry: tags on the version, and the alias as the last step."""
+"""The decision in the registry: tags on the version, then the move of the alias."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
-    """Write a decision as tags of its version: a verdict that it contradicts goes first, its own comes last.
+    """Write a decision as tags of its version.
 
-    Whatever dies in between leaves no verdict without its reasons.
+    An earlier verdict that differs is deleted first and the new one is written last, so that a gate that is killed in
+    between leaves no verdict without its reasons.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
 
 
 def _write_last(client: MlflowClient, decision: GateDecision, before: str | None) -> None:
-    """Write the verdict itself; where the answer is lost, the registry says whether it stands."""
+    """Write the verdict itself; where the call fails, read back whether it was written."""
     import mlflow
 
     store = mlflow.get_registry_uri()
@@ -64,7 +65,7 @@ def _write_last(client: MlflowClient, decision: GateDecision, before: str | None
             client.set_model_version_tag(decision.name, decision.version, VERDICT_TAG, decision.verdict)
     except TrackingError:
         if before == decision.verdict:
-            # Reading it back would not tell which gate wrote it.
+            # Reading it back would not show which gate wrote it.
             raise
         with tracking_errors(store):
             if client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG) != decision.verdict:
@@ -82,17 +83,17 @@ def move_alias(
     decision : GateDecision
     alias : str
     expected : mapping of str to str or None
-        Versions that aliases of this model pointed at when the version was judged; where one has moved, the alias
-        stays.
+        Versions that aliases of this model pointed at when the version was judged; if one has moved, nothing is
+        promoted.
     held : Lease
-        On the registered model.
+        Lease on the registered model.
 
     Raises
     ------
     GateError
-        If another gate has judged the version otherwise, an alias is not where it was, or the alias does not stay.
+        If another gate has judged the version otherwise, an alias has moved, or the alias is moved again at once.
     TrackingError
-        If the registry refuses, or it cannot be told whether it moved the alias.
+        If the registry refuses, or it is not known whether it moved the alias.
     """
     verdict = client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG)
     model = client.get_registered_model(decision.name)
@@ -114,19 +115,19 @@ def _check_verdict_stayed(decision: GateDecision, verdict: str | None) -> None:
     if verdict != decision.verdict:
         raise GateError(
             f"Version {decision.version} of {printable(decision.name, 80)} passed, but its tag {VERDICT_TAG!r} has "
-            f"become {printable(repr(verdict), 40)} in the meantime: another gate is at work. Run the gate again."
+            f"changed to {printable(repr(verdict), 40)} meanwhile, so another gate is at work. Run the gate again."
         )
 
 
 def check_alias_stayed(decision: GateDecision, alias: str, before: str | None, now: str | None) -> None:
-    """Make sure that two gates at once do not both promote because each is better than what was there before.
+    """Raise if an alias has moved, so that of two gates with the same baseline only one promotes.
 
     Parameters
     ----------
     decision : GateDecision
     alias : str
     before, now : str or None
-        Versions it pointed at when the version was judged, and now.
+        Versions that the alias pointed at when the version was judged, and now.
 
     Raises
     ------
@@ -136,7 +137,7 @@ def check_alias_stayed(decision: GateDecision, alias: str, before: str | None, n
     if now != before:
         raise GateError(
             f"The alias {alias!r} has moved from version {before or 'none'} to {now or 'none'} since version "
-            f"{decision.version} was judged: another gate is at work. Nothing was promoted. Run the gate again."
+            f"{decision.version} was judged, so another gate is at work. Nothing was promoted. Run the gate again."
         )
 
 
@@ -153,30 +154,34 @@ def _set_alias(client: MlflowClient, decision: GateDecision, alias: str, before:
     try:
         now = _read_back(client, decision, alias)
     except TrackingError as error:
-        LOGGER.warning("The registry took the alias %r, but did not say afterwards where it points: %s", alias, error)
+        LOGGER.warning(
+            "The registry accepted the move of the alias %r, but where it points now could not be read: %s",
+            alias,
+            error,
+        )
         return
     if now != decision.version:
         raise GateError(
-            f"The alias {alias!r} was moved to version {decision.version}, and right after that it points at version "
-            f"{now or 'none'}: somebody else moved it, without the lease that gates hold. Nothing was undone. "
-            "Decide which version is to have it, and run the gate again."
+            f"The alias {alias!r} was moved to version {decision.version}, but right after that it points at version "
+            f"{now or 'none'}. Somebody moved it without the lease that gates hold. Nothing was undone. "
+            "Decide which version should have the alias, and run the gate again."
         )
 
 
 def _settle(client: MlflowClient, decision: GateDecision, alias: str, before: str | None, error: TrackingError) -> None:
-    """Find out what holds after a call to move an alias failed: a registry may do what it was told and not say so."""
+    """Read back where an alias points after the call to move it failed: the move may have been made all the same."""
     try:
         now = _read_back(client, decision, alias)
     except TrackingError:
         raise TrackingError(
             f"Whether the alias {alias!r} points at version {decision.version} of {printable(decision.name, 80)} or "
-            f"still at {before or 'none'} is not known: the call that moves it failed, and so did reading it "
-            f"back. Look before you rely on either. {error}"
+            f"still at {before or 'none'} is not known, because the call that moves it failed and so did reading it "
+            f"back. Check where it points in the registry. {error}"
         ) from error
     if now == decision.version:
         return
     raise TrackingError(
-        f"The alias {alias!r} of {printable(decision.name, 80)} was not moved to version {decision.version}; it points "
+        f"The alias {alias!r} of {printable(decision.name, 80)} was not moved to version {decision.version}. It points "
         f"at {now or 'no version'}. {error}"
     ) from error
 

@@ -1,4 +1,4 @@
-"""Whether a registered version is the model of the run that it names."""
+"""Check whether a registered version is a model of the run that it names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MODEL_HISTORY_TAG = "mlflow.log-model.history"
 
 
 def comes_from_run(client: MlflowClient, version: RegisteredVersion, run: Run) -> bool:
-    """Tell whether the files of a version are a model of `run`, or lie in its artifact folder where it logged none.
+    """Return whether the files of a version are a model of `run`, or lie in its artifact folder if it logged none.
 
-    Anybody who registers a version names a run and a source, and MLflow does not compare them.
+    Whoever registers a version names a run and a source, and MLflow does not compare them.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def comes_from_run(client: MlflowClient, version: RegisteredVersion, run: Run) -
         )  # fmt: skip
     models = [client.get_logged_model(model_id) for model_id in outputs]
     own = {str(model.name) for model in models} | set(model_paths(run))
-    # The source may be a version that this one is a copy of.
+    # The source of a copied version is the version that it was copied from.
     places = [version.source or "", client.get_model_version_download_uri(version.name, version.version)]
     if any(_below(place, str(model.artifact_location)) == "" for place in places for model in models):
         return True
@@ -50,12 +50,12 @@ def comes_from_run(client: MlflowClient, version: RegisteredVersion, run: Run) -
 
 
 def model_paths(run: Run) -> tuple[str, ...]:
-    """Folders of the models without a LoggedModel that a run logged, as those of MLflow's Spark flavour.
+    """Return the folders of a run's models without a LoggedModel, such as those of MLflow's Spark flavour.
 
     Raises
     ------
     GateError
-        If the tag that holds them is not as MLflow writes it.
+        If the tag that lists them does not have MLflow's format.
     """
     text = run.data.tags.get(MODEL_HISTORY_TAG)
     if text is None:
@@ -64,7 +64,7 @@ def model_paths(run: Run) -> tuple[str, ...]:
         return tuple({_path(model): None for model in _list(json.loads(text))})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise GateError(
-            f"The tag {MODEL_HISTORY_TAG!r} of run {run.info.run_id} is not as MLflow writes it "
+            f"The tag {MODEL_HISTORY_TAG!r} of run {run.info.run_id} does not have MLflow's format "
             f"({printable(text, 80)}), so it is not known which models the run logged. Log the model again, in a run "
             "of its own."
         ) from error
@@ -89,7 +89,7 @@ def _logged_models(run: Run) -> tuple[str, ...]:
 
 
 def _below(uri: str, root: str) -> str | None:
-    """The path of `uri` below `root`, empty where they are the same; None where it lies elsewhere."""
+    """Return the path of `uri` below `root`, empty where they are the same; None where it lies elsewhere."""
     (scheme, host, path), (root_scheme, root_host, root_path) = _parts(uri), _parts(root)
     if not path or not root_path or ".." in PurePosixPath(path).parts or (scheme, host) != (root_scheme, root_host):
         return None

@@ -1,1 +1,1 @@
-"""A registered version cut to its recommended size, and registered anew."""
+"""Cutting a logged model to its recommended size, as a new version."""

@@ -1,4 +1,4 @@
-"""A model cut to fewer members, logged beside the one it was cut from."""
+"""Logging and registration of a model that was cut to fewer members."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODEL_ARGUMENTS = {"sklearn": "sk_model", "xgboost": "xgb_model", "lightgbm": "l
 
 
 class LoggedCut(NamedTuple):
-    """Where the smaller model is.
+    """Location of the smaller model.
 
     Attributes
     ----------
@@ -50,10 +50,10 @@ class LoggedCut(NamedTuple):
         return f"models:/{self.model_id}"
 
     def sentences(self, to_register: str) -> list[str]:
-        """Say where it is, and, where it is in no registry, that `to_register` puts it there."""
+        """Return sentences on where it is; if it is not registered, also that `to_register` registers it."""
         logged = f"Logged as {self.uri}, by run {self.run_id}."
         if self.version is None:
-            return [logged, f"Not registered; {to_register} makes it a version of a registered model."]
+            return [logged, f"Not registered; use {to_register} to make it a version of a registered model."]
         name = printable(str(self.name), NAME_LIMIT)
         return [logged, f"Registered as version {self.version} of {name}; no alias was moved."]
 
@@ -66,7 +66,7 @@ def log_cut_model(
     metrics: Mapping[str, float],
     tags: Mapping[str, str],
 ) -> LoggedCut:
-    """Log a model cut from `source` to a new run beside it, with its report, and load it back.
+    """Log a model cut from `source` to a new run in the same experiment, with its report, and load it back.
 
     Flavour, signature, requirements, metadata, code and the digest of the training rows are those of the source.
 
@@ -75,9 +75,9 @@ def log_cut_model(
     source : ModelSource
     cut : fitted model
     X : array-like, shape (n_rows, n_features)
-        Of the first 100 rows, the model that is loaded back has to predict the same, up to rounding.
+        Rows; on the first 100 the model that is loaded back must predict the same, up to rounding.
     report : EnsembleReport
-        Of `cut`.
+        Report on `cut`.
     metrics, tags : mapping
         For the run and the LoggedModel.
 
@@ -88,7 +88,7 @@ def log_cut_model(
     Raises
     ------
     ModelLoadError
-        If what was logged does not load, or predicts otherwise; its LoggedModel and run are then FAILED.
+        If the logged model does not load, or its predictions differ; its LoggedModel and run are then FAILED.
     TrackingError
         If the store cannot be reached or refuses.
     """
@@ -108,12 +108,12 @@ def log_cut_model(
 
 
 def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str]) -> LoggedCut:
-    """Register what was logged as a new version of `name`; no alias moves.
+    """Register a logged model as a new version of `name`; no alias moves.
 
     Raises
     ------
     TrackingError
-        If the registry cannot be reached or refuses; the message says where the logged model is.
+        If the registry cannot be reached or refuses; the message has the URI of the logged model.
     """
     import mlflow
 
@@ -122,14 +122,14 @@ def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str]) ->
             version = mlflow.register_model(logged.uri, name, tags=dict(tags)).version
     except TrackingError as error:
         raise TrackingError(
-            f"{error} The smaller model itself is logged and checked, as {logged.uri}; register it with "
+            f"{error} The smaller model itself is logged and checked, as {logged.uri}. Register it with "
             "mlflow.register_model."
         ) from error
     return logged._replace(name=name, version=str(version))
 
 
 def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
-    """Arguments of `log_model` that make another model like the source."""
+    """Return the arguments of `log_model` that give another model the properties of the source."""
     import mlflow
 
     folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=source.uri, dst_path=directory))
@@ -153,7 +153,7 @@ def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
 
 @contextmanager
 def _new_run(client: MlflowClient, source: ModelSource, tags: Mapping[str, str]) -> Iterator[str]:
-    """Yield a run of its own: whatever run or experiment is active here stays untouched."""
+    """Yield a new run, and leave the active run and experiment as they are."""
     from mlflow.entities import LoggedModelInput
     from mlflow.exceptions import MlflowException
 
@@ -163,7 +163,7 @@ def _new_run(client: MlflowClient, source: ModelSource, tags: Mapping[str, str])
             client.log_inputs(run_id, models=[LoggedModelInput(source.model_id)])
         yield run_id
     except BaseException:
-        # What broke first is what is told; a server that is down cannot be told of it.
+        # The first error is the one to raise; marking the run fails too where the server is down.
         with suppress(MlflowException, OSError):
             client.set_terminated(run_id, "FAILED")
         raise
@@ -188,7 +188,7 @@ def _log(
         artifact_path=None,
         name=source.model_name,
         flavor=getattr(mlflow, source.flavor),
-        run_id=run_id,  # which not every release's log_model takes
+        run_id=run_id,  # Model.log, because not every release's log_model has this argument
         model_id=created.model_id,
         **{MODEL_ARGUMENTS[source.flavor]: cut},
         **options,
@@ -213,7 +213,7 @@ def _check_loads(client: MlflowClient, model_id: str, cut: Any, rows: Any) -> No
     if not same:
         client.finalize_logged_model(model_id, "FAILED")
         raise ModelLoadError(
-            f"The smaller model was logged as {uri}, but loaded back it predicts otherwise, so no version was "
-            "registered. The difference is larger than rounding explains: check that the libraries installed here are "
+            f"The smaller model was logged as {uri}, but its predictions differ after loading it back, by more "
+            "than rounding explains, so no version was registered. Check that the libraries installed here are "
             "those in the model's requirements."
         )

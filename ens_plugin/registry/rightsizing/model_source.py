@@ -1,4 +1,4 @@
-"""A logged model to make another one from: which one a URI means, and where it was logged."""
+"""The logged model that is to be cut, found by its URI."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class ModelSource:
     Attributes
     ----------
     uri : str
-        Of this very model: an alias is replaced by the version it had.
+        URI of the model; an alias is replaced by the version it had.
     name, version : str or None
         In the registry; None where the URI names no registered version.
     model_id : str or None
         LoggedModel; None for models that predate them.
     model_name : str
-        Of the LoggedModel.
+        Name of the LoggedModel.
     experiment_id : str
-        Where it was logged.
+        Experiment that it was logged to.
     flavor : {"sklearn", "xgboost", "lightgbm"}
     data_digest : str or None
-        Of the training rows, as autolog recorded it.
+        Digest of the training rows that autolog recorded.
     """
 
     uri: str
@@ -55,7 +55,7 @@ class ModelSource:
 
 
 def find_source(uri: str) -> ModelSource:
-    """Ask the tracking store and the registry for the model behind a URI; it is not loaded.
+    """Return what the tracking store and the registry have on the model behind a URI, without loading it.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def find_source(uri: str) -> ModelSource:
     """
     if not isinstance(uri, str):
         raise InputError(
-            f"{printable(repr(uri), 120)} is not the URI of a model in MLflow; pass a URI such as "
+            f"{printable(repr(uri), 120)} is not the URI of a model in MLflow. Pass a URI such as "
             "'models:/<name>/<version>' or 'runs:/<run id>/<path>'. ens_plugin.truncate cuts a model in memory."
         )
     address = None if WITHOUT_VERSION.fullmatch(uri) else _address(uri)
@@ -108,9 +108,9 @@ def _address(uri: str) -> VersionAddress:
     if uri.startswith("models:/"):
         return parse_address(uri)
     raise InputError(
-        f"{printable(repr(without_secrets(uri)), 120)} is not a model in MLflow, so there is nothing to log the "
-        "smaller one beside. Pass 'models:/<name>/<version>', 'models:/<name>@<alias>', 'models:/m-...' or "
-        "'runs:/<run id>/<path>'; cut a model from a file with ens_plugin.truncate."
+        f"{printable(repr(without_secrets(uri)), 120)} is not a model in MLflow, so there is no experiment to log "
+        "the smaller one to. Pass 'models:/<name>/<version>', 'models:/<name>@<alias>', 'models:/m-...' or "
+        "'runs:/<run id>/<path>'. Cut a model from a file with ens_plugin.truncate."
     )
 
 
@@ -123,7 +123,7 @@ def _described(client: MlflowClient, uri: str, name: str | None, version: str | 
     else:
         logged = client.get_logged_model(model_id)
         model_name, experiment_id = str(logged.name), str(logged.experiment_id)
-        # Its run may be gone.
+        # Its run may have been deleted.
         digest = recorded_digest(client, model_id, None)
     return ModelSource(uri, name, version, model_id, model_name, experiment_id, _flavor(document, uri), digest)
 
@@ -155,6 +155,6 @@ def _flavor(document: Model, uri: str) -> Flavor:
         if flavor in document.flavors:
             return flavor
     raise UnsupportedModelError(
-        f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}; a smaller model can be "
-        f"logged as {', '.join(FLAVORS[:-1])} or {FLAVORS[-1]}. Cut it with ens_plugin.truncate and log it yourself."
+        f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}, but a smaller model "
+        f"can be logged only as {', '.join(FLAVORS[:-1])} or {FLAVORS[-1]}. Cut it with ens_plugin.truncate."
     )

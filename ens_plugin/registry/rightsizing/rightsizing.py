@@ -27,7 +27,7 @@ Outcome = Literal["logged", "not_needed", "no_size", "refused"]
 
 @dataclass(frozen=True, eq=False)
 class Rightsizing:
-    """What became of a model that was to be cut to its recommended size.
+    """The outcome of cutting a model to its recommended size.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Rightsizing:
         A smaller model was logged; the model has no more members than it needs; no size is large
         enough; the smaller model failed a check. Nothing is logged in the last three.
     report : EnsembleReport
-        Of the model.
+        Report on the model.
     cut_report : EnsembleReport or None
-        Of its first members, on the same rows; None where it was not cut.
+        Report on its first members, on the same rows; None where it was not cut.
     checks : tuple of Check
-        The smaller model against the report.
+        Checks of the smaller model against the report.
     savings : Savings or None
         Bytes and times before and after; None where nothing is logged.
     logged : LoggedCut or None
@@ -61,31 +61,31 @@ class Rightsizing:
 
     @property
     def passed(self) -> bool:
-        """Whether the model now has a size to be content with."""
+        """Whether a smaller model was logged, or none is needed."""
         return self.outcome in ("logged", "not_needed")
 
     @property
     def sentence(self) -> str:
-        """The outcome in words; the source as it is, control characters removed."""
+        """The outcome as a sentence, without control characters."""
         found, members = self.report.recommendation, members_text(self.report.n_members)
         source = printable(self.source, 300)
         kept = found.size if self.cut_report is None else self.cut_report.n_members
         if self.outcome == "no_size":
-            return f"{source}: {members}, and not even {found.max_size} would do; not cut, nothing logged."
+            return f"{source}: {members}, and not even {found.max_size} are enough. Not cut, nothing logged."
         if self.outcome == "not_needed" and found.size is not None and found.size < self.report.n_members:
             return (
-                f"{source}: {members}, of which {found.size} were recommended, but the reports on fewer than all ask "
-                "for more; not cut, nothing logged."
+                f"{source}: {members}, of which {found.size} were recommended, but the reports on smaller models "
+                "recommend more members than these have. Not cut, nothing logged."
             )
         if self.outcome == "not_needed":
-            return f"{source}: {members}, no more than the {found.size} recommended; nothing to cut, nothing logged."
+            return f"{source}: {members}, no more than the {found.size} recommended. Nothing to cut, nothing logged."
         if self.outcome == "refused":
-            return f"{source}: its first {kept} of {members} do not keep what was promised; nothing logged."
+            return f"{source}: the model of its first {kept} of {members} failed a check. Nothing logged."
         if kept == found.size:
             return f"{source}: {members} cut to the {found.size} recommended."
         return (
-            f"{source}: {members} cut to {kept}, where {found.size} were recommended: the report on fewer of them "
-            "asks for more."
+            f"{source}: {members} cut to {kept}, where {found.size} were recommended: the reports on smaller models "
+            "recommended more members than these had."
         )
 
     def summary(self) -> str:
@@ -138,7 +138,7 @@ def rightsize(
     Raises
     ------
     InputError
-        If `source` is a model or a file, or the recommended size cannot be told.
+        If `source` is a model or a file, or the recommended size is not available.
     ModelLoadError
         If the model, or what was logged, does not load.
     TooFewMembersError
@@ -179,7 +179,7 @@ def rightsize(
 
 
 def check_name(register: str | None) -> None:
-    """Refuse, before anything is analysed, what cannot be the name of a registered model.
+    """Raise for what cannot be the name of a registered model, before anything is analysed.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def check_name(register: str | None) -> None:
         return
     if not isinstance(register, str) or not register.strip() or set(register) & set("/:"):
         raise InputError(
-            f"register={printable(repr(register), 120)} cannot be the name of a registered model; use one without "
+            f"register={printable(repr(register), 120)} cannot be the name of a registered model. Use one without "
             "'/' and ':', 'churn' for example."
         )
 
@@ -207,7 +207,7 @@ def rightsize_analysed(
     register: str | None,
     **options: Any,
 ) -> Rightsizing:
-    """Do what :func:`rightsize` does, from a model that is loaded and analysed with `options`.
+    """Return what :func:`rightsize` returns, for a model that is loaded and analysed with `options` already.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def rightsize_analysed(
 def _size_to_cut_to(report: EnsembleReport) -> int | None:
     if not report.recommendation.is_known:
         raise InputError(
-            f"The recommended size cannot be told: {report.recommendation.reason} Nothing was cut; pass other rows, "
+            f"The recommended size is not available: {report.recommendation.reason} Nothing was cut. Pass other rows, "
             "or choose a size yourself and cut with ens_plugin.truncate."
         )
     if not tells_size(report):
@@ -250,9 +250,10 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
 def _kept(
     model: Any, report: EnsembleReport, size: int, X: Any, y: ArrayLike, options: dict[str, Any]
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut to the first size whose own report asks for no more members, or that fails a check; the whole at last.
+    """Cut to the first size whose own report recommends no more members, or that fails a check; else keep all.
 
-    A recommended size is an estimate. Without this, a gate that wants the same agreement would stop half of the cuts.
+    A recommended size is an estimate. Without this, half of the smaller models would fail a gate that requires the
+    same agreement.
     """
     while size < report.n_members:
         cut, cut_report = _cut(model, size, X, y, options)
@@ -260,7 +261,7 @@ def _kept(
         wanted = cut_report.recommended_size
         if not all(check.passed for check in checks) or (wanted is not None and wanted <= size):
             return cut, cut_report, checks
-        # A report on few members can ask for far too many: in steps, each of which is judged by more members.
+        # A report on few members can recommend far too many, so the size grows in steps, each with a better report.
         step = 2 * max(size // 10, 1)
         size = size + step if wanted is None else min(max(wanted, size + 2), size + step)
     return model, report, ()
@@ -277,7 +278,7 @@ def _cut(model: Any, size: int, X: Any, y: ArrayLike, options: dict[str, Any]) -
         found = str(error).split(": ")[0].rstrip(".")
         raise TooFewMembersError(
             f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
-            "data='holdout', or ask for a size that can be: with a higher confidence, or a lower tolerance."
+            "data='holdout', or get a larger size by a higher confidence or a lower tolerance."
         ) from error
 
 
@@ -294,7 +295,7 @@ def _measured(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
 
     from ens_plugin.sizing.savings import measure_savings
 
-    # Members are trained to time them: autologging would make a run of each training.
+    # A few members are trained to time them, and MLflow's autologging would make a run for each training.
     with disable_autologging():
         return measure_savings(model, X, y, size)
 

@@ -1,1 +1,1 @@
-"""The gate as a listener to a registry's webhooks."""
+"""A server that runs the gate on a registry's webhooks."""

@@ -1,4 +1,4 @@
-"""Connections to the gate's listener: none waits for ever, and many idle ones keep nobody out."""
+"""Connections to the gate's server: time limits, and room for new ones when many are idle."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP as uvicorn speaks it, with a time limit for a request and an end for the longest idle connection.
+    """uvicorn's HTTP protocol with a time limit for each request; the longest idle connection is closed for a new one.
 
     uvicorn itself waits without a limit for the headers of a request, and above its own limit of connections it
-    refuses whoever comes next, so that a few that send nothing keep out all others.
+    refuses new ones, so that clients that send nothing can keep out all others.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept a connection, and close the one that has waited longest where there are too many."""
+        """Accept a connection, and close the one idle for longest where there are too many."""
         super().connection_made(transport)
         self.waiting_since = self.loop.time()
         self.time_limit = self.loop.call_later(REQUEST_TIMEOUT_S, self._close_unfinished)
@@ -31,23 +31,23 @@ class PatientProtocol(H11Protocol):
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the time limit."""
+        """Cancel the time limit."""
         self.time_limit.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Give the next request of a connection its own time."""
+        """Start the time limit of a connection's next request."""
         super().on_response_complete()
         self.time_limit.cancel()
         self.waiting_since = self.loop.time()
         self.time_limit = self.loop.call_later(REQUEST_TIMEOUT_S, self._close_unfinished)
 
     def _close_unfinished(self) -> None:
-        LOGGER.info("A connection is closed that sent no whole request within %g seconds.", REQUEST_TIMEOUT_S)
+        LOGGER.info("Closed a connection that sent no complete request within %g seconds.", REQUEST_TIMEOUT_S)
         self.transport.close()
 
     def _make_room(self) -> None:
         others: list[Any] = [found for found in self.connections if found is not self]
         oldest = min(others, key=lambda found: found.waiting_since)
-        LOGGER.info("Of more than %d connections the one that has waited longest is closed.", CONNECTIONS)
+        LOGGER.info("More than %d connections are open; closed the one idle for longest.", CONNECTIONS)
         oldest.transport.abort()

@@ -1,4 +1,4 @@
-"""A listener for MLflow's registry webhooks that runs the gate on every new version."""
+"""A server for MLflow's registry webhooks that runs the gate on every new version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUEUE_SIZE", "GateWorker", "gate_app"]
 
-# MLflow gives a delivery up after four attempts, so what comes in a burst has to be taken at once.
+# MLflow gives up a delivery after four attempts, so a burst of them must be accepted at once.
 QUEUE_SIZE = 10_000
 RETRY_AFTER_S = 30
 BODY_LIMIT = 1_000_000
@@ -33,14 +33,14 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 class GateWorker:
-    """Judges versions one after the other in a thread of its own, from a bounded queue.
+    """A thread that judges versions one after the other, from a bounded queue.
 
     Parameters
     ----------
     judge : callable
         Runs the gate on a version.
     size : int
-        Most versions that wait.
+        Largest number of waiting versions.
     """
 
     def __init__(self, judge: Callable[[VersionAddress], object], size: int = QUEUE_SIZE) -> None:
@@ -49,11 +49,11 @@ class GateWorker:
         self._thread = threading.Thread(target=self._work, name="ens_plugin-gate", daemon=True)
 
     def start(self) -> None:
-        """Begin to judge."""
+        """Start the thread."""
         self._thread.start()
 
     def submit(self, version: VersionAddress) -> bool:
-        """Put a version into the queue, or return False if it is full."""
+        """Put a version into the queue, and return False if it is full."""
         try:
             self._waiting.put_nowait(version)
         except queue.Full:
@@ -61,7 +61,7 @@ class GateWorker:
         return True
 
     def stop(self) -> None:
-        """Judge what still waits, then end."""
+        """Judge the versions that still wait, then end the thread."""
         self._waiting.put(None)
         self._thread.join()
 
@@ -70,16 +70,16 @@ class GateWorker:
             try:
                 self._judge(version)
             except EnsPluginError as error:
-                LOGGER.warning("The gate could not tell about %s: %s", version, error)
+                LOGGER.warning("The gate has no verdict on %s: %s", version, error)
             except Exception:
-                # A defect on one version must not leave all later ones without a verdict.
+                # An unexpected error on one version must not leave all later ones without a verdict.
                 LOGGER.exception("The gate failed on %s", version)
 
 
 def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette:
-    """Return the listener, an ASGI application.
+    """Return the server as an ASGI application.
 
-    ``POST /`` takes a delivery: 202 if its version is going to be judged, 200 if it asks for nothing,
+    ``POST /`` takes a delivery: 202 if its version is going to be judged, 200 if there is nothing to judge,
     400, 401, 408, 409 or 413 if it is refused, 503 if too many wait.  ``GET /health`` is 200 while it runs.
 
     Parameters
@@ -103,8 +103,8 @@ def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette
 
     if len(secret) < FEWEST_CHARACTERS:
         raise InputError(
-            f"The webhook's secret has {len(secret)} characters, which is too few to keep forgers out; "
-            f"give the webhook one of at least {FEWEST_CHARACTERS}."
+            f"The webhook's secret has {len(secret)} characters, too few to keep others from guessing it. "
+            f"Give the webhook one of at least {FEWEST_CHARACTERS}."
         )
     log = DeliveryLog()
 
@@ -114,7 +114,7 @@ def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette
         except WebhookRefusal as refusal:
             status, reason = refusal.status, str(refusal)
         except ClientDisconnect:
-            LOGGER.warning("A delivery was cut off before its end; whoever sent it will try again.")
+            LOGGER.warning("A delivery ended before it was complete; MLflow will send it again.")
             status, reason = 400, "cut off"
         return PlainTextResponse(reason, status, HEADERS.get(status))
 
@@ -138,7 +138,7 @@ def _taken(
     delivery_id = check_delivery(request.headers, body, secret, now, log)
     version = version_of(body, on_alias)
     if version is not None and not worker.submit(version):
-        # Not taken, so that MLflow may deliver it again.
+        # Not logged as taken, so that MLflow can deliver it again.
         return 503, "too many versions wait to be judged"
     log.add(delivery_id, max(now, float(request.headers[TIMESTAMP_HEADER])))
     return (200, "nothing to judge") if version is None else (202, "going to be judged")

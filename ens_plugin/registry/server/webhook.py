@@ -1,4 +1,4 @@
-"""MLflow's registry webhooks: is a delivery genuine, fresh and new, and which version is it about."""
+"""Checks of the deliveries of MLflow's registry webhooks: signature, time, repetition, and the version named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "version_of",
 ]
 
-TOLERANCE_S = 300  # either way, since clocks differ: the window that MLflow's documentation gives
+TOLERANCE_S = 300  # before and after, since clocks differ: the window in MLflow's documentation
 SIGNATURE_HEADER = "x-mlflow-signature"
 TIMESTAMP_HEADER = "x-mlflow-timestamp"
 DELIVERY_HEADER = "x-mlflow-delivery-id"
@@ -29,7 +29,7 @@ ID_LIMIT = 200
 
 
 class WebhookRefusal(Exception):
-    """A delivery that is not taken, and the HTTP status that says so.
+    """A refused delivery, with its HTTP status.
 
     Parameters
     ----------
@@ -43,23 +43,23 @@ class WebhookRefusal(Exception):
 
 
 class DeliveryLog:
-    """Ids of deliveries that were taken, for as long as their timestamps are fresh."""
+    """Ids of accepted deliveries, kept for as long as their timestamps are valid."""
 
     def __init__(self) -> None:
         self._taken: dict[str, float] = {}
 
     def knows(self, delivery_id: str, now: float) -> bool:
-        """Tell whether a delivery was taken before."""
+        """Return whether a delivery was accepted before."""
         self._taken = {known: at for known, at in self._taken.items() if now - at <= TOLERANCE_S + 1}
         return delivery_id in self._taken
 
     def add(self, delivery_id: str, at: float) -> None:
-        """Take note of a delivery that was taken; `at` is the later one of now and its own timestamp."""
+        """Record an accepted delivery; `at` is the later one of now and its own timestamp."""
         self._taken[delivery_id] = at
 
 
 def signature(secret: str, delivery_id: str, timestamp: str, body: bytes) -> str:
-    """Sign a delivery as MLflow does.
+    """Return the signature of a delivery, as MLflow computes it.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def signature(secret: str, delivery_id: str, timestamp: str, body: bytes) -> str
 
 
 def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: float, log: DeliveryLog) -> str:
-    """Refuse a delivery that is unsigned, wrongly signed, more than five minutes off, or taken before.
+    """Return the id of a delivery; raise if it is unsigned, wrongly signed, over five minutes off, or a repetition.
 
     Parameters
     ----------
@@ -109,18 +109,18 @@ def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: fl
 
 
 def version_of(body: bytes, on_alias: str | None) -> VersionAddress | None:
-    """Tell which version a delivery asks to judge.
+    """Return the version that a delivery wants judged.
 
     Parameters
     ----------
     body : bytes
     on_alias : str or None
-        Alias whose setting asks for a judgement, as the creation of a version does.
+        Alias at whose setting a version is judged, besides at its creation.
 
     Returns
     -------
     VersionAddress or None
-        None for events that ask for none.
+        None for events at which nothing is judged.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def version_of(body: bytes, on_alias: str | None) -> VersionAddress | None:
     try:
         event = json.loads(body)
         kind, data = f"{event['entity']}.{event['action']}", event["data"]
-        if not _asks(kind, data, on_alias):
+        if not _is_judged_at(kind, data, on_alias):
             return None
         address = parse_address(f"models:/{data['name']}/{data['version']}")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -138,7 +138,7 @@ def version_of(body: bytes, on_alias: str | None) -> VersionAddress | None:
     return address
 
 
-def _asks(kind: str, data: Any, on_alias: str | None) -> bool:
+def _is_judged_at(kind: str, data: Any, on_alias: str | None) -> bool:
     if kind == "model_version.created":
         return True
     return kind == "model_version_alias.created" and on_alias is not None and data["alias"] == on_alias

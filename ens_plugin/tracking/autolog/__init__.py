@@ -1,1 +1,1 @@
-"""A report with every fit: which fits are watched, what is analyzed, what is sent, and by whom."""
+"""Autologging: which fits are watched, what is analyzed, what is sent to MLflow, and when."""

@@ -59,22 +59,22 @@ def autolog(
     cross-validation, the members of a bagging ensemble) or run in worker processes.  An ensemble that
     grows by ``warm_start`` is reported when it begins and when it has grown.
 
-    It never raises into your code, changes what ``fit`` returns or waits long for a server; what goes
-    wrong is said once by the logger ``ens_plugin.autolog``.
+    It never raises into your code, never changes what ``fit`` returns and never waits long for a server.  Each
+    kind of problem is logged once as a warning by the logger ``ens_plugin.autolog``.
 
     Parameters
     ----------
     disable : bool, default=False
-        Put everything back as it was before.
+        Restore the libraries' own functions: no fit is reported any more.
     silent : bool, default=False
-        Say nothing, neither warnings nor what was logged where.
+        Log nothing to the logger ``ens_plugin.autolog``: neither warnings nor which run got a report.
     exclusive : bool, default=False
-        Leave runs alone that you have opened yourself.
+        Do not log to runs that you have opened yourself.
     max_overhead : float, default=0.1
         Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
-        enough for all rows, the ensemble is judged by fewer, drawn at random, and the report says so.
-        ``math.inf`` is no limit.  A fit shorter than 0.1 seconds is reported without page and figures, unless this
-        share gives the time for them.
+        enough for all rows, the ensemble is judged by fewer, drawn at random, and the report warns of it.
+        ``math.inf`` removes the limit.  A fit shorter than 0.1 seconds is reported without page and figures, unless
+        this share leaves time for them.
     prefix : str, default="ens"
         Start of all names.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True
@@ -102,7 +102,7 @@ def autolog(
     _check_switches(disable=disable, silent=silent, exclusive=exclusive, log_artifacts=log_artifacts)
     if not (isinstance(max_overhead, (int, float)) and max_overhead >= 0):
         raise InputError(
-            f"max_overhead={max_overhead!r} is not a share of the fit's time; pass 0.1 for a tenth of it, or math.inf "
+            f"max_overhead={max_overhead!r} is not a share of the fit's time. Pass 0.1 for a tenth of it, or math.inf "
             "for no limit."
         )
     check_prefix(prefix)
@@ -115,7 +115,7 @@ def autolog(
 def _check_switches(**switches: object) -> None:
     for name, value in switches.items():
         if not isinstance(value, bool):
-            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False; pass one of them.")
+            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False. Pass one of them.")
 
 
 def _enable(settings: AutologOptions) -> None:
@@ -149,4 +149,4 @@ def _watch_imported(module: ModuleType) -> None:
             patch_library(module.__name__)
         except Exception as error:
             # The user's import must not fail because of this.
-            warn_once(_settings, "patch", f"Fits of {module.__name__} will have no reports: {error}")
+            warn_once(_settings, "patch", f"Fits of {module.__name__} get no reports: {error}")

@@ -1,4 +1,4 @@
-"""Delivering a report to its run, or to a run that is made for it."""
+"""Upload of a report to its run, or to a run that is made for it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from ens_plugin.errors import TrackingError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.autolog.upload_queue import Progress
-from ens_plugin.tracking.logging.report_log import pack, send
+from ens_plugin.tracking.logging.report_log import run_content, send
 from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["Shipment", "deliver", "forget_unreachable", "unreachable"]
+__all__ = ["ReportUpload", "deliver", "forget_unreachable", "unreachable"]
 
 INTEGRATION = "ens_plugin"
 RUN_VARIABLE = "MLFLOW_RUN_ID"
-AVOIDED_S = 60.0  # so long no other report tries a server that could not be reached
+AVOIDED_S = 60.0  # after a failed connection, no report tries the same server for this long
 
 _avoided: dict[str, tuple[float, str]] = {}
 
 
 @dataclass(frozen=True, eq=False)
-class Shipment:
-    """A report and where it goes.
+class ReportUpload:
+    """A report, and the run that it is uploaded to.
 
     Attributes
     ----------
     report : EnsembleReport
     directory : Path or None
-        Of the rendered artifacts.
+        Folder of the rendered artifacts.
     tracking_uri : str
     run_id : str or None
         None for a run of its own.
@@ -48,7 +48,7 @@ class Shipment:
         Start of all names; a run that has a report of this name gets the next one under
         ``<prefix>_2``, and so on.
     data_digest : str or None
-        Of the training data, kept as a tag of the run and of the model.
+        Digest of the training data, logged as a tag of the run and of the model.
     progress : Progress
     """
 
@@ -62,10 +62,11 @@ class Shipment:
     progress: Progress = field(default_factory=Progress)
 
 
-def deliver(shipment: Shipment) -> str:
-    """Send a report and return the id of its run; a run made for it ends here, FINISHED or FAILED.
+def deliver(upload: ReportUpload) -> str:
+    """Upload a report and return the id of its run.
 
-    Until its report is complete it is FAILED, so that a program that is killed meanwhile leaves no run RUNNING.
+    A run that is made for the report ends here.  It is FAILED until the report is complete, then FINISHED: a program
+    that is killed meanwhile leaves no run RUNNING.
 
     Raises
     ------
@@ -76,59 +77,59 @@ def deliver(shipment: Shipment) -> str:
     from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
 
     try:
-        check_server(shipment.tracking_uri)
+        check_server(upload.tracking_uri)
     except TrackingError as error:
-        _avoided[shipment.tracking_uri] = (time.monotonic() + AVOIDED_S, str(error))
+        _avoided[upload.tracking_uri] = (time.monotonic() + AVOIDED_S, str(error))
         raise
-    shipment.progress.is_reachable = True
-    with tracking_errors(shipment.tracking_uri):
+    upload.progress.is_reachable = True
+    with tracking_errors(upload.tracking_uri):
         # MLflow would resume the run that the variable names, and end it.
-        run_id = shipment.run_id or os.environ.get(RUN_VARIABLE)
-        client = mlflow.MlflowClient(tracking_uri=shipment.tracking_uri)
+        run_id = upload.run_id or os.environ.get(RUN_VARIABLE)
+        client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
         if run_id is not None:
-            _unload(client, run_id, shipment)
+            _log_to_run(client, run_id, upload)
             return run_id
-        if mlflow.get_tracking_uri() != shipment.tracking_uri:
+        if mlflow.get_tracking_uri() != upload.tracking_uri:
             raise TrackingError(
-                f"The tracking URI changed from {without_credentials(shipment.tracking_uri)} before the report was "
-                "sent, so there is no telling where its run belongs. "
+                f"The tracking URI was {without_credentials(upload.tracking_uri)} at the fit and changed before the "
+                "report was sent. Which of the two stores its run belongs to is not known. "
                 "Call ens_plugin.log_report yourself, or set the URI before the fit."
             )
-        shipment.progress.make_run()
+        upload.progress.make_run()
         tags = {MLFLOW_AUTOLOGGING: INTEGRATION}
-        with mlflow.start_run(run_name=_run_name(shipment.report), tags=tags, log_system_metrics=False) as run:
+        with mlflow.start_run(run_name=_run_name(upload.report), tags=tags, log_system_metrics=False) as run:
             run_id = str(run.info.run_id)
             client.update_run(run_id, status="FAILED")
-            shipment.progress.run_made(run_id)
-            _unload(client, run_id, shipment)
+            upload.progress.run_made(run_id)
+            _log_to_run(client, run_id, upload)
             return run_id
 
 
 def _run_name(report: EnsembleReport) -> str:
-    """Name a run, because MLflow would draw a name from Python's own generator, which is the user's."""
+    """Return a name for a run; MLflow would draw one from Python's global generator and change the user's seed."""
     return f"{printable(report.model, 60)}-{secrets.token_hex(3)}"
 
 
 def unreachable(uri: str) -> str | None:
-    """Say what was wrong with a server that could not be reached within the last minute, or return None."""
+    """Return the last error of a server that could not be reached within the last minute, else None."""
     until, message = _avoided.get(uri, (-math.inf, ""))
     return message if time.monotonic() < until else None
 
 
 def forget_unreachable() -> None:
-    """Try every server again."""
+    """Forget which servers could not be reached, so that each is tried again."""
     _avoided.clear()
 
 
-def _unload(client: MlflowClient, run_id: str, shipment: Shipment) -> None:
-    prefix = _free_prefix(client.get_run(run_id), shipment.prefix)
-    if shipment.data_digest is not None:
-        client.set_tag(run_id, f"{prefix}.data_digest", shipment.data_digest)
-        if shipment.model_id is not None:
+def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None:
+    prefix = _free_prefix(client.get_run(run_id), upload.prefix)
+    if upload.data_digest is not None:
+        client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
+        if upload.model_id is not None:
             from ens_plugin.tracking.store.data_digest import DIGEST_TAG
 
-            client.set_logged_model_tags(shipment.model_id, {DIGEST_TAG: shipment.data_digest})
-    send(client, run_id, pack(shipment.report, shipment.directory, shipment.model_id, prefix))
+            client.set_logged_model_tags(upload.model_id, {DIGEST_TAG: upload.data_digest})
+    send(client, run_id, run_content(upload.report, upload.directory, upload.model_id, prefix))
 
 
 def _free_prefix(run: Run, prefix: str) -> str:

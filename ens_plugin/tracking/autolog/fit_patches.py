@@ -1,4 +1,4 @@
-"""Putting watched functions in the place of the libraries' own, and taking them out again."""
+"""Replacement of the libraries' training functions by watched ones, and the way back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAZY_LIBRARIES = ("lightgbm", "xgboost")
 MLFLOW_ORIGINAL = "_gorilla_original_{}"
 
 
-# By replacement. An attribute of it would not do: MLflow copies those to its own patch.
+# Keyed by replacement. MLflow copies attributes of a function to its own patch, so an attribute would not do.
 _originals: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()
 _replacements: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()  # by original
 
@@ -34,7 +34,7 @@ class _Site(NamedTuple):
 
 
 def patch_library(library: str) -> None:
-    """Watch the functions of an imported library that train ensembles; those already watched stay.
+    """Replace the training functions of an imported library by watched ones; those already replaced stay.
 
     Where MLflow has patched a function, both its patch and what it will put back are watched.
 
@@ -52,11 +52,11 @@ def patch_library(library: str) -> None:
 
 def _replacement(site: _Site, attribute: str, function: Callable[..., Any]) -> Callable[..., Any]:
     is_module = isinstance(site.owner, ModuleType)
-    # A program may keep a module's function; it is to get the same one each time.
+    # A program may keep a reference to a module's function, so each call returns the same replacement.
     if is_module and function in _replacements:
         return _replacements[function]
     replacement: Any = watched(function, site.read, returns_model=site.returns_model)
-    # Where pickle finds it again; the module in which a library defines a function still has the library's own.
+    # pickle looks a function up by these names; the defining module still holds the library's own.
     replacement.__module__ = site.owner.__name__ if is_module else site.owner.__module__
     replacement.__qualname__ = attribute if is_module else f"{site.owner.__qualname__}.{attribute}"
     if is_module:
@@ -65,7 +65,7 @@ def _replacement(site: _Site, attribute: str, function: Callable[..., Any]) -> C
 
 
 def unpatch_libraries() -> None:
-    """Put back the very functions that were there."""
+    """Restore the original functions."""
     for library in (*LIBRARIES, *LAZY_LIBRARIES):
         for site, attribute in _attributes(library):
             function = vars(site.owner)[attribute]
@@ -124,7 +124,7 @@ def _right_sized_sites() -> list[_Site]:
 
 
 def _fit_methods(*classes: type) -> list[_Site]:
-    """Where ``fit`` is or may come to be: MLflow gives classes that inherit it one of their own."""
+    """Return the classes that define ``fit``, parents included: MLflow patches classes that only inherit it."""
     owners = dict.fromkeys(owner for cls in classes for owner in cls.__mro__ if "fit" in vars(owner))
     return [_Site(owner, "fit", from_method_call, False) for owner in owners]
 

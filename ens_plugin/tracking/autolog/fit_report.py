@@ -1,4 +1,4 @@
-"""From a finished fit to a report in its MLflow run."""
+"""Analysis of a finished fit, and the upload of its report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.autolog.delivery import AVOIDED_S, Shipment, deliver, unreachable
+from ens_plugin.tracking.autolog.delivery import AVOIDED_S, ReportUpload, deliver, unreachable
 from ens_plugin.tracking.autolog.row_budget import affordable_rows, pass_seconds
 from ens_plugin.tracking.autolog.settings import AutologOptions, inform, warn_once
 from ens_plugin.tracking.autolog.training_data import TrainingData
@@ -42,7 +42,7 @@ from ens_plugin.tracking.store.data_digest import data_digest
 
 __all__ = ["FinishedFit", "report_fit"]
 
-TRIFLE_S = 0.1  # a fit shorter than this is reported without page and figures
+SHORT_FIT_S = 0.1  # a fit shorter than this is reported without page and figures
 SENDING_S = 0.3
 LEAST_WAIT_S = 1.0
 SLOW_S = 4.0  # a server that is down is noticed before; less than the end of a program waits
@@ -64,23 +64,23 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True, eq=False)
 class FinishedFit:
-    """A fit that has ended well.
+    """A fit that ended without an exception.
 
     Attributes
     ----------
     model : object
         What the user fitted.
     data : TrainingData
-        What the user gave it.
+        The data passed to `model`.
     ensemble : object or None
         The ensemble that was last fitted inside `model`, if any.
     ensemble_data : TrainingData or None
-        What reached it.
+        The data passed to `ensemble`.
     seconds : float
     run_id : str or None
         The MLflow run it belongs to.
     digest : str or None
-        Of the data at the time of the fit, where the report comes later.
+        Digest of the data at the time of the fit, where the report is made later.
     """
 
     model: Any
@@ -107,7 +107,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
     Raises
     ------
     EnsPluginError
-        If the model is one that should have a report.
+        If the model should have a report and cannot get one.
     """
     deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
     tracking_uri = _tracking_uri()
@@ -117,8 +117,9 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
         return
     if fit.digest is not None and fit.digest != _digest(fit.data, settings):
         raise InputError(
-            f"the training data of the {type(fit.model).__name__} that grew have changed since its last fit. Call "
-            "ens_plugin.log_report(ens_plugin.analyze(model, X, y)) before you change them."
+            f"The training data of the growing {type(fit.model).__name__} have changed since its last fit, so they no "
+            "longer show which rows are out of bag. Call ens_plugin.log_report(ens_plugin.analyze(model, X, y)) before "
+            "you change them."
         )
     try:
         ensemble = inner_ensemble(fit.model)
@@ -127,11 +128,11 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
             digest = _digest(fit.data, settings)
             folder = _render(report, fit, deadline, settings) if settings.log_artifacts else None
     except EnsPluginError as error:
-        if not _is_no_request(error, fit):
+        if not _has_no_report(error, fit):
             raise
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
-    shipment = Shipment(
+    upload = ReportUpload(
         report=report,
         directory=None if folder is None else Path(folder.name),
         tracking_uri=tracking_uri,
@@ -140,18 +141,17 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
         prefix=settings.prefix,
         data_digest=digest,
     )
-    _send(shipment, folder, deadline, settings)
+    _send(upload, folder, deadline, settings)
 
 
 @contextmanager
 def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
-    """Wait for the reports of other threads, which may have more time than this one's fit."""
+    """Wait until no other thread analyses, but no longer than this fit's deadline."""
     lock = _one_at_a_time
     if not lock.acquire(timeout=min(max(deadline - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)):
         raise InputError(
-            "reports of other threads took all the time that autologging may take for this fit "
-            f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze when you have "
-            "the time."
+            "Reports of other threads used up the time that autologging may take for this fit "
+            f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze later."
         )
     try:
         yield
@@ -159,8 +159,8 @@ def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
         lock.release()
 
 
-def _is_no_request(error: EnsPluginError, fit: FinishedFit) -> bool:
-    """Whether a report was refused of a fit that nobody expects one of."""
+def _has_no_report(error: EnsPluginError, fit: FinishedFit) -> bool:
+    """Return whether `error` only means that this kind of fit has no report, which needs no warning."""
     if isinstance(error, (BagError, NotFittedError, UnsupportedModelError)):
         return True
     y = np.asarray(fit.data.y)
@@ -173,11 +173,12 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     _refuse_resampled_layers(fit.model)
     data = _data_of(ensemble, fit)
     if data is None or data.X is None:
-        # A model that has no report anyway is left alone.
+        # Raises for a model that can have no report anyway.
         find_adapter(ensemble)
         raise InputError(
-            f"the rows that this {type(ensemble).__name__} was trained on are out of reach. Pass lightgbm.train a "
-            "Dataset that has not been constructed yet, or free_raw_data=False; let a search refit in this process."
+            f"The training rows of this {type(ensemble).__name__} are no longer available. With lightgbm.train, pass a "
+            "Dataset that has not been constructed yet, or one made with free_raw_data=False. With a search, let it "
+            "refit in this process."
         )
     if not math.isinf(deadline):
         deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
@@ -190,13 +191,13 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
         rows = affordable_rows(adapter, features, bags, left, allowance, RANDOM_STATE)
         if rows is not None:
             cautions.append(
-                f"Judged by {rows.size} of the {features.shape[0]} training rows, drawn at random, to keep to the time "
-                f"that autologging may take (max_overhead={settings.max_overhead:g})."
+                f"Only {rows.size} of the {features.shape[0]} training rows were analysed, drawn at random, to keep "
+                f"within the time that autologging may take (max_overhead={settings.max_overhead:g})."
             )
         return rows
 
     with warnings.catch_warnings():
-        # The report has its own cautions, and nobody has asked for the arithmetic that others warn of.
+        # The report carries its own warnings; those of other libraries are about an analysis the user did not start.
         warnings.simplefilter("ignore")
         report = run_analysis(
             ensemble,
@@ -211,19 +212,19 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
 
 
 def _seconds_for_digest(data: TrainingData, left: float, settings: AutologOptions) -> float:
-    """Estimate the digest's time; refuse rows that take longer to go through than there is time for."""
+    """Return the estimated seconds of the digest; refuse rows whose passes would exceed the time left."""
     passes = pass_seconds(data.X, data.y)
     if sum(passes) > max(left, 0.0):
         raise InputError(
-            f"to go through its {data.X.shape[0]} rows takes about {sum(passes):.2g} s, more than autologging may take "
-            f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze when you have "
-            "the time."
+            f"Comparing and digesting the {data.X.shape[0]} training rows takes about {sum(passes):.2g} s, more than "
+            f"autologging may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or call "
+            "ens_plugin.analyze later."
         )
     return passes.digest
 
 
 def _refuse_resampled_layers(model: Any) -> None:
-    """Refuse a pipeline that resamples, in an exception that the user is warned with."""
+    """Raise InputError for a pipeline that resamples, so that the user is warned."""
     try:
         for layer in layers(model):
             refuse_resampled(layer)
@@ -234,13 +235,13 @@ def _refuse_resampled_layers(model: Any) -> None:
 def _data_of(ensemble: Any, fit: FinishedFit) -> TrainingData | None:
     if ensemble is fit.model:
         return fit.data
-    # A learner that leaves members out keeps a smaller copy of what it trained.
+    # A learner that drops members keeps a smaller copy of the ensemble that it trained.
     is_cut = any(map(is_learner, layers(fit.model))) and type(ensemble) is type(fit.ensemble)
     return fit.ensemble_data if ensemble is fit.ensemble or is_cut else None
 
 
 def _n_jobs(ensemble: Any) -> int | None:
-    """As many threads as the fit was allowed."""
+    """Return the number of threads that the fit was allowed."""
     n_jobs = getattr(ensemble, "n_jobs", None)
     return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
@@ -250,10 +251,10 @@ def _render(
 ) -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="ens_plugin-")
     try:
-        if time.perf_counter() < deadline and _is_trifle(fit, settings):
+        if time.perf_counter() < deadline and _is_short(fit, settings):
             write_data(report, Path(folder.name))
-            inform(settings, logging.DEBUG, f"The report of {report.model} has no page and no figures: the fit took "
-                   f"less than {TRIFLE_S:g} seconds.")  # fmt: skip
+            inform(settings, logging.DEBUG, f"The report of {report.model} has no page and no figures, because "
+                   f"the fit took less than {SHORT_FIT_S:g} seconds.")  # fmt: skip
         elif not render_artifacts(report, Path(folder.name), deadline):
             warn_once(settings, "late", _without_figures(report.model, settings))
     except BaseException:
@@ -262,34 +263,36 @@ def _render(
     return folder
 
 
-def _is_trifle(fit: FinishedFit, settings: AutologOptions) -> bool:
-    """Whether a fit was so short that figures would be most of its cost, and nobody asked for that."""
-    return fit.seconds < TRIFLE_S and settings.max_overhead * fit.seconds < RENDERING_S
+def _is_short(fit: FinishedFit, settings: AutologOptions) -> bool:
+    """Return whether a fit was so short that figures would be most of its cost, and max_overhead leaves no time."""
+    return fit.seconds < SHORT_FIT_S and settings.max_overhead * fit.seconds < RENDERING_S
 
 
 def _without_figures(model: str, settings: AutologOptions) -> str:
     return (
-        f"The report of {model} has no page and no figures: its analysis left too little of the time that autologging "
-        f"may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them with "
-        "EnsembleReport.from_json(...).to_html(path) from its report.json."
+        f"The report of {model} has no page and no figures: after the analysis, too little was left of the time that "
+        f"autologging may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them later from "
+        "report.json with EnsembleReport.from_json(...).to_html(path)."
     )
 
 
 def _send(
-    shipment: Shipment, folder: TemporaryDirectory[str] | None, deadline: float, settings: AutologOptions
+    upload: ReportUpload, folder: TemporaryDirectory[str] | None, deadline: float, settings: AutologOptions
 ) -> None:
-    name = shipment.report.model
+    name = upload.report.model
     is_done = threading.Event()
 
     def work() -> None:
         try:
-            run_id = deliver(shipment)
+            run_id = deliver(upload)
             inform(settings, logging.INFO, f"Logged the report of {name} to run {run_id}.")
         except Exception as error:
-            # Nobody waits for an answer here: whatever happened is logged.
+            # This runs in a worker thread, where a raised exception would be lost.
             message = _not_logged(name, str(error))
-            if unreachable(shipment.tracking_uri) is not None:
-                message += f" Fits of the next {AVOIDED_S:.0f} seconds get no report; autolog() tries again at once."
+            if unreachable(upload.tracking_uri) is not None:
+                message += (
+                    f" Fits of the next {AVOIDED_S:.0f} seconds get no report. Call autolog() again to retry at once."
+                )
             warn_once(settings, type(error).__name__, message)
         finally:
             is_done.set()
@@ -300,44 +303,44 @@ def _send(
             folder.cleanup()
 
     def lose() -> None:
-        warn_once(settings, "lost", _lost(shipment))
+        warn_once(settings, "lost", _lost(upload))
         clean_up()
 
     seconds = min(max(deadline - time.perf_counter(), LEAST_WAIT_S), threading.TIMEOUT_MAX)
     try:
-        is_sent = post(Upload(shipment.tracking_uri, work, lose, shipment.progress), seconds)
+        is_sent = post(Upload(upload.tracking_uri, work, lose, upload.progress), seconds)
     except TrackingError:
         clean_up()
         raise
     if not is_sent:
-        # What comes of it may be known in a moment, and one message is enough.
-        watch = threading.Timer(SLOW_S, _say_unless, (is_done, settings, _still_sending(shipment)))
+        # It may succeed or fail within seconds, and then one message is enough.
+        watch = threading.Timer(SLOW_S, _warn_unless, (is_done, settings, _still_sending(upload)))
         watch.daemon = True
         watch.start()
 
 
-def _say_unless(is_done: threading.Event, settings: AutologOptions, message: str) -> None:
+def _warn_unless(is_done: threading.Event, settings: AutologOptions, message: str) -> None:
     if not is_done.is_set():
         warn_once(settings, "slow", message)
 
 
-def _still_sending(shipment: Shipment) -> str:
-    return f"The report of {shipment.report.model} is still being sent: the {_place(shipment)} is slow."
+def _still_sending(upload: ReportUpload) -> str:
+    return f"The report of {upload.report.model} is still being sent, because the {_place(upload)} is slow."
 
 
-def _lost(shipment: Shipment) -> str:
+def _lost(upload: ReportUpload) -> str:
     lost = (
-        f"The report of {shipment.report.model} was not sent completely before the program ended: the "
-        f"{_place(shipment)} was too slow."
+        f"The report of {upload.report.model} was not sent completely before the program ended, because the "
+        f"{_place(upload)} was too slow."
     )
-    if shipment.progress.makes_run:
-        return f"{lost} The run that was being made for it may be left RUNNING."
-    run = shipment.progress.run_id
-    return lost if run is None else f"{lost} The run {run}, made for it, is FAILED."
+    if upload.progress.makes_run:
+        return f"{lost} A run was being made for it and may stay RUNNING."
+    run = upload.progress.run_id
+    return lost if run is None else f"{lost} Its run {run} is marked FAILED."
 
 
-def _place(shipment: Shipment) -> str:
-    return "tracking server" if shipment.tracking_uri.startswith(("http://", "https://")) else "store"
+def _place(upload: ReportUpload) -> str:
+    return "tracking server" if upload.tracking_uri.startswith(("http://", "https://")) else "store"
 
 
 def _not_logged(model: str, problem: str) -> str:

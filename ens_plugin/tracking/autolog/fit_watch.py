@@ -1,4 +1,4 @@
-"""Watching fits: which is the outermost, which run it belongs to, what reached the ensemble inside it."""
+"""Watched fits: which call is the outermost, which run it belongs to, what data reached the ensemble inside."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ _watch: _Watch | None = None
 
 
 def start_watching(settings: AutologOptions, events: FitEvents) -> None:
-    """Report fits from now on."""
+    """Start to report fits."""
     global _watch
     _watch = _Watch(settings, events)
 
 
 def stop_watching() -> None:
-    """Report what has grown, and let fits pass."""
+    """Stop to report fits, after reporting the ensembles that have grown."""
     global _watch
     _watch = None
     report_grown()
@@ -108,7 +108,7 @@ def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) 
         try:
             arguments = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            # The same complaint comes from `original`.
+            # `original` raises the same error.
             return original(*args, **kwargs)
         data = attempt(watch.settings, lambda: read(arguments))
         if scope is None:
@@ -122,14 +122,14 @@ def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) 
 
 
 def note_start() -> None:
-    """Remember how things are in this thread before MLflow starts a run and a model for a fit."""
+    """Record the state of this thread before MLflow starts a run and a model for a fit."""
     watch = _watch
     if watch is not None and _thread.scope is None:
         _thread.before = attempt(watch.settings, state_of_thread)
 
 
 def forget_start() -> None:
-    """Forget what :func:`note_start` remembered: the fit raised, or was none of ours."""
+    """Discard what :func:`note_start` recorded: the fit raised, or is not watched."""
     if _thread.scope is None:
         _thread.before = None
 
@@ -151,8 +151,8 @@ def report_pending() -> None:
 def _report_after(
     fit: Callable[[], Result], model: Any, data: TrainingData | None, watch: _Watch, in_mlflow: bool
 ) -> Result:
-    # Without a note, MLflow's autologging lets this fit pass, or somebody else takes its events.
-    noted = in_mlflow and _thread.before is not None and watch.events.come()
+    # Without a recorded state, MLflow's autologging ignores this fit, or another logger receives its events.
+    noted = in_mlflow and _thread.before is not None and watch.events.is_current()
     before = _thread.before if noted else attempt(watch.settings, state_of_thread)
     if before is None or data is None or (watch.settings.exclusive and before.is_users):
         return fit()
@@ -206,9 +206,9 @@ def _is_outermost(model: Any, caller: FrameType | None) -> bool:
 
 
 def _fits_parts(frame: FrameType, model: Any) -> bool:
-    """Whether a library's code calls from this frame, other than a method of `model` itself.
+    """Return whether this frame is a library's code other than a method of `model` itself.
 
-    Frames tell in threads, too, and inside functions imported before there was anything to patch.
+    Frames show this in threads, too, and inside functions that were imported before the patches.
     """
     name = _module(frame)
     if name.partition(".")[0] not in LIBRARIES or name in DECORATORS:
@@ -223,7 +223,7 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _caller() -> FrameType | None:
-    """The frame from which a watched function was called."""
+    """Return the frame from which a watched function was called."""
     own = inspect.currentframe()
     return None if own is None or own.f_back is None else own.f_back.f_back
 

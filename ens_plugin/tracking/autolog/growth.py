@@ -1,4 +1,4 @@
-"""Ensembles that grow from fit to fit: a report when they begin, and one when they have grown."""
+"""Ensembles that grow by ``warm_start``: one report after the first fit, and one when the growth is over."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _last_steps: dict[int, _Step] = {}  # by thread
 
 
 def continues_growth(model: Any) -> bool:
-    """Tell whether a fit of `model` would add members to those that it has.
+    """Return whether a fit of `model` would add members to those that it has.
 
     Parameters
     ----------
     model : object
-        Before the fit.
+        Model before the fit.
     """
     try:
         ensemble = inner_ensemble(model)
@@ -46,9 +46,9 @@ def continues_growth(model: Any) -> bool:
 
 
 def report_later(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> bool:
-    """Keep a fit that continues a growth until the growth is over.
+    """Postpone the report of a fit that continues a growth until the growth is over.
 
-    Nothing tells that a fit is the last one. The growth is taken to be over when another model is fitted in the same
+    No fit is known to be the last one. The growth is taken to be over when another model is fitted in the same
     thread, when autologging is switched off or on again, and when the program ends.
 
     Parameters
@@ -60,7 +60,7 @@ def report_later(fit: FinishedFit, model_id: str | None, settings: AutologOption
     Returns
     -------
     bool
-        False where rows cannot be recognised later; report such a fit at once.
+        False where the rows have no digest to recognise them by later; report such a fit at once.
     """
     try:
         digest = data_digest(fit.data.table(), fit.data.y)
@@ -78,9 +78,9 @@ def report_grown(thread: int | None = None, model: Any = None) -> None:
     Parameters
     ----------
     thread : int, optional
-        Of this thread only; by default of all.
+        Report the ensembles of this thread only; by default of all.
     model : object, optional
-        What is fitted next: where it is the model that grew, nothing is reported.
+        The model that is fitted next; where it is the one that grew, nothing is reported.
     """
     for ident in list(_last_steps) if thread is None else [thread]:
         step = _last_steps.pop(ident, None)

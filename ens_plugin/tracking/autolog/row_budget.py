@@ -20,25 +20,25 @@ from ens_plugin.tracking.store.data_digest import data_digest
 __all__ = ["PassSeconds", "affordable_rows", "pass_seconds"]
 
 PILOT_ROWS = (8, 8, 64, 512, 2048)  # the first call of some members takes longer
-PILOT_SHARE = 0.05  # of the time there is; a pilot that took longer is long enough to tell the pace
+PILOT_SHARE = 0.05  # of the time there is; a pilot that took longer is long enough to measure the pace
 FEW_ROWS = 1000
 TOO_FEW_ROWS = 200
-ESTIMATE_S = 0.3  # of an analysis after the members have spoken: on two cores of 2020, and rarely more
+ESTIMATE_S = 0.3  # of an analysis after the members' predictions: on two cores of 2020, and rarely more
 ESTIMATE_S_PER_ROW = 5e-5
 ESTIMATED_ROWS = 20_000  # further rows hardly cost anything there
 
-HEAD_ROWS = 10_000  # whose passes tell the pace of those over all rows
+HEAD_ROWS = 10_000  # timed to estimate the passes over all rows
 
 
 class PassSeconds(NamedTuple):
-    """How long it takes to go through all training rows: to compare them, and for their digest."""
+    """Seconds of the two passes over all training rows: comparing them, and their digest."""
 
     comparison: float
     digest: float
 
 
 def pass_seconds(X: Any, y: Any) -> PassSeconds:
-    """Estimate the passes over all rows, which no choice of rows can shorten, from those over the first 10 000.
+    """Return the estimated seconds of the passes over all rows, from timed passes over the first 10 000.
 
     Parameters
     ----------
@@ -81,11 +81,11 @@ def affordable_rows(
     bags : Bags
         In-bag rows of each member.
     seconds : float
-        What is left for asking the members and for the estimates.
+        Time left for the members' predictions and the estimates.
     allowance : float
-        What there was for all: half of it may go into the first 1000 rows, whatever is left.
+        Time allowed for the whole report; half of it may go into the first 1000 rows, whatever is left.
     random_state : int
-        Seed of the choice; how many rows are chosen depends on how fast the members answer.
+        Seed of the choice; how many rows are chosen depends on how fast the members predict.
 
     Returns
     -------
@@ -106,8 +106,8 @@ def affordable_rows(
         return None
     if n_chosen < TOO_FEW_ROWS:
         raise InputError(
-            f"asking all members about a row takes {pace:.2g} s, so there is no time for {TOO_FEW_ROWS} rows. Raise "
-            "max_overhead of ens_plugin.autolog, or call ens_plugin.analyze when you have the time."
+            f"The members take {pace:.2g} s to predict a row, so there is no time for {TOO_FEW_ROWS} rows. Raise "
+            "max_overhead of ens_plugin.autolog, or call ens_plugin.analyze later."
         )
     return np.sort(rng.choice(n_rows, n_chosen, replace=False))
 
@@ -122,7 +122,7 @@ def _rows_within(seconds: float, pace: float) -> int:
 def _seconds_per_row(
     adapter: EnsembleAdapter, features: Any, bags: Bags, enough: float, rng: np.random.Generator
 ) -> float:
-    """Ask all members about more and more rows, until it took long enough to tell the pace."""
+    """Return the seconds that all members take to predict a row, timed on more and more rows."""
     pace = np.inf
     for size in PILOT_ROWS:
         rows = np.sort(rng.choice(features.shape[0], min(size, features.shape[0]), replace=False))

@@ -1,4 +1,4 @@
-"""What autolog was asked to do, and how it speaks."""
+"""The options of autologging, and its messages."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class AutologOptions:
     prefix : str
         Start of the first report's names in a run.
     process : int
-        The process that asked; fits in its children are not reported.
+        Process that called :func:`ens_plugin.autolog`; fits in its children are not reported.
     warned : dict
-        Kinds of problems that were warned of.
+        Kinds of problems that a warning was logged for.
     """
 
     silent: bool
@@ -43,7 +43,7 @@ class AutologOptions:
     warned: dict[str, object] = field(default_factory=dict)
 
     def seconds_for(self, fit_seconds: float) -> float:
-        """Seconds that the report of a fit may take."""
+        """Return the seconds that the report of a fit may take."""
         return max(self.max_overhead * fit_seconds, LEAST_SECONDS)
 
 
@@ -52,7 +52,7 @@ def warn_once(settings: AutologOptions, kind: str, message: str) -> None:
     if settings.silent:
         return
     token = object()
-    # Of several threads, exactly one finds its own token.
+    # setdefault is atomic: of several threads, exactly one stores its own token.
     if settings.warned.setdefault(kind, token) is token:
         _logger.warning("%s Further messages of this kind are logged at level DEBUG.", message)
     else:
@@ -66,9 +66,9 @@ def inform(settings: AutologOptions, level: int, message: str) -> None:
 
 
 def attempt(settings: AutologOptions, work: Callable[[], Result]) -> Result | None:
-    """Do what the user's fit must not suffer from; return None where it fails."""
+    """Return what `work` returns; where it raises, log a warning and return None, so that the user's fit goes on."""
     try:
         return work()
     except Exception as error:  # whatever goes wrong in a report must not reach the user's fit
-        warn_once(settings, type(error).__name__, f"No report of this fit, which itself is not affected: {error}")
+        warn_once(settings, type(error).__name__, f"This fit gets no report; the fit itself is not affected. {error}")
         return None

@@ -1,4 +1,4 @@
-"""The rows, target and weights of a call that trains a model, as each library is given them."""
+"""The rows, target and weights that are passed to a training function, by library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TrainingData:
     Attributes
     ----------
     X : array-like, DataFrame, sparse matrix, xgboost.DMatrix or None
-        None where the library has let go of the rows.
+        None where the library has freed the rows.
     y : array-like or None
     sample_weight, base_margin : array-like or None
     """
@@ -32,7 +32,7 @@ class TrainingData:
     base_margin: Any = None
 
     def rows_for(self, model: Any) -> Any:
-        """Return X as the adapter of `model` wants it: XGBoost's proof needs weights and margins too."""
+        """Return X in the form that the adapter of `model` takes: XGBoost's proof needs weights and margins too."""
         weighted = self.sample_weight is not None or self.base_margin is not None
         if not weighted or not _is_xgboost(model) or hasattr(self.X, "get_base_margin"):
             return self.X
@@ -47,26 +47,26 @@ class TrainingData:
         )
 
     def table(self) -> Any:
-        """Return X as a table: what a DMatrix holds, or X itself."""
+        """Return X as a table: the values of a DMatrix, or X itself."""
         return _stored_values(self.X) if hasattr(self.X, "get_base_margin") else self.X
 
 
 def from_method_call(arguments: Mapping[str, Any]) -> TrainingData:
-    """Read the arguments of an estimator's ``fit``."""
+    """Return the training data among the arguments of an estimator's ``fit``."""
     return TrainingData(
         arguments.get("X"), arguments.get("y"), arguments.get("sample_weight"), arguments.get("base_margin")
     )
 
 
 def from_booster_call(arguments: Mapping[str, Any]) -> TrainingData:
-    """Read the arguments of ``xgboost.train``."""
+    """Return the training data among the arguments of ``xgboost.train``."""
     matrix = arguments["dtrain"]
     weight = matrix.get_weight()
     return TrainingData(matrix, matrix.get_label(), weight if weight.size else None)
 
 
 def from_dataset_call(arguments: Mapping[str, Any]) -> TrainingData:
-    """Read the arguments of ``lightgbm.train``, before it lets go of the rows."""
+    """Return the training data among the arguments of ``lightgbm.train``, which frees the rows later."""
     dataset = arguments["train_set"]
     return TrainingData(dataset.data if hasattr(dataset.data, "shape") else None, dataset.label, dataset.weight)
 
@@ -76,7 +76,7 @@ def _is_xgboost(model: Any) -> bool:
 
 
 def _stored_values(matrix: Any) -> Any:
-    """Values of a DMatrix; what is not stored in one that was dense is missing, not zero."""
+    """Return the values of a DMatrix; of one that was dense, entries that are not stored are missing, not zero."""
     stored = sparse.csr_matrix(matrix.get_data())
     if stored.nnz < DENSE_SHARE * matrix.num_row() * matrix.num_col():
         return stored

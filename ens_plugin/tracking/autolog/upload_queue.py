@@ -1,4 +1,4 @@
-"""Uploads in threads of their own, one for each store, and what becomes of them when the program ends."""
+"""Uploads in worker threads, one for each store, and how the end of the program waits for them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ens_plugin.errors import TrackingError
 __all__ = ["EXIT_S", "Progress", "Upload", "call_at_exit", "post", "wait_until_sent"]
 
 MAX_WAITING = 20  # in one store's queue
-EXIT_S = 30.0  # so long the end of a program waits for its reports,
-SILENT_S = 5.0  # so long for those to a store that has not answered at all,
-ENDING_S = 60.0  # and so much longer where a run was made that would stay RUNNING
+EXIT_S = 30.0  # the end of a program waits this long for its reports,
+UNREACHED_S = 5.0  # this long for those to a store that was never reached,
+ENDING_S = 60.0  # and this much longer where a run being made would stay RUNNING
 POLL_S = 0.02
 
 
 @dataclass(eq=False)
 class Progress:
-    """How far an upload has come, for the end of the program to know what it would cut off.
+    """State of an upload, by which the end of the program decides how long to wait.
 
     Attributes
     ----------
     is_reachable : bool
-        Whether the store has answered.
+        Whether the store was reached.
     run_id : str or None
-        Run that was made for the upload, and is not RUNNING any more.
+        Run that was made for the upload, once it is not RUNNING any more.
     makes_run : bool
         Whether one is being made.
     """
@@ -42,7 +42,7 @@ class Progress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def make_run(self) -> None:
-        """Announce that a run will be made, which the end of the program must not leave RUNNING.
+        """Record that a run is being made, which the end of the program must not leave RUNNING.
 
         Raises
         ------
@@ -51,16 +51,16 @@ class Progress:
         """
         with self._lock:
             if self._is_given_up:
-                raise TrackingError("The program has ended before a run was made for the report.")
+                raise TrackingError("The program ended before a run was made for the report.")
             self.makes_run = True
 
     def run_made(self, run_id: str) -> None:
-        """Tell which run was made, once it is not RUNNING any more."""
+        """Record the run that was made, once it is not RUNNING any more."""
         with self._lock:
             self.run_id, self.makes_run = run_id, False
 
     def give_up(self) -> bool:
-        """Make no run from now on; tell whether one is not being made at this moment."""
+        """Forbid making a run from now on; return False where one is being made at this moment."""
         with self._lock:
             self._is_given_up = not self.makes_run
             return self._is_given_up
@@ -68,7 +68,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """Something to be sent.
+    """Something to send to a store.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Upload:
     send : callable
         Must not raise.
     lose : callable
-        Called instead of waiting longer, when the program ends.
+        Called at the end of the program in place of waiting longer.
     progress : Progress
     sent : threading.Event
     """
@@ -96,7 +96,7 @@ _first_at_exit: dict[Callable[[], object], None] = {}
 
 
 def post(upload: Upload, seconds: float) -> bool:
-    """Send after all that was posted to the same store before, and wait for it no longer than `seconds`.
+    """Queue an upload behind earlier ones to the same store, and wait at most `seconds` for it.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def post(upload: Upload, seconds: float) -> bool:
     Returns
     -------
     bool
-        Whether it is sent; if not, it goes on without being waited for.
+        Whether it is sent; if not, it goes on in the background.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def post(upload: Upload, seconds: float) -> bool:
         waiting = _queues.setdefault(upload.store, deque())
         if len(waiting) > MAX_WAITING:
             raise TrackingError(
-                f"{MAX_WAITING} reports are waiting for the tracking server; this one is left out. Look after the "
+                f"{MAX_WAITING} reports are waiting for the tracking server already, so this one is dropped. Check the "
                 "server, or log to another store."
             )
         waiting.append(upload)
@@ -128,7 +128,7 @@ def post(upload: Upload, seconds: float) -> bool:
 
 
 def call_at_exit(work: Callable[[], object]) -> None:
-    """Have `work` done when the program ends, before its uploads are waited for.
+    """Register `work` to be called when the program ends, before the wait for uploads.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def call_at_exit(work: Callable[[], object]) -> None:
 
 
 def wait_until_sent(seconds: float) -> bool:
-    """Wait for all uploads to all stores; tell whether they are sent.
+    """Wait for all uploads to all stores, and return whether they are sent.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _wait_at_exit() -> None:
         if _is_waited_for:
             return
         _is_waited_for = True
-    # Only what is registered here is called while thread pools, by which MLflow sends files, still take work.
+    # MLflow sends files through thread pools; functions registered here run while those still take work.
     register = getattr(threading, "_register_atexit", atexit.register)
     try:
         register(_end)
@@ -204,7 +204,7 @@ def _end() -> None:
         while pending := [upload for upload in pending if not _is_over(upload, time.monotonic() - start)]:
             pending[0].sent.wait(POLL_S)
     except KeyboardInterrupt:
-        # Whoever is at the keyboard does not want to wait.
+        # Ctrl-C: the user does not want to wait.
         for upload in pending:
             upload.progress.give_up()
             upload.lose()
@@ -213,7 +213,7 @@ def _end() -> None:
 def _is_over(upload: Upload, waited: float) -> bool:
     if upload.sent.is_set():
         return True
-    patience = EXIT_S if upload.progress.is_reachable else SILENT_S
+    patience = EXIT_S if upload.progress.is_reachable else UNREACHED_S
     if waited < patience or (not upload.progress.give_up() and waited < patience + ENDING_S):
         return False
     upload.lose()

@@ -1,1 +1,1 @@
-"""What a report leaves in a run: scalars, curves, files, a description."""
+"""What a run gets of a report: scalars, curves, files, a description."""

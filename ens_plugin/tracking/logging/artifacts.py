@@ -17,7 +17,7 @@ _last_seconds = deque([RENDERING_S], maxlen=2)  # two, because the first drawing
 
 
 def artifact_path(prefix: str) -> str:
-    """Directory of a report's artifacts inside a run.
+    """Return the directory of a report's artifacts inside a run.
 
     Examples
     --------
@@ -35,8 +35,8 @@ def render_artifacts(report: EnsembleReport, directory: Path, deadline: float = 
     report : EnsembleReport
     directory : Path
     deadline : float
-        By the clock ``time.perf_counter()``: page and figures are left out where they would not be done by then,
-        going by how long the last ones took.
+        Time on the clock ``time.perf_counter()``.  Page and figures are left out where they would not be finished
+        by then, judged by the time that the last ones took.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def render_artifacts(report: EnsembleReport, directory: Path, deadline: float = 
     start = time.perf_counter()
     expected = min(_last_seconds)
     if start + expected > deadline:
-        # The machine may have less to do by now, which only a try can tell.
+        # A lower expectation lets a later report try again: the machine may be less busy then.
         _last_seconds.append(0.9 * expected)
         return False
     _draw(report, directory)
@@ -62,13 +62,13 @@ def _draw(report: EnsembleReport, directory: Path) -> None:
 
     write_page(report, directory / "report.html")
     for name, figure in report_figures(report).items():
-        # The size is that of the figure: a box around all that is drawn has no limit.
+        # Saved at the figure's own size: a tight bounding box has no limit.
         with default_style():
             figure.savefig(directory / name, dpi=120)
 
 
 def write_data(report: EnsembleReport, directory: Path) -> None:
-    """Write report.json and curve.csv only, which takes no time.
+    """Write report.json and curve.csv into a directory, which takes next to no time.
 
     Parameters
     ----------

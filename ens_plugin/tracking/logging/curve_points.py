@@ -1,4 +1,4 @@
-"""Which points of a report MLflow gets: scalars by name, curves by ensemble size."""
+"""The points of a report that are logged to MLflow: scalars by name, curves by ensemble size."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
     They reach from half the smallest of current, recommended and last tabulated size, but at least
     5, to the larger of twice the current and 1.2 times the recommended size: MLflow's chart has a
     linear axis, on which the steep beginning would flatten the rest.  Only tabulated sizes are
-    taken, so a curve that starts later, ends earlier or has even sizes only gives what it has.
+    taken, so a curve that starts later, ends earlier or has only even sizes yields those it has.
 
     Returns
     -------

@@ -12,12 +12,12 @@ ANY_BLOCK = re.compile(r"<!-- ens_plugin:(?P<prefix>\S+) begin -->.*?<!-- ens_pl
 
 
 def merge_description(current: str, summary: str, prefix: str) -> str:
-    """Put `summary` into a run's description without touching what a person wrote there.
+    """Return a run's description with `summary` in it, what a person wrote there unchanged.
 
     Parameters
     ----------
     current : str
-        The description as it is; may be empty.
+        The present description; may be empty.
     summary : str
         Markdown; cut at 4000 characters.
     prefix : str
@@ -26,8 +26,8 @@ def merge_description(current: str, summary: str, prefix: str) -> str:
     Returns
     -------
     str
-        `current` with this prefix's block replaced, or added if everything in `current` is blocks
-        of ours; otherwise `current` itself.
+        `current` with this prefix's block replaced, or added if `current` consists of such blocks only;
+        otherwise `current` itself.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""log_report: one analysis, one MLflow run."""
+"""log_report: a report logged to an MLflow run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Run
 
-__all__ = ["Parcel", "check_prefix", "log_report", "pack", "send"]
+__all__ = ["RunContent", "check_prefix", "log_report", "run_content", "send"]
 
 DESCRIPTION_TAG = "mlflow.note.content"
 
@@ -56,13 +56,13 @@ def log_report(
     Raises
     ------
     TrackingError
-        If the tracking server cannot be reached or refuses a call.  A dead server is noticed
-        within seconds, before anything is sent.  One that dies midway is retried by MLflow for
-        minutes; ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` shortens that, and where you set it, your
-        patience also replaces the first quick check.
+        If the tracking server cannot be reached or refuses a call.  A server that is down is noticed
+        within seconds, before anything is sent.  One that fails midway is retried by MLflow for
+        minutes.  ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` shortens that; where it is set, the first quick
+        check is left out.
     InputError
-        If `report` is no report, `prefix` has characters other than letters, digits, ``_``, ``-`` and ``.``, or
-        ``report.created`` is not an ISO 8601 time.
+        If `report` is not an EnsembleReport, `prefix` has characters other than letters, digits, ``_``, ``-`` and
+        ``.``, or ``report.created`` is not an ISO 8601 time.
 
     Notes
     -----
@@ -70,7 +70,7 @@ def log_report(
     (:meth:`EnsembleReport.metrics`); curves ``ens/error``, ``ens/error_lower`` and
     ``ens/error_upper``, whose step is the ensemble size; artifacts are in ``ensemble/``, or
     ``ensemble/<prefix>/`` for another prefix.  The run's description is written only if it is empty
-    or ours, and only as far as MLflow's limit of 8000 characters allows.
+    or from an earlier report, and only as far as MLflow's limit of 8000 characters allows.
     Without configuration, MLflow decides where runs go: ``sqlite:///mlflow.db`` in its current
     versions.
 
@@ -85,13 +85,13 @@ def log_report(
 
     if not isinstance(report, EnsembleReport):
         raise InputError(
-            f"{printable(repr(report), 120)} is no report; pass the report that ens_plugin.analyze returns: "
+            f"{printable(repr(report), 120)} is not a report. Pass the report that ens_plugin.analyze returns: "
             "log_report(analyze(model, X, y))."
         )
     check_prefix(prefix)
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         render_artifacts(report, Path(directory))
-        parcel = pack(report, Path(directory), model_id, prefix)
+        content = run_content(report, Path(directory), model_id, prefix)
         uri = mlflow.get_tracking_uri()
         check_server(uri)
         with tracking_errors(uri):
@@ -100,15 +100,15 @@ def log_report(
                 client.get_logged_model(model_id)
             target = run_id or _active_run_id()
             if target is not None:
-                send(client, target, parcel)
+                send(client, target, content)
                 return target
             with mlflow.start_run() as run:
-                send(client, run.info.run_id, parcel)
+                send(client, run.info.run_id, content)
                 return str(run.info.run_id)
 
 
-class Parcel(NamedTuple):
-    """Everything that is sent, complete before the first call."""
+class RunContent(NamedTuple):
+    """Everything of a report that a run gets, complete before the first call to the server."""
 
     directory: Path | None
     curve: list[Point]
@@ -119,9 +119,9 @@ class Parcel(NamedTuple):
     prefix: str
 
 
-def pack(report: EnsembleReport, directory: Path | None, model_id: str | None, prefix: str) -> Parcel:
-    """Put together what is sent of a report; its artifacts, if any, are in `directory` already."""
-    return Parcel(
+def run_content(report: EnsembleReport, directory: Path | None, model_id: str | None, prefix: str) -> RunContent:
+    """Return what a run gets of a report; its artifacts, if any, are in `directory` already."""
+    return RunContent(
         directory=directory,
         curve=curve_points(report, prefix),
         scalars=scalar_points(report, prefix),
@@ -132,32 +132,32 @@ def pack(report: EnsembleReport, directory: Path | None, model_id: str | None, p
     )
 
 
-def send(client: MlflowClient, run_id: str, parcel: Parcel) -> None:
-    """Send a parcel to a run, which may have ended.
+def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
+    """Log the content of a report to a run, which may have ended.
 
     Raises
     ------
     TrackingError
-        If the run is deleted; MLflow's own exceptions for all else.
+        If the run is deleted.  Other failures raise MLflow's own exceptions.
     """
     run = client.get_run(run_id)
     if run.info.lifecycle_stage == "deleted":
         raise TrackingError(
-            f"The run {run_id} is deleted; restore it with `mlflow runs restore`, or log to another one."
+            f"The run {run_id} is deleted. Restore it with `mlflow runs restore`, or log to another one."
         )
-    timestamp = int(run.info.start_time) if parcel.created is None else parcel.created
-    if parcel.directory is not None:
-        client.log_artifacts(run_id, str(parcel.directory), artifact_path(parcel.prefix))
-    curve = _not_yet_logged(client, run, parcel.curve, timestamp)
-    # Logging a scalar again is what links it to a model.
-    scalars = parcel.scalars if parcel.model_id else _not_yet_logged(client, run, parcel.scalars, timestamp)
+    timestamp = int(run.info.start_time) if content.created is None else content.created
+    if content.directory is not None:
+        client.log_artifacts(run_id, str(content.directory), artifact_path(content.prefix))
+    curve = _not_yet_logged(client, run, content.curve, timestamp)
+    # A scalar is linked to a model only by logging it, again if need be.
+    scalars = content.scalars if content.model_id else _not_yet_logged(client, run, content.scalars, timestamp)
     client.log_batch(run_id, metrics=_metrics(curve, timestamp, None))
-    client.log_batch(run_id, metrics=_metrics(scalars, timestamp, parcel.model_id))
-    _describe(client, run, parcel)
+    client.log_batch(run_id, metrics=_metrics(scalars, timestamp, content.model_id))
+    _describe(client, run, content)
 
 
 def _not_yet_logged(client: MlflowClient, run: Run, points: Sequence[Point], timestamp: int) -> list[Point]:
-    """Leave out points the run has: older database stores refuse them, the file store doubles them."""
+    """Return the points that the run lacks: older database stores refuse a point twice, the file store doubles it."""
     known = {
         (key, metric.step)
         for key in {point.key for point in points} & set(run.data.metrics)
@@ -173,9 +173,9 @@ def _metrics(points: Sequence[Point], timestamp: int, model_id: str | None) -> l
     return [Metric(point.key, point.value, timestamp, point.step, model_id=model_id) for point in points]
 
 
-def _describe(client: MlflowClient, run: Run, parcel: Parcel) -> None:
+def _describe(client: MlflowClient, run: Run, content: RunContent) -> None:
     current = run.data.tags.get(DESCRIPTION_TAG, "")
-    merged = merge_description(current, parcel.summary, parcel.prefix)
+    merged = merge_description(current, content.summary, content.prefix)
     if merged != current:
         client.set_tag(run.info.run_id, DESCRIPTION_TAG, merged)
 
@@ -184,20 +184,20 @@ def _active_run_id() -> str | None:
     import mlflow
 
     run = mlflow.active_run()
-    # start_run would resume the run that this names, and end it.
+    # start_run would resume the run that this variable names, and end it.
     return (os.environ.get("MLFLOW_RUN_ID") or None) if run is None else str(run.info.run_id)
 
 
 def _created_ms(report: EnsembleReport) -> int | None:
-    """Milliseconds since 1970; None for a report without a time, where the run's start stands in."""
+    """Return the time of the report in ms since 1970; None where it has none and the run's start is used."""
     if not report.created:
         return None
     try:
         created = datetime.fromisoformat(report.created.replace("Z", "+00:00"))
     except ValueError as error:
         raise InputError(
-            f"report.created is {report.created[:60]!r}, which is not an ISO 8601 time; "
-            "it is set by analyze() and must not be edited."
+            f"report.created is {report.created[:60]!r}, which is not an ISO 8601 time. "
+            "analyze() sets it; do not edit it."
         ) from error
     if created.tzinfo is None:
         created = created.replace(tzinfo=timezone.utc)
@@ -208,6 +208,6 @@ def check_prefix(prefix: str) -> None:
     """Raise InputError unless names of metrics and artifacts can start with `prefix`."""
     if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", prefix):
         raise InputError(
-            f"prefix={prefix!r} cannot start the names of metrics and artifacts; "
-            "use letters, digits, '_', '-' and inner dots, 'forest_a' for example."
+            f"prefix={prefix!r} cannot start the names of metrics and artifacts. "
+            "Use letters, digits, '_', '-' and inner dots, 'forest_a' for example."
         )

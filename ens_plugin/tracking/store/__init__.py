@@ -1,1 +1,1 @@
-"""The tracking store and registry, as far as several parts use them: connections, models, versions, digests."""
+"""Access to the tracking store and the registry: connections, models, versions, digests."""

@@ -1,4 +1,4 @@
-"""Reaching an MLflow tracking store: quickly, and with errors of our own."""
+"""Connection to an MLflow tracking store: a quick check, and its errors as TrackingError."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PROBE_PATH = "/api/2.0/mlflow/experiments/search?max_results=1"
 
 
 def check_server(uri: str) -> None:
-    """Ask an HTTP tracking server for a sign of life before any real call.
+    """Raise TrackingError unless an HTTP tracking server is up, before any real call.
 
     MLflow's client retries a failing request for about four minutes.  This check makes at most
     three attempts within seconds.  It is skipped for stores that are not HTTP servers, and where
-    the user has chosen a patience of their own with ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``.
+    the user has set ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def check_server(uri: str) -> None:
     Raises
     ------
     TrackingError
-        If nothing answers at `uri`, or the answer is a server error (status 500 and above).
+        If there is no response from `uri`, or a server error (status 500 and above).
 
     Examples
     --------
@@ -47,13 +47,13 @@ def check_server(uri: str) -> None:
     status = _probe(uri)
     if status >= 500:
         raise TrackingError(
-            f"The MLflow tracking server at {without_credentials(uri)} answers with status {status}: it is running but "
-            f"cannot do its work. Look at its log, or use another store: {_other_store()}."
+            f"The MLflow tracking server at {without_credentials(uri)} is running but fails with status {status}. "
+            f"Read its log, or use another store: {_other_store()}."
         )
 
 
 def _probe(uri: str) -> int:
-    """Status of one cheap request; 401 and 403 are signs of life, so no credentials are needed."""
+    """Return the status of one cheap request; 401 and 403 mean that the server is up, so no credentials are needed."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
@@ -68,7 +68,7 @@ def _probe(uri: str) -> int:
         try:
             return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
         except requests.exceptions.SSLError:
-            # MLflow has TLS settings of its own, which decide; somebody is there.
+            # The server is up; whether its certificate is accepted is for MLflow's own TLS settings.
             return 200
         except requests.exceptions.RequestException as error:
             raise TrackingError(_unreachable(uri, error)) from error
@@ -113,7 +113,7 @@ def tracking_errors(uri: str) -> Iterator[None]:
 
 
 def without_credentials(uri: str) -> str:
-    """Leave user, password and query out of a URI, for logs and messages.
+    """Return a URI without user, password and query, for logs and messages.
 
     A password may hold any character, so whatever is before the last ``@`` is left out; where that may be part of a
     query, nothing but the scheme is shown.
@@ -140,7 +140,7 @@ def without_credentials(uri: str) -> str:
 
 
 def without_secrets(message: str, *uris: str) -> str:
-    """Leave the credentials of `uris`, and of every URI in a message, out of the message.
+    """Return a message without the credentials of `uris` and of every URI in it.
 
     Examples
     --------

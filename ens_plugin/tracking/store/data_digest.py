@@ -15,9 +15,9 @@ from ens_plugin.errors import InputError
 
 __all__ = ["DIGEST_TAG", "data_digest"]
 
-DIGEST_TAG = "ens.data_digest"  # of the run and of the model that autolog sees trained
+DIGEST_TAG = "ens.data_digest"  # set by autolog on the run of a fit and on its model
 SCHEME = "v1"
-BLOCK_ROWS = 8192  # part of the scheme: numbers and text are told apart block by block
+BLOCK_ROWS = 8192  # part of the scheme: each block of a column is digested as numbers or as text
 EXACT = 2**53  # integers up to here are float64 numbers
 NUMBER_TYPES = (int, float, np.integer, np.floating, np.bool_)
 NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "empty"}  # as pandas names them; empty: all missing
@@ -26,8 +26,8 @@ NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "empty"}  # 
 def data_digest(X: Any, y: Any) -> str:
     """Return a digest of training rows and their target, in their order.
 
-    Values count, not what holds them: arrays, lists and data frames of the same values have the same
-    digest, whatever the names of columns and rows, and numbers have the same digest whatever their
+    The digest is of the values, not of their container: arrays, lists and data frames of the same values have
+    the same digest, whatever the names of columns and rows, and numbers have the same digest whatever their
     type (``1``, ``1.0`` and ``True``, but not ``"1"``).  All missing values are alike.  Sparse
     matrices of any format have the same digest as each other, but not as dense ones: it costs time
     in proportion to what is stored.
@@ -110,7 +110,7 @@ def _columns(table: Any, rows: slice) -> Iterator[NDArray[Any]]:
 
 
 def _plain(column: pd.Series[Any]) -> NDArray[Any]:
-    """One column as NumPy's numbers, or as objects."""
+    """Return one column as NumPy's numbers, or as objects."""
     return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.to_numpy(dtype=object)
 
 
@@ -125,7 +125,7 @@ def _column_bytes(column: NDArray[Any]) -> bytes:
 
 
 def _as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
-    """Return a column as float64 if that keeps its values apart, else None."""
+    """Return a column as float64 if different values stay different, else None."""
     if column.dtype == object:
         if pd.api.types.infer_dtype(column, skipna=True) not in NUMBERS:
             return None
@@ -159,7 +159,7 @@ def _objects_as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
 
 
 def _encoded(value: Any) -> str:
-    """One value as text that tells its kind and its length."""
+    """Return one value as text with its kind and its length in front, so that values never run together."""
     if isinstance(value, str):
         kind, text = "s", value
     elif value is None or value is pd.NA or value is pd.NaT or (isinstance(value, NUMBER_TYPES) and value != value):

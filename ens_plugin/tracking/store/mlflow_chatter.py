@@ -1,4 +1,4 @@
-"""What MLflow shows on the way and nobody asked for: progress bars and messages of single checks."""
+"""Switches for what MLflow prints on its own: progress bars, addresses of runs, messages of single checks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CHECK_LOGGER = "mlflow.models.evaluation.validation"
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Have MLflow show neither bars for artifacts nor addresses of runs, with their credentials, inside the block.
+    """Keep MLflow from printing progress bars of artifacts, and addresses of runs with credentials, inside the block.
 
-    Where the user has said something about them, that stays.
+    Environment variables that the user has set stay as they are.
 
     Examples
     --------
@@ -37,10 +37,10 @@ def no_progress_bars() -> Iterator[None]:
 
 @contextmanager
 def no_check_messages() -> Iterator[None]:
-    """Keep MLflow from telling, at level INFO, about each single check of a metric inside the block."""
+    """Keep MLflow from logging each single check of a metric at level INFO inside the block."""
     logger = logging.getLogger(CHECK_LOGGER)
 
-    # A filter of its own, not a level: blocks of several threads may end in any order.
+    # A filter and not a level, because blocks of several threads may end in any order.
     def is_news(record: logging.LogRecord) -> bool:
         return record.levelno > logging.INFO
 

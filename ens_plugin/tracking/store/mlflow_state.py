@@ -1,4 +1,4 @@
-"""What MLflow knows of this thread without asking a server."""
+"""MLflow's state of the calling thread, read without a request to a server."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["MlflowState", "autologging_is_suspended", "state_of_thread"]
 
 
 class MlflowState(NamedTuple):
-    """What this thread did last.
+    """The open run of a thread, and its last run and model.
 
     Attributes
     ----------
     active_run : str or None
-        Run that is open.
+        The open run.
     is_users : bool
         Whether somebody other than autologging opened it.
     last_run : str or None
@@ -29,7 +29,7 @@ class MlflowState(NamedTuple):
 
 
 def state_of_thread() -> MlflowState:
-    """Return what MLflow keeps for the calling thread."""
+    """Return MLflow's state of the calling thread."""
     import mlflow
     from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
 
@@ -37,7 +37,7 @@ def state_of_thread() -> MlflowState:
     return MlflowState(
         active_run=None if run is None else str(run.info.run_id),
         is_users=run is not None and MLFLOW_AUTOLOGGING not in run.data.tags,
-        # Their public faces, last_active_run() and last_logged_model(), ask the server.
+        # The public last_active_run() and last_logged_model() send requests to the server.
         last_run=_kept("_last_active_run_id"),
         last_model=_kept("_last_logged_model_id"),
     )
@@ -51,7 +51,7 @@ def _kept(name: str) -> str | None:
 
 
 def autologging_is_suspended() -> bool:
-    """Tell whether MLflow's ``disable_autologging()`` is in force, as around its cross-validation."""
+    """Return whether MLflow's ``disable_autologging()`` is in force, as around its cross-validation."""
     from mlflow.utils import autologging_utils
 
     return bool(getattr(autologging_utils, "_AUTOLOGGING_GLOBALLY_DISABLED", False))

@@ -1,10 +1,10 @@
-"""Damaged models, noticed before a library follows them into memory that is not theirs.
+"""Checks for damaged model files, before a library reads beyond the memory of a model.
 
-Model libraries read and follow what a file says without looking: a damaged one can end the process or never
-return.  Texts and documents are looked through before they are given to their library, and trees right after
-they were read.  A pickle is read by a process of its own first, which costs the time and the memory of reading it
-once more; on Linux that process is a fork, and a fresh interpreter where threads are running, where the pickle holds
-a booster, whose library may not work in a fork, and on other systems.
+Model libraries follow the indices in a file unchecked: a damaged file can end the process or keep it busy for ever.
+Texts and documents are checked before their library reads them, and trees right after.  A pickle is first read by a
+separate process, which costs the time and the memory of reading it once more.  On Linux that process is a fork.  It is
+a fresh interpreter on other systems, where threads are running, and where the pickle holds a booster, whose library may
+not work in a fork.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ens_plugin.errors import ModelLoadError
 
 __all__ = ["damaged", "is_lightgbm", "is_xgboost", "probe", "refuse_damaged_file", "refuse_damaged_model"]
 
-# Of computing, so that a busy machine does not make a sound model look damaged; of waiting, where it only waits.
+# Limits of computing time (a busy machine must not make a sound model look damaged) and of waiting time.
 CPU_S = 10
 PATIENCE_S = 300
 BYTES_PER_S = 10_000_000
@@ -57,17 +57,17 @@ FINISHED = (0, 1)
 
 
 def is_lightgbm(start: bytes) -> bool:
-    """Tell whether a file that starts so is a text of LightGBM."""
+    """Return whether a file with this start is a text of LightGBM."""
     return start.startswith(MODEL_START)
 
 
 def is_xgboost(start: bytes) -> bool:
-    """Tell whether a file that starts so is a document of XGBoost, JSON or UBJSON."""
+    """Return whether a file with this start is a document of XGBoost, JSON or UBJSON."""
     return start.startswith(b"{") and b"learner" in start
 
 
 def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
-    """Refuse a file that would end the process, or never return, when its library reads it.
+    """Raise for a file that would end the process, or keep it busy for ever, when its library reads it.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
     Raises
     ------
     ModelLoadError
-        If the file is damaged; a file that is no model at all passes, for its reader to refuse.
+        If the file is damaged.  A file that is no model at all passes: its reader refuses it.
     """
     with path.open("rb") as file:
         start = file.read(64)
@@ -91,7 +91,7 @@ def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
 
 
 def refuse_damaged_model(model: object, source: str) -> None:
-    """Refuse a model that was read, but whose trees cannot be followed.
+    """Raise for a model that was read, but has damaged trees.
 
     Raises
     ------
@@ -100,15 +100,15 @@ def refuse_damaged_model(model: object, source: str) -> None:
     reason = sklearn_damage.find_damage(model) or _damage_of_boosters(model)
     if reason is not None:
         raise ModelLoadError(
-            f"The model of {source} is damaged: {reason}. Predicting with it could end the process or never return. "
+            f"The model of {source} is damaged: {reason}. Predicting with it could end the process or never finish. "
             "Save or log the model again."
         )
 
 
 def probe(path: str) -> None:
-    """Read a pickle and look through what it holds, for a process that may not survive it.
+    """Read a pickle and check the boosters in it, in a process that may not survive it.
 
-    What can be said in words is left to the process that reads the file afterwards.
+    Ordinary errors are raised by the process that reads the file afterwards.
     """
     import joblib
 
@@ -121,7 +121,7 @@ def probe(path: str) -> None:
 
 
 def damaged(path: Path, library: str, reason: str) -> str:
-    """Say that a file begins like one of a library and is none."""
+    """Return the message on a file that begins like a model file of a library and cannot be read as one."""
     return (
         f"{str(path)!r} begins like a model file of {library}, but cannot be read as one ({reason}). Check that it is "
         f"complete and was not written by a newer {library} than the one installed."
@@ -143,12 +143,12 @@ def _may_hold_a_booster(path: Path, start: bytes) -> bool:
                 return True
             ending = chunk[-max(map(len, BOOSTER_LIBRARIES)) :]
     except (OSError, EOFError, zlib.error, lzma.LZMAError):
-        return False  # its reader stumbles over the same byte
+        return False  # reading the model fails at the same byte
     return False
 
 
 def _uncompressed(path: Path, start: bytes) -> Iterator[bytes]:
-    """The content in pieces, as it was before joblib compressed it."""
+    """Yield the content in pieces, as it was before joblib compressed it."""
     opener = next((opener for magic, opener in OPENERS.items() if start.startswith(magic)), None)
     inflate = zlib.decompressobj().decompress if start.startswith(ZLIB_START) else bytes
     with path.open("rb") if opener is None else opener(path) as file:
@@ -168,7 +168,7 @@ def _refuse_deadly_pickle(path: Path, start: bytes, modules: Sequence[str]) -> N
 
 
 def _interpreter(path: Path, modules: Sequence[str]) -> int | None:
-    # The path of modules is set first of all: a fresh interpreter would look in the working directory before it.
+    # The module path is set first: a fresh interpreter would search the working directory before it.
     command = [sys.executable, "-c", PROBE, str(path.resolve()), *modules, *sys.path]
     quiet = subprocess.DEVNULL
     try:
@@ -198,7 +198,7 @@ def _fork(path: Path) -> int | None:
 
 
 def _probe_and_end(path: Path) -> NoReturn:
-    """Read the pickle in a fork, which must not go on with its parent's work."""
+    """Read the pickle in a fork, and end the fork before it continues its parent's work."""
     try:
         faulthandler.disable()
         nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""A version in the model registry: which one a URI means, and what was logged for it."""
+"""Registered versions: their URIs and aliases, and what the registry has on each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READY = "READY"
 
 @dataclass(frozen=True)
 class VersionAddress:
-    """What a ``models:/`` URI says: a registered model, and a version or an alias of it."""
+    """The parts of a ``models:/`` URI: a registered model, and a version or an alias of it."""
 
     name: str
     version: str | None
@@ -55,7 +55,7 @@ class RegisteredVersion:
     model_id : str or None
         LoggedModel behind the version; None for models logged before MLflow 3.
     source : str or None
-        Where whoever registered the version says that its files are.
+        Location of its files, as given by whoever registered the version; MLflow does not check it.
     """
 
     name: str
@@ -66,12 +66,12 @@ class RegisteredVersion:
 
     @property
     def uri(self) -> str:
-        """URI of this very version, which no alias can move."""
+        """URI of this version by its number, independent of aliases."""
         return f"models:/{self.name}/{self.version}"
 
 
 def parse_address(uri: str) -> VersionAddress:
-    """Read the URI of a registered version.
+    """Return the parts of the URI of a registered version.
 
     Raises
     ------
@@ -87,15 +87,15 @@ def parse_address(uri: str) -> VersionAddress:
     if found is None:
         shown = without_secrets(uri) if isinstance(uri, str) else uri
         raise InputError(
-            f"{printable(repr(shown), 120)} is not a version in a registry; pass "
-            "'models:/<name>/<version>' or 'models:/<name>@<alias>', "
-            "and register a model that has no version yet with mlflow.register_model."
+            f"{printable(repr(shown), 120)} is not the URI of a registered version. Pass "
+            "'models:/<name>/<version>' or 'models:/<name>@<alias>'. "
+            "Register a model that has no version yet with mlflow.register_model."
         )
     return VersionAddress(found["name"], found["version"], found["alias"])
 
 
 def baseline_address(baseline: str, name: str) -> VersionAddress:
-    """Read what a version of the model `name` is to be compared with: a version's URI, or an alias of the same model.
+    """Return the version that the model `name` is compared with, from a version's URI or an alias of the same model.
 
     Raises
     ------
@@ -113,13 +113,13 @@ def baseline_address(baseline: str, name: str) -> VersionAddress:
 
 
 def check_alias(alias: str, argument: str) -> None:
-    """Refuse names that MLflow does not take for an alias, before anything is decided.
+    """Raise for names that MLflow does not take for an alias, before anything is decided.
 
     Parameters
     ----------
     alias : str
     argument : str
-        What it was passed as, for the message.
+        Name of the argument in the message.
 
     Raises
     ------
@@ -131,13 +131,13 @@ def check_alias(alias: str, argument: str) -> None:
     """
     if not isinstance(alias, str) or not ALIAS.fullmatch(alias):
         raise InputError(
-            f"{argument}={printable(repr(alias), 120)} cannot be an alias; use letters, digits, '_' and '-', "
-            "and neither 'latest' nor 'v' with a number: 'champion' for example."
+            f"{argument}={printable(repr(alias), 120)} cannot be an alias. Use letters, digits, '_' and '-', "
+            "but neither 'latest' nor 'v' with a number: 'champion' for example."
         )
 
 
 def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVersion:
-    """Ask the registry for a version; an alias is resolved once, to the version it has now.
+    """Return a version from the registry; an alias is resolved once, to the version it has now.
 
     Raises
     ------
@@ -151,19 +151,19 @@ def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVer
         version = alias_holder(client, address)
         if version is None:
             raise GateError(
-                f"No version of {printable(address.name, 80)} has the alias {address.alias!r}; set it first."
+                f"No version of {printable(address.name, 80)} has the alias {address.alias!r}. Set it first."
             )
     found = client.get_model_version(address.name, version)
     if str(found.status) != READY:
         raise GateError(
-            f"Version {version} of {printable(address.name, 80)} is not ready (its status is {found.status}); "
-            "wait until it is registered, or register it again."
+            f"Version {version} of {printable(address.name, 80)} is not ready (its status is {found.status}). "
+            "Wait until it is registered, or register it again."
         )
     return RegisteredVersion(address.name, str(version), found.run_id or None, _model_id(found.source), found.source)
 
 
 def alias_holder(client: MlflowClient, address: VersionAddress) -> str | None:
-    """Version that the alias of `address` points at now, or None.
+    """Return the version that the alias of `address` points at now, or None.
 
     Raises
     ------

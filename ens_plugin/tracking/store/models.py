@@ -31,7 +31,7 @@ TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 
 
 def is_uri(source: str) -> bool:
-    """Tell whether `source` is a URI, for MLflow to resolve, rather than a path.
+    """Return whether `source` is a URI, for MLflow to resolve, rather than a path.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def load_model(source: str | Path) -> Any:
 
     Loading a model runs code that is stored in it: load only what you trust.  Where MLflow's
     switch ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` is ``false``, nothing that could run code is
-    loaded, from files neither.
+    loaded, not from files either.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def load_model(source: str | Path) -> Any:
         ``models:/name/3``, ``models:/name@champion``, ``models:/m-...``, ``runs:/<run>/model``, any
         other URI MLflow knows, an MLflow model directory, or a file written by joblib, pickle,
         cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text; JSON or UBJSON).
-        Those two hold a ``Booster``, which knows labels as codes only.
+        Files of those two hold a ``Booster``, which has label codes only, not the labels.
 
     Returns
     -------
     object
-        The model as its library knows it, wrappers such as Pipeline included.
+        The library's own model object, wrappers such as Pipeline included.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def logged_model_id(source: str) -> str | None:
 
 
 def source_run_id(source: str) -> str | None:
-    """Return the run that a ``models:/`` or ``runs:/`` URI comes from, if it tells.
+    """Return the run that a ``models:/`` or ``runs:/`` URI comes from, if it is known.
 
     Reports on a model without a LoggedModel belong there; those of MLflow's Spark flavour have none.
 
@@ -182,7 +182,7 @@ def _load_with_mlflow(uri: str) -> Any:
 
     if _pickles_forbidden() and not hasattr(mlflow.environment_variables, PICKLE_SWITCH):
         raise ModelLoadError(
-            f"{PICKLE_SWITCH} is not true, and MLflow {mlflow.__version__} does not know this switch, so it would run "
+            f"{PICKLE_SWITCH} is not true, but MLflow {mlflow.__version__} ignores this switch and would run the "
             f"code stored in {without_credentials(uri)}. Upgrade MLflow, or set {PICKLE_SWITCH}=true if you "
             "trust the model."
         )
@@ -202,7 +202,7 @@ def _load_with_mlflow(uri: str) -> Any:
     except (AttributeError, NotImplementedError) as error:
         raise ModelLoadError(
             f"The model at {without_credentials(uri)} is a Python function without a native model behind it, "
-            "so its members cannot be seen. Log the ensemble itself, with mlflow.sklearn.log_model for example."
+            "so there is no access to its members. Log the ensemble itself, with mlflow.sklearn.log_model for example."
         ) from error
     refuse_damaged_model(model, without_credentials(uri))
     return model
@@ -217,7 +217,7 @@ def _refuse_damaged_folder(folder: Path) -> None:
 
 
 def _reader_of(path: Path) -> Callable[[Path], Any]:
-    """The function that reads a file, told by the file's content; what is nothing else may be a pickle."""
+    """Return the function that reads a file, chosen by its content; a file of no other kind may be a pickle."""
     with path.open("rb") as file:
         start = file.read(64)
     if is_lightgbm(start):
@@ -244,7 +244,7 @@ def _load_xgboost(path: Path) -> Any:
     except ImportError as error:
         raise ModelLoadError(_library_missing(path, "XGBoost", "xgboost")) from error
     try:
-        # From memory, because by its path the name of the file would have to tell its format.
+        # From memory, because XGBoost takes the format of a path from the file's name.
         return xgboost.Booster(model_file=bytearray(path.read_bytes()))
     except (xgboost.core.XGBoostError, KeyError, ValueError) as error:
         raise ModelLoadError(damaged(path, "XGBoost", _reason(error))) from error
@@ -266,8 +266,8 @@ def _load_skops(path: Path) -> Any:
         unknown = sorted(set(skops.get_untrusted_types(file=path)) - TRUSTED_SKOPS_TYPES)
         if unknown:
             raise ModelLoadError(
-                f"{str(path)!r} contains types that skops does not trust: {', '.join(unknown[:5])}. Load it yourself "
-                "with skops.io.load(..., trusted=...) and pass the model to ens_plugin.analyze."
+                f"{str(path)!r} contains types that skops does not trust: {', '.join(unknown[:5])}. If you trust "
+                "them, load it with skops.io.load(..., trusted=...) and pass the model to ens_plugin.analyze."
             )
         return skops.load(path, trusted=sorted(TRUSTED_SKOPS_TYPES))
     except ModelLoadError:

@@ -1,4 +1,4 @@
-"""A folder for files of the moment: what a killed process leaves there, the next one removes."""
+"""A temporary folder that the next process removes where this one is killed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["scratch_folder"]
 
 PREFIX = "ens_plugin-gate-"
 LOCK = "lock"
-# Younger ones without a lock file may belong to a process that is about to write it.
+# A younger folder without a lock file may belong to a process that is about to write it.
 GRACE_S = 60.0
-# Where files cannot be locked, age alone tells that an owner is gone.
+# Where files cannot be locked, a folder older than this is taken to have no owner.
 LONGEST_S = 24 * 3600.0
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder for the length of the block, after removing those of processes that are gone.
+    """Yield a folder that exists for the length of the block, after removing those of processes that are gone.
 
     Yields
     ------
@@ -39,7 +39,7 @@ def scratch_folder() -> Iterator[Path]:
     _sweep(Path(gettempdir()))
     folder = Path(mkdtemp(prefix=PREFIX))
     try:
-        # Locked under another name, so that nobody finds it in between.
+        # Locked before it gets its name, so that no other process finds it unlocked.
         unlocked = folder / f"{LOCK}-to-be"
         with unlocked.open("wb") as lock:
             _try_lock(lock.fileno())
@@ -76,7 +76,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed; False where another process has done so, or nobody can."""
+    """Lock an open file until it is closed; return False where another process holds the lock or none is possible."""
     if sys.platform == "win32":
         return False
     import fcntl

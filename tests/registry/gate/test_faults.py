@@ -209,7 +209,7 @@ def test_a_run_deleted_meanwhile_is_noticed(served: Client, proxy: FaultyProxy, 
         if "artifacts?path" in request.path and served.get_run(version.run_id).info.lifecycle_stage == "active":
             served.delete_run(version.run_id)
 
-    with pytest.raises(GateError, match="is deleted; restore it"):
+    with pytest.raises(GateError, match=r"is deleted\. Restore it"):
         through(proxy, version, delete_before_the_report_is_read)
     assert tags_of(served, version) == {}
     assert holder(served, name) is None

@@ -272,7 +272,7 @@ class TestBaseline:
         self, shared: Callable[[float], Version]
     ) -> None:
         decision = gate(shared(1.0).uri, LOOSE, baseline="models:/nobody@champion")
-        assert decision.comparison == "not compared, since the policy does not ask"
+        assert decision.comparison == "not compared, since the policy does not require it"
 
     def test_a_baseline_that_moves_meanwhile_stops_the_promotion(
         self, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
@@ -364,18 +364,18 @@ PERCENT = {"report": {"error": {"max": 6}}}
 CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str | None, str]] = [
     (no_report, LOOSE, None, r"no ensemble report .* the metric 'ens\.error'\. Analyse"),
     (no_run, LOOSE, None, "no ensemble report .* without a run"),
-    (deleted_run, LOOSE, None, "is deleted; restore it"),
-    (deleted_run, {"metrics": {"ens.bias": {"max": 1}}}, None, "is deleted; restore it"),
-    (cut_short, LOOSE, None, "lacks the metric 'ens.error_lower' of its report: logging was cut short"),
+    (deleted_run, LOOSE, None, "is deleted. Restore it"),
+    (deleted_run, {"metrics": {"ens.bias": {"max": 1}}}, None, "is deleted. Restore it"),
+    (cut_short, LOOSE, None, "lacks the metric 'ens.error_lower' of its report, so logging was interrupted"),
     (without_artifact, LOOSE, None, "has no artifact 'ensemble/report.json'"),
     (contradicting, LOOSE, None, "contradicts itself: the metric 'ens.error' is"),
     (no_json, LOOSE, None, "This is not JSON"),
     (two_models, LOOSE, None, "logged 2 models and one report that is linked to none"),
     (two_models_without_ids, LOOSE, None, "logged 2 models and one report .* log each model in a run of its own"),
-    (not_a_number, AUC, None, "'metrics.auc', which is not known of version 1"),
+    (not_a_number, AUC, None, "'metrics.auc', which is not available for version 1"),
     (no_report, {"metrics": {"acu": {"min": 0.5}}}, None, "'metrics.acu', .* did you mean 'auc'"),
     (lambda client, name: register(client, name, regression_report()), LOOSE, None, "'report.agreement', which is not"),
-    (lambda client, name: register(client, name, REPORT), PERCENT, None, r"write 0\.06 for 6 %"),
+    (lambda client, name: register(client, name, REPORT), PERCENT, None, r"Write 0\.06 for 6 %"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, None, "and none was named"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}@champion", "has the alias"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}/9", "version=9.* not found"),
@@ -441,27 +441,27 @@ def test_reports_that_cannot_be_compared(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_uri": "runs:/abc/model"}, "is not a version in a registry"),
-        ({"model_uri": "models:/m-0123456789abcdef"}, "is not a version in a registry"),
-        ({"model_uri": "models:/churn/latest"}, "is not a version in a registry"),
-        ({"model_uri": "models:/churn/0"}, "is not a version in a registry"),
-        ({"baseline": "churn/3"}, "'churn/3' is not a version in a registry"),
-        ({"baseline": "v7"}, "'v7' is not a version in a registry"),
+        ({"model_uri": "runs:/abc/model"}, "is not the URI of a registered version"),
+        ({"model_uri": "models:/m-0123456789abcdef"}, "is not the URI of a registered version"),
+        ({"model_uri": "models:/churn/latest"}, "is not the URI of a registered version"),
+        ({"model_uri": "models:/churn/0"}, "is not the URI of a registered version"),
+        ({"baseline": "churn/3"}, "'churn/3' is not the URI of a registered version"),
+        ({"baseline": "v7"}, "'v7' is not the URI of a registered version"),
         ({"promote": "v7"}, "cannot be an alias"),
         ({"promote": "Latest"}, "promote='Latest' cannot be an alias"),
         ({"promote": "two words"}, "cannot be an alias"),
         ({"promote": ""}, "cannot be an alias"),
         ({"promote": True}, "promote=True cannot be an alias"),
-        ({"model_uri": 7}, "7 is not a version in a registry"),
-        ({"baseline": True}, "True is not a version in a registry"),
+        ({"model_uri": 7}, "7 is not the URI of a registered version"),
+        ({"baseline": True}, "True is not the URI of a registered version"),
         ({"prefix": None}, "cannot start the names"),
-        ({"policy": 0.05}, "0.05 is no policy; pass the path of a TOML file"),
+        ({"policy": 0.05}, "0.05 is not a policy. Pass the path of a TOML file"),
         ({"prefix": "../x"}, "cannot start the names"),
         ({"policy": "gone.toml"}, "no policy file"),
         ({"X": [[1]]}, "X and y belong together"),
         ({"y": [1]}, "X and y belong together"),
         ({"X": [[1]], "y": [1], "data": "test"}, "neither 'oob' nor 'holdout'"),
-        ({"X": [[1]], "y": [1], "policy": {"metrics": {"a": {"max": 1}}}}, "nothing that could be measured"),
+        ({"X": [[1]], "y": [1], "policy": {"metrics": {"a": {"max": 1}}}}, "no requirement that could be measured"),
         ({"audit_log": "no/such/place.jsonl"}, "cannot be written"),
     ],
 )
@@ -536,7 +536,7 @@ def test_a_verdict_that_another_gate_overturned_promotes_nothing(
         client.set_model_version_tag(name, version.version, "ens.gate", "fail")
 
     monkeypatch.setattr(registry_gate, "write_verdict", write_and_be_overturned)
-    with pytest.raises(GateError, match="has become 'fail' in the meantime"):
+    with pytest.raises(GateError, match="has changed to 'fail' meanwhile"):
         gate(version.uri, LOOSE, promote="champion")
     assert holder(embedded, name) is None
 
@@ -613,7 +613,7 @@ def test_reports_stay_in_their_folder(
 def test_a_report_of_gigabytes_is_not_read(shared: Callable[[float], Version], monkeypatch: pytest.MonkeyPatch) -> None:
     version = shared(1.0)
     monkeypatch.setattr("ens_plugin.registry.gate.logged_report.REPORT_BYTES", 1000)
-    with pytest.raises(GateError, match="bytes, which no report has"):
+    with pytest.raises(GateError, match="bytes, more than any report"):
         gate(version.uri, LOOSE)
 
 

@@ -101,13 +101,13 @@ def test_the_digest_of_a_mapping_does_not_depend_on_its_order() -> None:
         ({"report": 1}, "is not a table"),
         ({"report": {1: {"max": 1}}}, "is not a table"),
         ({"baseline": {"no_worse": 1}}, "true or false"),
-        ({"baseline": {"no_worse": False}}, "remove the line"),
+        ({"baseline": {"no_worse": False}}, "Remove the line"),
         ({"baseline": {"required": "no"}}, "true or false"),
         ({"baseline": {"required": False}}, "no requirement"),
         ({"report": {}}, "no requirement"),
         ({}, "no requirement"),
-        ({"report": {"error": {"max": {1, 2}}}}, "a policy is data"),
-        ({"report": {"error": {"max": math.inf}}}, "a policy is data"),
+        ({"report": {"error": {"max": {1, 2}}}}, "A policy is data"),
+        ({"report": {"error": {"max": math.inf}}}, "A policy is data"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(content: dict[str, Any], message: str) -> None:

@@ -216,7 +216,7 @@ class TestSource:
         embedded.log_metric(run.info.run_id, "auc", 0.9)
         log_report(REPORT, run_id=run.info.run_id)
         uri = self.versions_from(embedded, name, source.format(root=run.info.artifact_uri), run.info.run_id)
-        with pytest.raises(GateError, match="is not a model of the run"):
+        with pytest.raises(GateError, match="is not a model of that run"):
             gate(uri, policy, promote="champion")
         assert holder(embedded, name) is None
 
@@ -224,7 +224,7 @@ class TestSource:
         good = register(embedded, name, REPORT, linked=False)
         other = register(embedded, name, None)
         found = embedded.create_model_version(name, f"models:/{other.model_id}", good.run_id)
-        with pytest.raises(GateError, match="is not a model of the run"):
+        with pytest.raises(GateError, match="is not a model of that run"):
             gate(f"models:/{name}/{found.version}", LOOSE)
 
     def test_nor_about_another_folder_than_the_models(self, embedded: Client, name: str) -> None:
@@ -233,7 +233,7 @@ class TestSource:
         embedded.set_tag(run.info.run_id, "mlflow.log-model.history", history)
         log_report(REPORT, run_id=run.info.run_id)
         uri = self.versions_from(embedded, name, f"{run.info.artifact_uri}/other", run.info.run_id)
-        with pytest.raises(GateError, match="is not a model of the run"):
+        with pytest.raises(GateError, match="is not a model of that run"):
             gate(uri, LOOSE)
         embedded.create_model_version(name, f"{run.info.artifact_uri}/forest", run.info.run_id)
         assert gate(f"models:/{name}/2", LOOSE).passed
@@ -303,7 +303,7 @@ def test_an_impossible_report_passes_nowhere(
 def test_a_damaged_record_of_models_is_an_answer(history: str, embedded: Client, name: str, tmp_path: Path) -> None:
     version = register(embedded, name, REPORT, linked=False)
     embedded.set_tag(version.run_id, "mlflow.log-model.history", history)
-    with pytest.raises(GateError, match="is not as MLflow writes it"):
+    with pytest.raises(GateError, match="does not have MLflow's format"):
         gate(version.uri, LOOSE, audit_log=tmp_path / "gate.jsonl")
     assert [line["event"] for line in lines((tmp_path / "gate.jsonl").read_text())] == ["error"]
 
@@ -318,7 +318,7 @@ def test_what_nobody_expects_is_audited_and_no_answer(
         raise error
 
     monkeypatch.setattr("ens_plugin.registry.gate.gate.gather_evidence", fail)
-    with pytest.raises(GateError, match=f"does not expect .{type(error).__name__}"):
+    with pytest.raises(GateError, match=f"failed on unexpected content .{type(error).__name__}"):
         gate(version.uri, LOOSE, audit_log=tmp_path / "gate.jsonl")
     (line,) = lines((tmp_path / "gate.jsonl").read_text())
     assert (line["event"], line["error"]) == ("error", type(error).__name__)

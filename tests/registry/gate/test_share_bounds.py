@@ -25,7 +25,7 @@ def test_bounds_on_shares_lie_between_0_and_1(name: str, bound: str) -> None:
     report = classification_report()
     for threshold in (0, 0.06, 1):
         check("report", name, bound, threshold, report)
-    with pytest.raises(InputError, match=rf"report\.{name}\.{bound} = 6'.* from 0 to 1: write 0\.06 for 6 %"):
+    with pytest.raises(InputError, match=rf"report\.{name}\.{bound} = 6'.* from 0 to 1\. Write 0\.06 for 6 %"):
         check("report", name, bound, 6, report)
     with pytest.raises(InputError, match="from 0 to 1"):
         check("report", name, bound, -0.01, report)
@@ -67,7 +67,7 @@ def test_a_metric_of_the_users_own_is_free_and_the_labels_are_not() -> None:
     report = custom_metric_report()
     check("report", "error", "max", 6, report)
     check("baseline", "error_increase", "max", 6, report)
-    with pytest.raises(InputError, match=r"write 0\.99 for 99 %"):
+    with pytest.raises(InputError, match=r"Write 0\.99 for 99 %"):
         check("report", "agreement", "min", 99, report)
 
 
@@ -76,7 +76,7 @@ def test_other_metrics_are_free() -> None:
 
 
 def test_no_hint_is_outside_either() -> None:
-    with pytest.raises(InputError, match=r"write 0\.06 for 6 %"):
+    with pytest.raises(InputError, match=r"Write 0\.06 for 6 %"):
         check("report", "error", "max", 1e300, classification_report())
 
 

@@ -419,7 +419,7 @@ def test_files_are_for_truncate(uri: str) -> None:
 
 @pytest.mark.parametrize("source", [RandomForestClassifier(), Path("forest.joblib"), None])
 def test_models_in_memory_are_for_truncate(source: Any) -> None:
-    with pytest.raises(InputError, match=r"pass a URI .* ens_plugin\.truncate cuts a model in memory"):
+    with pytest.raises(InputError, match=r"Pass a URI .* ens_plugin\.truncate cuts a model in memory"):
         rightsize(source, X, Y)
 
 
@@ -614,6 +614,6 @@ def test_printed_it_tells_what_became_of_the_model() -> None:
     assert "Not registered; register='NAME'" in str(replace(found, logged=LoggedCut("abc", "m-1")))
     assert "200 members cut to 61, where 59 were recommended" in replace(found, cut_report=cut_to(report, 61)).sentence
     left_alone = Rightsizing("models:/a\x1b[2J/1", "not_needed", report)
-    assert "the reports on fewer than all ask for more" in left_alone.sentence
+    assert "the reports on smaller models recommend more" in left_alone.sentence
     assert "Logged as" not in str(left_alone)
     assert "\x1b" not in str(left_alone)

@@ -100,7 +100,7 @@ class Judge:
         time.sleep(self.takes_s)
         self.asked.append(str(version))
         if version.name == "unknown":
-            raise GateError("could not tell")
+            raise GateError("no report")
         if version.name == "defect":
             raise ZeroDivisionError
 
@@ -269,7 +269,7 @@ def test_a_short_secret_is_refused() -> None:
     ("arguments", "secret", "message"),
     [
         ((), "", "secret has 0 characters"),
-        (("--promote", "champion", "--on-alias", "champion"), SECRET, "answer its own promotions"),
+        (("--promote", "champion", "--on-alias", "champion"), SECRET, "judge its own promotions"),
         (("--baseline", "v7"), SECRET, "baseline='v7' cannot be an alias"),
         (("--promote", "v7"), SECRET, "cannot be an alias"),
         (("--tracking-uri", DOWN), SECRET, "cannot be reached"),

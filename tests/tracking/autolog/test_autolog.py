@@ -350,7 +350,7 @@ class TestRuns:
         is_over.set()
         other.join()
         assert seconds < 10
-        assert "reports of other threads took all the time" in messages(caplog, logging.WARNING)[-1]
+        assert "Reports of other threads used up the time" in messages(caplog, logging.WARNING)[-1]
         assert top_runs(embedded, experiment) == []
         autolog(log_artifacts=False, max_overhead=PATIENT)
         classifier().fit(X, y)

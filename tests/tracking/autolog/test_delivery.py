@@ -8,7 +8,7 @@ import mlflow
 import pytest
 
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.autolog.delivery import Shipment, deliver
+from ens_plugin.tracking.autolog.delivery import ReportUpload, deliver
 from tests.reports import classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS
 
@@ -17,8 +17,8 @@ pytestmark = MLFLOW_WARNINGS
 REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 
 
-def shipment(**changes: object) -> Shipment:
-    whole = Shipment(
+def upload(**changes: object) -> ReportUpload:
+    whole = ReportUpload(
         report=REPORT,
         directory=None,
         tracking_uri=mlflow.get_tracking_uri(),
@@ -32,7 +32,7 @@ def shipment(**changes: object) -> Shipment:
 
 class TestDeliver:
     def test_makes_a_run_and_ends_it(self, embedded: mlflow.MlflowClient) -> None:
-        run = embedded.get_run(deliver(shipment()))
+        run = embedded.get_run(deliver(upload()))
         assert run.info.status == "FINISHED"
         assert run.data.tags["ens.data_digest"] == "v1:0"
         assert mlflow.active_run() is None
@@ -43,24 +43,24 @@ class TestDeliver:
         """A program that is killed meanwhile leaves no run RUNNING."""
         seen: list[str] = []
 
-        def look(client: mlflow.MlflowClient, run_id: str, parcel: object) -> None:
+        def look(client: mlflow.MlflowClient, run_id: str, content: object) -> None:
             seen.append(client.get_run(run_id).info.status)
 
         monkeypatch.setattr("ens_plugin.tracking.autolog.delivery.send", look)
-        run = embedded.get_run(deliver(shipment()))
+        run = embedded.get_run(deliver(upload()))
         assert seen == ["FAILED"]
         assert run.info.status == "FINISHED"
 
     def test_pythons_generator_is_left_alone(self, embedded: mlflow.MlflowClient) -> None:
         before = random.getstate()
-        run = embedded.get_run(deliver(shipment()))
+        run = embedded.get_run(deliver(upload()))
         assert random.getstate() == before
         assert str(run.info.run_name).startswith(REPORT.model)
 
     def test_no_run_is_made_when_the_program_has_ended(self, embedded: mlflow.MlflowClient) -> None:
-        late = shipment()
+        late = upload()
         assert late.progress.give_up()
-        with pytest.raises(TrackingError, match="program has ended"):
+        with pytest.raises(TrackingError, match="program ended before"):
             deliver(late)
 
     def test_a_run_that_was_made_for_nothing_is_failed(
@@ -71,7 +71,7 @@ class TestDeliver:
 
         monkeypatch.setattr("ens_plugin.tracking.autolog.delivery.send", fail)
         with pytest.raises(TrackingError, match="disk full"):
-            deliver(shipment())
+            deliver(upload())
         experiment = embedded.get_experiment_by_name("tests")
         assert experiment is not None
         (last,) = embedded.search_runs([experiment.experiment_id], max_results=1)
@@ -81,7 +81,7 @@ class TestDeliver:
         with mlflow.start_run() as run:
             pass
         for prefix in ("ens", "ens", "other", "ens"):
-            deliver(shipment(run_id=run.info.run_id, prefix=prefix))
+            deliver(upload(run_id=run.info.run_id, prefix=prefix))
         logged = embedded.get_run(run.info.run_id).data.metrics
         assert {name.removesuffix(".error") for name in logged if name.endswith(".error")} == {
             "ens", "ens_2", "ens_3", "other",
@@ -89,8 +89,8 @@ class TestDeliver:
 
     def test_a_run_of_its_own_needs_the_store_of_the_fit(self, embedded: mlflow.MlflowClient, tmp_path: Path) -> None:
         with pytest.raises(TrackingError, match="changed"):
-            deliver(shipment(tracking_uri=f"sqlite:///{tmp_path}/elsewhere.db"))
+            deliver(upload(tracking_uri=f"sqlite:///{tmp_path}/elsewhere.db"))
 
     def test_no_server(self, embedded: mlflow.MlflowClient) -> None:
         with pytest.raises(TrackingError, match="cannot be reached"):
-            deliver(shipment(tracking_uri=DOWN, run_id="0" * 32))
+            deliver(upload(tracking_uri=DOWN, run_id="0" * 32))

@@ -146,7 +146,7 @@ class TestBudget:
         autolog()
         classifier().fit(X, y)
         (warning,) = messages(log, logging.WARNING)
-        assert "200 rows takes about 3 s, more than autologging may take (max_overhead=0.1)" in warning
+        assert "200 training rows takes about 3 s, more than autologging may take (max_overhead=0.1)" in warning
         assert not canned_report
         autolog(max_overhead=float("inf"), log_artifacts=False)
         classifier().fit(X, y)

@@ -140,7 +140,7 @@ class TestFaults:
             assert not released.is_set()
             assert wait_for(lambda: len(messages(log, logging.DEBUG)) == 1)
             (warning,) = messages(log, logging.WARNING)
-            assert "still being sent: the tracking server is slow" in warning
+            assert "still being sent, because the tracking server is slow" in warning
 
     def test_a_dead_server_that_is_not_waited_for_is_said_to_be_dead_only(
         self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -194,7 +194,7 @@ class TestFaults:
         assert said
         assert wait_until_sent(60)
         (warning,) = messages(log, logging.WARNING)
-        assert "still being sent: the store is slow" in warning
+        assert "still being sent, because the store is slow" in warning
 
     @pytest.mark.slow
     def test_the_end_of_the_program_is_not_held_up(self, tmp_path: Path) -> None:

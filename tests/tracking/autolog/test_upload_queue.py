@@ -75,7 +75,7 @@ class TestEnd:
 
     @pytest.fixture(autouse=True)
     def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, seconds in {"EXIT_S": 0.2, "SILENT_S": 0.1, "ENDING_S": 0.3}.items():
+        for name, seconds in {"EXIT_S": 0.2, "UNREACHED_S": 0.1, "ENDING_S": 0.3}.items():
             monkeypatch.setattr(upload_queue, name, seconds)
 
     def end(self, progress: Progress, seconds: float) -> tuple[bool, bool]:
@@ -178,7 +178,7 @@ classifier().fit(X, y)
         ("slow('create_run', 4); slow('log_batch', 1)", "", "FINISHED", ""),
         (
             "upload_queue.EXIT_S = 0.5; slow('create_run', 4); slow('log_batch', 5)", "",
-            "FAILED", "made for it, is FAILED",
+            "FAILED", "is marked FAILED",
         ),
         ("slow('log_batch', 30)", KILLED, "FAILED", ""),
         ("slow('log_batch', 4)", "raise SystemExit", "FINISHED", ""),

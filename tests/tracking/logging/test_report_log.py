@@ -237,7 +237,7 @@ def test_a_deleted_run_is_refused_with_nothing_sent(embedded: mlflow.MlflowClien
 
 @pytest.mark.parametrize("report", ["x", None, RandomForestClassifier(), REPORT.to_json()])
 def test_what_is_no_report_is_refused(report: Any) -> None:
-    with pytest.raises(InputError, match=r"pass the report that ens_plugin\.analyze returns"):
+    with pytest.raises(InputError, match=r"Pass the report that ens_plugin\.analyze returns"):
         log_report(report)
 
 

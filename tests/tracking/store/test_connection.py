@@ -52,7 +52,7 @@ def test_a_dead_server_is_named_with_what_to_do() -> None:
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_broken_server_is_asked_three_times(status: int, answering: Callable[[int], tuple[str, list[str]]]) -> None:
     uri, paths = answering(status)
-    with pytest.raises(TrackingError, match=f"answers with status {status}"):
+    with pytest.raises(TrackingError, match=f"fails with status {status}"):
         check_server(uri)
     assert len(paths) == 3
 
