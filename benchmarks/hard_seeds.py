@@ -15,7 +15,7 @@ from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
 from ens_plugin.analysis.analyze import analyze_rows
 from ens_plugin.core.uncertainty.paired_losses import Difference
-from ens_plugin.registry.gate.baseline_comparison import compare_pairs
+from ens_plugin.registry.gating.baseline_comparison import compare_pairs
 from ens_plugin.tracking.measurement import Measurement
 
 Array = NDArray[Any]

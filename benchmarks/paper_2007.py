@@ -14,7 +14,7 @@ from benchmarks.results import Claim, claims_table, publish, run_facts, table
 from benchmarks.votes import bagging_mistakes, unpacked
 from ens_plugin.core.estimates.error_curve import binomial_curve
 from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.papers.error_curves_2007.plugin_bias import expected_plugin_curve
+from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_curve
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -16,9 +16,9 @@ from ens_plugin.cli.console import notice, only_results_on_stdout, quiet_librari
 from ens_plugin.cli.store import use_store
 from ens_plugin.cli.table import read_table, rows_for_model
 from ens_plugin.errors import InputError
-from ens_plugin.registry.gate.audit import Audit, audit_to_file
-from ens_plugin.registry.gate.decision import GateDecision
-from ens_plugin.registry.gate.gate import audited_errors, gate_request, run_gate
+from ens_plugin.registry.gating.audit import Audit, audit_to_file
+from ens_plugin.registry.gating.decision import GateDecision
+from ens_plugin.registry.gating.gate import audited_errors, gate_request, run_gate
 from ens_plugin.registry.server.server import GateWorker, gate_app
 from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.store.connection import check_server

@@ -16,7 +16,7 @@ from ens_plugin.core.validation import as_probability, as_sizes, as_values, as_w
 from ens_plugin.errors import InputError
 from ens_plugin.papers.ensemble_size_2013.borderline import limiting_disagreement, limiting_row_size_tail
 from ens_plugin.papers.ensemble_size_2013.vote_size import row_size, row_size_tail
-from ens_plugin.papers.error_curves_2007.plugin_bias import expected_plugin_error
+from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_error
 from ens_plugin.report.chart_style import BLUE, GREEN, INK, ORANGE, label_in_percent, new_axes
 
 if TYPE_CHECKING:

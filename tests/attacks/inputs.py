@@ -34,7 +34,7 @@ import pandas as pd
 import ens_plugin
 from ens_plugin.cli.main import main as command_line
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.registry.gate.policy import read_policy
+from ens_plugin.registry.gating.policy import read_policy
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.models import load_model
 from tests.attacks.values import any_value, array_like, cases, hostile_members

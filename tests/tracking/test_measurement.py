@@ -17,7 +17,7 @@ from ens_plugin import analyze, gate
 from ens_plugin.analysis.analyze import analyze_rows
 from ens_plugin.core.uncertainty.paired_losses import Difference, share_difference
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
-from ens_plugin.registry.gate.baseline_comparison import compare_pairs
+from ens_plugin.registry.gating.baseline_comparison import compare_pairs
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.measurement import Measurement
 from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest

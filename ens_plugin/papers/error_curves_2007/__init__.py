@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ens_plugin.papers.error_curves_2007.estimated_curves import curves
-from ens_plugin.papers.error_curves_2007.plugin_bias import plugin_bias
+from ens_plugin.papers.error_curves_2007.plugin_estimate import plugin_bias
 
 __all__ = ["curves", "plugin_bias"]

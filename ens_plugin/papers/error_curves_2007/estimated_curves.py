@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.row_models.mixture import fit_mixture
 from ens_plugin.core.validation import as_sizes
-from ens_plugin.papers.error_curves_2007.plugin_bias import plugin_bias_curve
+from ens_plugin.papers.error_curves_2007.plugin_estimate import plugin_bias_curve
 from ens_plugin.papers.members import out_of_bag_members, wrong_labels
 
 if TYPE_CHECKING:

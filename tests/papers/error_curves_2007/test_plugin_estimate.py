@@ -13,7 +13,7 @@ from scipy.stats import binom
 from ens_plugin.core.estimates.error_curve import binomial_curve
 from ens_plugin.core.row_models.majority import majority_error
 from ens_plugin.errors import InputError
-from ens_plugin.papers.error_curves_2007.plugin_bias import (
+from ens_plugin.papers.error_curves_2007.plugin_estimate import (
     expected_plugin_curve,
     expected_plugin_error,
     plugin_bias,

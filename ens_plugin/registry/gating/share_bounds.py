@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ens_plugin.errors import InputError
-from ens_plugin.registry.gate.policy import BASELINE_SCALARS, Policy, Requirement
+from ens_plugin.registry.gating.policy import BASELINE_SCALARS, Policy, Requirement
 from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["check_share_bounds"]
@@ -43,7 +43,7 @@ def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
 
     Examples
     --------
-    >>> from ens_plugin.registry.gate.policy import read_policy
+    >>> from ens_plugin.registry.gating.policy import read_policy
     >>> check_share_bounds(read_policy({"report": {"error": {"max": 6}}}), None)
     """
     ranges = {} if report is None else _ranges(report)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ens_plugin.errors import GateError, TrackingError
-from ens_plugin.registry.gate.decision import GateDecision
-from ens_plugin.registry.gate.lease import Lease, check_lease
+from ens_plugin.registry.gating.decision import GateDecision
+from ens_plugin.registry.gating.lease import Lease, check_lease
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.store.connection import tracking_errors
 from ens_plugin.tracking.store.model_version import VersionAddress, alias_holder

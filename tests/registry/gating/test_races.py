@@ -20,8 +20,8 @@ import pytest
 
 from ens_plugin import gate
 from ens_plugin.errors import EnsPluginError, GateError, InputError
-from ens_plugin.registry.gate import lease as registry_lease
-from ens_plugin.registry.gate.lease import LEASE_TAG, lease
+from ens_plugin.registry.gating import lease as registry_lease
+from ens_plugin.registry.gating.lease import LEASE_TAG, lease
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.store.scratch import scratch_folder
 from tests.registry.registry import experiment_id, lines, register, report_with_error, stub_artifacts, tags_of
@@ -288,7 +288,7 @@ def test_an_impossible_report_passes_nowhere(
     version = register(embedded, name, REPORT)
     embedded.log_text(version.run_id, forged(FORGERIES[forgery]), "ensemble/report.json")
     # Whoever can write a report can write the metrics that match it.
-    monkeypatch.setattr("ens_plugin.registry.gate.logged_report._compare", lambda *arguments: None)
+    monkeypatch.setattr("ens_plugin.registry.gating.logged_report._compare", lambda *arguments: None)
     with pytest.raises((GateError, InputError)):
         gate(version.uri, LOOSE, promote="champion", audit_log=tmp_path / "gate.jsonl")
     (line,) = lines((tmp_path / "gate.jsonl").read_text())
@@ -317,7 +317,7 @@ def test_what_nobody_expects_is_audited_and_no_answer(
     def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("ens_plugin.registry.gate.gate.gather_evidence", fail)
+    monkeypatch.setattr("ens_plugin.registry.gating.gate.gather_evidence", fail)
     with pytest.raises(GateError, match=f"failed on unexpected content .{type(error).__name__}"):
         gate(version.uri, LOOSE, audit_log=tmp_path / "gate.jsonl")
     (line,) = lines((tmp_path / "gate.jsonl").read_text())
@@ -333,7 +333,7 @@ def test_a_promotion_without_its_audit_line_says_that_it_happened(
         if '"event": "promotion"' in line:
             raise InputError("the disk is full")
 
-    monkeypatch.setattr("ens_plugin.registry.gate.gate.audit_to_log", full)
+    monkeypatch.setattr("ens_plugin.registry.gating.gate.audit_to_log", full)
     with pytest.raises(InputError, match=r"'champion' points at version 1 .* now, .*the disk is full"):
         gate(version.uri, LOOSE, promote="champion")
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ens_plugin.registry.gate.policy import Requirement
+from ens_plugin.registry.gating.policy import Requirement
 from ens_plugin.report.text import escaped_markdown, printable
 
 __all__ = ["Check", "GateDecision"]

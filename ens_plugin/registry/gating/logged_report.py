@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.errors import GateError
-from ens_plugin.registry.gate.version_origin import comes_from_run, model_paths
+from ens_plugin.registry.gating.version_origin import comes_from_run, model_paths
 from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import artifact_path
@@ -145,7 +145,7 @@ def _count_models(run: Run) -> int:
 
 
 def _keys(prefix: str) -> frozenset[str]:
-    from ens_plugin.registry.gate.policy import REPORT_SCALARS
+    from ens_plugin.registry.gating.policy import REPORT_SCALARS
 
     return frozenset(f"{prefix}.{name}" for name in REPORT_SCALARS)
 

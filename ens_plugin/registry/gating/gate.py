@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import ArrayLike
 
 from ens_plugin.errors import EnsPluginError, GateError, InputError
-from ens_plugin.registry.gate.audit import Audit, audit_line, audit_to_file, audit_to_log, utc_now
-from ens_plugin.registry.gate.decision import Check, GateDecision
-from ens_plugin.registry.gate.evidence import (
+from ens_plugin.registry.gating.audit import Audit, audit_line, audit_to_file, audit_to_log, utc_now
+from ens_plugin.registry.gating.decision import Check, GateDecision
+from ens_plugin.registry.gating.evidence import (
     BaselineEvidence,
     GateEvidence,
     GateRequest,
@@ -23,10 +23,10 @@ from ens_plugin.registry.gate.evidence import (
     gather_evidence,
     scalar_tables,
 )
-from ens_plugin.registry.gate.lease import Lease, lease
-from ens_plugin.registry.gate.policy import Policy, Requirement, read_policy
-from ens_plugin.registry.gate.share_bounds import check_share_bounds
-from ens_plugin.registry.gate.verdict import check_alias_stayed, move_alias, write_verdict
+from ens_plugin.registry.gating.lease import Lease, lease
+from ens_plugin.registry.gating.policy import Policy, Requirement, read_policy
+from ens_plugin.registry.gating.share_bounds import check_share_bounds
+from ens_plugin.registry.gating.verdict import check_alias_stayed, move_alias, write_verdict
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.report_log import check_prefix
 from ens_plugin.tracking.measurement import Rows

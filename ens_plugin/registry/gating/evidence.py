@@ -17,9 +17,9 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.registry.gate.baseline_comparison import LEVEL, Comparison, compare_intervals, compare_pairs
-from ens_plugin.registry.gate.logged_report import logged_metrics, read_report
-from ens_plugin.registry.gate.policy import BASELINE_SCALARS, Policy
+from ens_plugin.registry.gating.baseline_comparison import LEVEL, Comparison, compare_intervals, compare_pairs
+from ens_plugin.registry.gating.logged_report import logged_metrics, read_report
+from ens_plugin.registry.gating.policy import BASELINE_SCALARS, Policy
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.measurement import Measurement, Rows, measure
