@@ -39,7 +39,7 @@ class ProofStatistics:
 
         Examples
         --------
-        >>> Sums({"rows": np.array([1])}).named(7).added
+        >>> ProofStatistics({"rows": np.array([1])}).named(7).added
         {'rows 7': array([1])}
         """
         return ProofStatistics(_named(self.added, tree), _named(self.least, tree))
@@ -112,8 +112,8 @@ def merge_sums(parts: Sequence[ProofStatistics]) -> ProofStatistics:
 
     Examples
     --------
-    >>> parts = [Sums({"rows": np.array([1])}, {"low": np.array([3.0])}), Sums({"rows": np.array([2])})]
-    >>> merged = merge_sums(parts)
+    >>> first = ProofStatistics({"rows": np.array([1])}, {"low": np.array([3.0])})
+    >>> merged = merge_sums([first, ProofStatistics({"rows": np.array([2])})])
     >>> merged.added["rows"].tolist(), merged.least["low"].tolist()
     ([3], [3.0])
     """

@@ -209,11 +209,11 @@ def test_what_fails_in_the_first_pass_is_one_sentence(session: Any) -> None:
             "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException: Job aborted\n"
             "\tat org.apache.spark.X(X.scala:1)\nCaused by: java.io.FileNotFoundException: File a does not exist.\n"
             "\tat org.apache.spark.Y(Y.scala:1)\n",
-            "The Spark job failed: java.io.FileNotFoundException: File a does not exist. See",
+            "The Spark job failed: java.io.FileNotFoundException: File a does not exist. The log of the executors",
         ),
         (": org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n", "died each time"),
         ("Traceback:\n  File x\nModuleNotFoundError: No module named 'ens_plugin'\n", "executors have no ens_plugin"),
-        ("Something else", "The Spark job failed: Something else. See"),
+        ("Something else", "The Spark job failed: Something else. The log of the executors"),
     ],
 )
 def test_java_stacks_become_their_cause(message: str, words: str) -> None:

@@ -261,7 +261,7 @@ def test_a_size_beyond_all_looked_at_is_not_given_a_number() -> None:
     assert growth.n_members == 60
 
 
-@pytest.mark.filterwarnings("ignore:Only 24 rows:ens_plugin.errors.WeakEstimateWarning")
+@pytest.mark.filterwarnings("ignore:There are only 24 rows:ens_plugin.errors.WeakEstimateWarning")
 def test_few_rows_keep_the_probe() -> None:
     rows = np.r_[:12, 19:31]
     with pytest.warns(NotConvergedWarning, match="24 rows are too few"):

@@ -47,7 +47,7 @@ from ens_plugin.errors import (
 Array = NDArray[Any]
 
 ALMOST_SURE = 1.0 - 1e-12
-few_rows = pytest.mark.filterwarnings("ignore:Only .* rows to estimate:ens_plugin.errors.WeakEstimateWarning")
+few_rows = pytest.mark.filterwarnings("ignore:There are only .* rows to estimate:ens_plugin.errors.WeakEstimateWarning")
 
 
 def twonorm(n_rows: int, seed: int = 0) -> tuple[Array, Array]:

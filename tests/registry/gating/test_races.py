@@ -334,7 +334,7 @@ def test_a_promotion_without_its_audit_line_says_that_it_happened(
             raise InputError("the disk is full")
 
     monkeypatch.setattr("ens_plugin.registry.gating.gate.audit_to_log", full)
-    with pytest.raises(InputError, match=r"'champion' points at version 1 .* now, .*the disk is full"):
+    with pytest.raises(InputError, match=r"'champion' now points at version 1 .*the disk is full"):
         gate(version.uri, LOOSE, promote="champion")
 
 

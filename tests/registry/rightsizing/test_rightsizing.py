@@ -349,7 +349,7 @@ def test_exactly_the_recommended_size_is_left_alone() -> None:
 def test_a_size_that_is_not_known_is_no_answer() -> None:
     report = classification_report()
     unknown = replace(report.recommendation, size=None, values=np.full(report.recommendation.values.shape, np.nan))
-    with pytest.raises(InputError, match="The recommended size cannot be told"):
+    with pytest.raises(InputError, match="recommended size is not available"):
         rightsize_analysed(SOURCE, None, X, Y, replace(report, recommendation=unknown), None)
 
 
@@ -362,7 +362,7 @@ def test_a_size_from_a_few_rows_is_no_answer() -> None:
 def test_no_size_large_enough_is_a_no(unchanged: str) -> None:
     found = rightsize(unchanged, X, Y, confidence=0.9999, max_size=101)
     assert (found.outcome, found.passed, found.logged) == ("no_size", False, None)
-    assert "not even 101 would do" in found.sentence
+    assert "not even 101 are enough" in found.sentence
 
 
 def test_a_cut_that_breaks_the_promise_is_refused(embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -611,7 +611,7 @@ def test_printed_it_tells_what_became_of_the_model() -> None:
         "Registered as version 8 of churn; no alias was moved."
     )
     assert max(map(len, str(found).splitlines())) <= 80
-    assert "Not registered; register='NAME'" in str(replace(found, logged=LoggedCut("abc", "m-1")))
+    assert "Not registered; use register='NAME'" in str(replace(found, logged=LoggedCut("abc", "m-1")))
     assert "200 members cut to 61, where 59 were recommended" in replace(found, cut_report=cut_to(report, 61)).sentence
     left_alone = Rightsizing("models:/a\x1b[2J/1", "not_needed", report)
     assert "the reports on smaller models recommend more" in left_alone.sentence

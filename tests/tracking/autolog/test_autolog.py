@@ -203,7 +203,7 @@ def test_copies_that_an_oversampler_made_are_warned_of(
     OversamplingPipeline([("forest", classifier())]).fit(X[fewer], y[fewer])
     assert not any(map(has_report, top_runs(embedded, experiment)))
     (warning,) = messages(log, logging.WARNING)
-    assert "look like copies" in warning
+    assert "are probably copies" in warning
 
 
 def test_a_resampling_step_is_warned_of(

@@ -72,7 +72,7 @@ def test_the_first_thousand_may_take_half_of_the_allowance(monkeypatch: pytest.M
 def test_members_that_are_too_slow_are_refused_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(0.1)
     monkeypatch.setattr(row_budget, "time", clock)
-    with pytest.raises(InputError, match=r"takes 0\.1 s.*max_overhead"):
+    with pytest.raises(InputError, match=r"take 0\.1 s.*max_overhead"):
         affordable_rows(clock, FEATURES, BAGS, 2.0, 2.0, random_state=0)  # type: ignore[arg-type]
     assert sum(clock.asked) <= 16
 

@@ -127,7 +127,7 @@ class TestTrouble:
         data = lightgbm.Dataset(X, y).construct()
         lightgbm.train({**LIGHTGBM, "objective": "binary"}, data, 5)
         few, gone = messages(log, logging.WARNING)
-        assert "too few to tell" in few
+        assert "fewer than 2 out-of-bag members" in few
         assert "free_raw_data=False" in gone
         assert top_runs(embedded, experiment) == []
 
