@@ -38,11 +38,12 @@ def are_shuffled_rows(
     n_trained : int
         Training rows.
     """
-    left_out = 1.0 - np.unique(draw(0)).size / n_trained
+    left_out, n_rows = _share_left_out(draw, n_trained), features.shape[0]
     if left_out == 0.0:
         return False
     # Of fresh rows, the first few already show one that too many members are wrong about.
-    for asked in (_asked(features.shape[0], FIRST_ROWS), _asked(features.shape[0], ASKED_ROWS)):
+    for most in (FIRST_ROWS, ASKED_ROWS) if n_rows > FIRST_ROWS else (ASKED_ROWS,):
+        asked = _asked(n_rows, most)
         rows = features[asked]
         # Member by member: the outputs of all for many labels may not fit into memory.
         outputs = (adapter.member_outputs(member, rows) for member in range(adapter.n_members))
@@ -67,7 +68,7 @@ def are_outputs_of_known_rows(
         As there.
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     """
-    asked, left_out = _asked(target.size, ASKED_ROWS), 1.0 - np.unique(draw(0)).size / n_trained
+    asked, left_out = _asked(target.size, ASKED_ROWS), _share_left_out(draw, n_trained)
     if left_out == 0.0:
         return False
     wrong = _wrong(adapter, (own[asked] for own in outputs), target[asked])
@@ -139,6 +140,11 @@ def _is_midpoint(values: NDArray[np.float32], threshold: np.float64) -> bool:
 def _asked(n_rows: int, most: int) -> NDArray[np.intp]:
     """Some of the rows, spread over all."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
+
+
+def _share_left_out(draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: int) -> float:
+    """Share of the training rows that one bag leaves out."""
+    return 1.0 - float(np.unique(draw(0)).size / n_trained)
 
 
 def _wrong(adapter: EnsembleAdapter, outputs: Iterable[NDArray[Any]], target: NDArray[Any]) -> NDArray[np.bool_]:

@@ -11,6 +11,10 @@ from ens_plugin.errors import BagError, DataMismatchError
 __all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
 
 HOLDOUT = 'pass data="holdout" with rows the model never saw'
+GIVE_BACK = (
+    "Say how it was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ...}), or pickle "
+    "boosters instead"
+)
 
 
 def check_settings(settings: Settings) -> None:
@@ -70,9 +74,8 @@ def not_found(
         f"order, or its settings are lost: its trees hold {100 * share:.1f} % of the rows, but it says subsample="
         f"{settings.subsample:g}, seed={settings.seed}, as after save_model and load_model, and none of the first "
         f"{n_seeds} seeds (fewer of tree_method='exact', and where many agree with one shallow tree) "
-        f"gives these trees. Say how it was trained with booster.set_param({{'seed': ..., "
-        f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
-        f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
+        f"gives these trees. {GIVE_BACK}. {weights} A booster trained on a GPU, on several machines or with "
+        f"gradient_based sampling cannot be redrawn: {HOLDOUT}."
     )
 
 
@@ -122,8 +125,7 @@ def lost_and_weak(chance: float, allowed: float, settings: Settings) -> BagError
         f"The rows drawn for the trees cannot be told: the booster says subsample={settings.subsample:g}, "
         f"seed={settings.seed}, which its trees contradict, as after save_model and load_model, and trees so few and "
         f"small agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {allowed:g} is "
-        "allowed). Say how it was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': "
-        f"...}}), or pickle boosters instead, or train more or deeper trees, or {HOLDOUT}."
+        f"allowed). {GIVE_BACK}, or train more or deeper trees, or {HOLDOUT}."
     )
 
 
