@@ -38,11 +38,12 @@ def are_shuffled_rows(
     n_trained : int
         Training rows.
     """
-    left_out = 1.0 - np.unique(draw(0)).size / n_trained
+    left_out, n_rows = _share_left_out(draw, n_trained), features.shape[0]
     if left_out == 0.0:
         return False
     # Of fresh rows, the first few already show one that too many members are wrong about.
-    for chosen in (_spread_rows(features.shape[0], FIRST_ROWS), _spread_rows(features.shape[0], CHECKED_ROWS)):
+    for most in (FIRST_ROWS, CHECKED_ROWS) if n_rows > FIRST_ROWS else (CHECKED_ROWS,):
+        chosen = _spread_rows(n_rows, most)
         rows = features[chosen]
         # Member by member: the outputs of all for many labels may not fit into memory.
         outputs = (adapter.member_outputs(member, rows) for member in range(adapter.n_members))
@@ -67,7 +68,7 @@ def are_outputs_of_known_rows(
         As there.
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     """
-    chosen, left_out = _spread_rows(target.size, CHECKED_ROWS), 1.0 - np.unique(draw(0)).size / n_trained
+    chosen, left_out = _spread_rows(target.size, CHECKED_ROWS), _share_left_out(draw, n_trained)
     if left_out == 0.0:
         return False
     wrong = _wrong(adapter, (own[chosen] for own in outputs), target[chosen])
@@ -139,6 +140,11 @@ def _is_midpoint(values: NDArray[np.float32], threshold: np.float64) -> bool:
 def _spread_rows(n_rows: int, most: int) -> NDArray[np.intp]:
     """Return the positions of some of the rows, spread over all."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
+
+
+def _share_left_out(draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: int) -> float:
+    """Return the share of the training rows that one bag leaves out."""
+    return 1.0 - float(np.unique(draw(0)).size / n_trained)
 
 
 def _wrong(adapter: EnsembleAdapter, outputs: Iterable[NDArray[Any]], target: NDArray[Any]) -> NDArray[np.bool_]:

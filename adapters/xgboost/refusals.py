@@ -11,6 +11,10 @@ from ens_plugin.errors import BagError, DataMismatchError
 __all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
 
 HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
+GIVE_BACK = (
+    "state how the booster was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ...}), or "
+    "pickle boosters instead"
+)
 
 
 def check_settings(settings: TrainingParameters) -> None:
@@ -70,9 +74,8 @@ def not_found(
         f"states subsample={settings.subsample:g}, seed={settings.seed}. Either X is not the training rows in training "
         f"order, or the booster lost its settings, as after save_model and load_model. None of the first {n_seeds} "
         "seeds (fewer with tree_method='exact', and where many agree with one shallow tree) gives these trees. Pass "
-        "the exact training rows, and state how the booster was trained with booster.set_param({'seed': ..., "
-        f"'subsample': ..., 'tree_method': ...}}), or pickle boosters instead. {weights} A booster trained on a GPU, "
-        f"on several machines or with gradient_based sampling cannot be redrawn: {HOLDOUT}."
+        f"the exact training rows, and {GIVE_BACK}. {weights} A booster trained on a GPU, on several machines or with "
+        f"gradient_based sampling cannot be redrawn: {HOLDOUT}."
     )
 
 
@@ -122,8 +125,7 @@ def lost_and_weak(chance: float, allowed: float, settings: TrainingParameters) -
         f"The rows drawn for the trees are not known. The booster states subsample={settings.subsample:g}, "
         f"seed={settings.seed}, which its trees contradict, as after save_model and load_model. Trees so few and small "
         f"agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {allowed:g} is allowed). "
-        "State how it was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': "
-        f"...}}), or pickle boosters instead, or train more or deeper trees, or {HOLDOUT}."
+        f"Either {GIVE_BACK}, or train more or deeper trees, or {HOLDOUT}."
     )
 
 
