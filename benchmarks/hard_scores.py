@@ -129,8 +129,8 @@ def outcomes(cell: Cell, pool: int, seed: int, options: Options) -> list[Outcome
     adapter = find_adapter(unwrap(model, features)[0])
     rows = adapter.prepare(features)
     out_of_bag = ~adapter.bags(features, rows, target).in_bag()
-    outputs, codes = adapter.outputs(rows, None), target
-    of_fresh = adapter.outputs(adapter.prepare(fresh), None)
+    outputs, codes = adapter.outputs(rows), target
+    of_fresh = adapter.outputs(adapter.prepare(fresh))
     found = []
     for size in (size for size in cell.members if size < pool):
         part = ens_plugin.truncate(model, size)

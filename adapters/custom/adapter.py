@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import Aggregation, EnsembleAdapter, OutputKind
+from ens_plugin.adapters.base import Aggregation, EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
+from ens_plugin.adapters.capabilities import CountsDraws, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsemble, FrameRows
 from ens_plugin.adapters.shared.draws import DrawCounts
+from ens_plugin.adapters.shared.labels import label_codes
+from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 
@@ -25,40 +27,46 @@ _OUTPUT_KIND: dict[Aggregation, OutputKind] = {
 }
 
 
-class CustomAdapter(EnsembleAdapter):
+class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
     """Adapter of :class:`CustomEnsemble`.
 
     Examples
     --------
     >>> import numpy as np
     >>> adapter = CustomAdapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
-    >>> adapter.outputs(adapter.prepare(None), None).tolist()
+    >>> adapter.outputs(adapter.prepare(None)).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-
-    library: ClassVar[str] = "ens_plugin"
-    supported_versions: ClassVar[str] = ">=0.1"
 
     @classmethod
     def accepts(cls, model: object) -> bool:
         """Return whether `model` is a CustomEnsemble."""
         return isinstance(model, CustomEnsemble)
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.task = "regression" if model.aggregation == "mean" else "classification"
-        self.classes = model.classes
-        self.n_members = model.n_members
-        self.aggregation = model.aggregation
-        self.output_kind = _OUTPUT_KIND[self.aggregation]
-        self.bag_provenance = "given"
+    def describe(self) -> EnsembleInfo:
+        """Return what the user stated."""
+        return EnsembleInfo(
+            task="regression" if self.model.aggregation == "mean" else "classification",
+            classes=self.model.classes,
+            n_members=self.model.n_members,
+            aggregation=self.model.aggregation,
+            output_kind=_OUTPUT_KIND[self.model.aggregation],
+            bag_provenance="given",
+        )
 
     def prepare(self, X: Any) -> Any:
         """Return row positions (arrays; `X` may be None) or `X` as the models take it."""
         return self.model.rows(X)
 
-    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Return one member's label codes, probabilities, scores or values for the prepared rows."""
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the members' label codes, probabilities, scores or values for the prepared rows."""
+        return outputs_by_member(
+            self._member_outputs, range(self.n_members) if members is None else members, features, wanted
+        )
+
+    def _member_outputs(self, member: int, features: Any) -> NDArray[Any]:
         outputs: NDArray[Any] = self.model.member_outputs(member, features)
         return outputs if self.output_kind == "labels" else outputs.astype(np.float64, copy=False)
 
@@ -69,22 +77,21 @@ class CustomAdapter(EnsembleAdapter):
         bags: Bags = self.model.in_bag.pack(features.shape[0])
         return bags
 
-    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Return whether models keep these rows, or split at their values; False for outputs given as arrays."""
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether models keep these rows, or split at their values; unknown for outputs given as arrays."""
         if not isinstance(self.model, EstimatorEnsemble):
-            return False
+            return "unknown"
+        # Arrays of outputs need no model library; models are inspected only for held-out rows.
+        kept_rows = import_module("ens_plugin.adapters.sklearn.kept_rows")
         rows = features.frame if isinstance(features, FrameRows) else features
-        return bool(_kept_rows().hold_kept_rows([(model, rows) for model in self.model.models]))
-
-    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the labels in the leaves of each tree, or its leaves: at least one training row is in each."""
-        if isinstance(self.model, EstimatorEnsemble):
-            rows = features.frame if isinstance(features, FrameRows) else features
-            yield from _kept_rows().tree_cells([(model, rows) for model in self.model.models], target, self.classes)
-
-    def checks_held_out_rows(self, features: Any) -> bool:
-        """Return whether models are trees, or keep rows they were trained on."""
-        return isinstance(self.model, EstimatorEnsemble) and bool(_kept_rows().keep_rows(self.model.models))
+        models, target = [(model, rows) for model in self.model.models], np.asarray(y).reshape(-1)
+        target = target if self.classes is None else label_codes(target, self.classes)
+        return judge_origin(
+            kept_rows.hold_kept_rows(models),
+            kept_rows.tree_cells(models, target, self.classes),
+            target.size,
+            lambda: kept_rows.keep_rows(self.model.models),
+        )
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each model drew each row, by the index arrays the user gave."""
@@ -101,11 +108,6 @@ class CustomAdapter(EnsembleAdapter):
     def truncated(self, size: int) -> Any:
         """Return a CustomEnsemble of the first `size` members; models themselves are not copied."""
         return self.model.first(size)
-
-
-def _kept_rows() -> Any:
-    # Arrays of outputs need no model library; models are inspected only for held-out rows.
-    return import_module("ens_plugin.adapters.sklearn.kept_rows")
 
 
 def _no_bags() -> BagError:

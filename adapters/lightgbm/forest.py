@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -11,7 +11,8 @@ from lightgbm import Booster, LGBMClassifier, LGBMModel
 from lightgbm.basic import LightGBMError
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
+from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.lightgbm.bags import Sampling, read_sampling
 from ens_plugin.adapters.lightgbm.data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm.objective import Objective, read_objective
@@ -23,9 +24,10 @@ from ens_plugin.adapters.lightgbm.truncation import truncated_forest
 from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
+from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.errors import (
     BagError,
@@ -56,7 +58,7 @@ MAY_BE_REFIT = (
 )
 
 
-class LightGBMForestAdapter(EnsembleAdapter):
+class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
     """LightGBM in ``rf`` mode: Booster, LGBMClassifier and LGBMRegressor.
 
     A member is one iteration: a tree, or one tree for each label.  Members are averaged by their raw
@@ -73,16 +75,9 @@ class LightGBMForestAdapter(EnsembleAdapter):
     ... ).fit(X, X[:, 0])
     >>> adapter = LightGBMForestAdapter(model)
     >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, None).in_bag().shape
+    >>> adapter.outputs(features).shape, adapter.bags(X, features, None).in_bag().shape
     ((5, 200), (5, 200))
     """
-
-    library: ClassVar[str] = "lightgbm"
-    supported_versions: ClassVar[str] = ">=4.0,<4.8"
-    member_batch_size = WALKED_TREES
-
-    _text: ModelText
-    _objective: Objective
 
     @classmethod
     def accepts(cls, model: object) -> bool:
@@ -90,24 +85,31 @@ class LightGBMForestAdapter(EnsembleAdapter):
         return isinstance(model, (Booster, LGBMModel))
 
     def __init__(self, model: Any) -> None:
-        self.model = model
         self._booster = _fitted_booster(model)
         # Of a long boosted model, one tree is enough to refuse it.
         _check_mode(parse_model(self._booster.model_to_string(num_iteration=1)))
         # Without num_iteration, the text holds the iterations that predict uses: those up to the best one.
-        self._text = parse_model(self._booster.model_to_string())
-        self._objective = read_objective(self._text.header.get("objective"))
-        self.n_members = len(self._text.trees) // self._text.trees_per_iteration
-        self.bag_provenance = "proved"
-        self.classes = _labels(model, self._objective)
-        if self.classes is None:
-            self.task, self.aggregation, self.output_kind = "regression", "mean", "values"
-        else:
-            self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
+        self._text: ModelText = parse_model(self._booster.model_to_string())
+        self._objective: Objective = read_objective(self._text.header.get("objective"))
         self._values = [tree.floats("leaf_value") for tree in self._text.trees]
         self._is_linear = any(tree.has_linear_leaves for tree in self._text.trees)
-        self.is_row_independent = not self._is_linear
         self._leaf_dtype = np.min_scalar_type(max(value.size for value in self._values) - 1)
+        super().__init__(model)
+
+    def describe(self) -> EnsembleInfo:
+        """Return the kind of forest; a member is one iteration."""
+        classes = _labels(self.model, self._objective)
+        return EnsembleInfo(
+            task="regression" if classes is None else "classification",
+            classes=classes,
+            n_members=len(self._text.trees) // self._text.trees_per_iteration,
+            aggregation="mean" if classes is None else "mean_score",
+            output_kind="values" if classes is None else "scores",
+            bag_provenance="proved",
+            is_row_independent=not self._is_linear,
+            member_batch_size=WALKED_TREES,
+            distributions=("lightgbm",),
+        )
 
     def prepare(self, X: Any) -> PreparedRows:
         """Return X as an array, CSR matrix or DataFrame, after comparing some means with ``predict``."""
@@ -116,24 +118,19 @@ class LightGBMForestAdapter(EnsembleAdapter):
             self._compare_with_predict(rows)
         return rows
 
-    def member_outputs(self, member: int, features: Any) -> NDArray[np.float64]:
-        """Raw scores of shape (n_rows,) or (n_rows, n_labels), or values, of one iteration."""
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the raw scores or values of the iterations."""
+        self._check_covered()
+        chosen = range(self.n_members) if members is None else members
+        if self._is_linear:
+            return outputs_by_member(self._linear_outputs, chosen, features, wanted)
+        is_kept = members is None and features.leaves is not None
+        return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, members))
+
+    def _linear_outputs(self, member: int, features: PreparedRows) -> NDArray[np.float64]:
         return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
-
-    def outputs(self, features: Any, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-        """Raw scores or values of all iterations, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
-        self._check_covered()
-        if self._is_linear:
-            return super().outputs(features, wanted)
-        leaves = self._leaves(features.table) if features.leaves is None else features.leaves
-        return self._scores(range(self.n_members), leaves)
-
-    def range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
-        """Raw scores or values of some consecutive iterations."""
-        self._check_covered()
-        if self._is_linear:
-            return super().range_outputs(members, features)
-        return self._scores(members, self._leaves(features.table, members))
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each iteration's trees were grown on, proved by the leaf counts of all trees."""
@@ -146,11 +143,19 @@ class LightGBMForestAdapter(EnsembleAdapter):
         positive = _positive_rows(sampling, target)
         self._keep_leaves(features)
         bags = prove_bags(self._text, sampling, n_rows, positive, lambda: self._leaf_blocks(features))
-        self.target_is_proved = target is not None and self._check_target(features, bags, target)
-        return bags
+        is_proved = target is not None and self._check_target(features, bags, target)
+        return bags.with_proof(BagProof(target=is_proved))
 
-    def are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
+    def verify_rows(self, features: PreparedRows, y: ArrayLike) -> RowOrigin:
         """Return whether the rows fill the leaves as the training rows did, or hold the values that trees split at."""
+        return judge_origin(
+            self._are_training_rows(features, y),
+            self._leaf_counts(features),
+            features.shape[0],
+            lambda: show_split_values(features.table, split_values(self._text), np.float64),
+        )
+
+    def _are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
         self._keep_leaves(features)
         if self._fill_leaves(features, y):
             return True
@@ -158,11 +163,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         has_bags = self._trees_in_turn() < self.n_members
         return has_bags and hold_split_values(features.table, split_values(self._text), np.float64)
 
-    def checks_held_out_rows(self, features: PreparedRows) -> bool:
-        """Return whether trees split between values that differ by row."""
-        return show_split_values(features.table, split_values(self._text), np.float64)
-
-    def leaf_counts(self, features: PreparedRows, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def _leaf_counts(self, features: PreparedRows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the leaves of each tree, where those of all trees are kept."""
         for index, tree in enumerate(self._text.trees if features.leaves is not None else ()):
             if tree.n_leaves > 1:
@@ -184,11 +185,11 @@ class LightGBMForestAdapter(EnsembleAdapter):
         """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
-    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
         """Return the draws of the model's seed, each computed from the row's position."""
         sampling = read_sampling(self._text.parameters)
         check_not_refit(self._text, self._objective)
-        return DrawnRows(self._text, sampling, self._objective, n_rows, attempt, self._kept_leaves)
+        return DrawnRows(self._text, sampling, self._objective, n_rows, candidate, self._kept_leaves)
 
     def _kept_leaves(self, features: PreparedRows) -> NDArray[Any]:
         self._keep_leaves(features)
@@ -212,11 +213,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         """Trees that share a bag, at most."""
         return min(int((self._text.parameters or {}).get("bagging_freq", "1")), self.n_members)
 
-    def distributions(self) -> tuple[str, ...]:
-        """Name LightGBM's distribution."""
-        return ("lightgbm",)
-
-    def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+    def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn mean raw scores of shape (n_rows, n_labels) into probabilities, as ``predict`` does."""
         return self._objective.link(mean_output)
 
@@ -245,10 +242,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def _compare_with_predict(self, rows: PreparedRows) -> None:
         chosen = np.unique(np.linspace(0, rows.shape[0] - 1, COMPARED_ROWS).astype(np.intp))
         some = rows[chosen]
-        outputs = self.outputs(some, None)
+        outputs = self.outputs(some)
         if self._objective.name == "binary":
             outputs = both_scores(outputs)
-        ours = self.link(outputs.mean(axis=0))
+        ours = self.inverse_link(outputs.mean(axis=0))
         ours = ours[:, 1] if self._objective.name == "binary" else ours
         own = np.asarray(self._predict(some.table))
         scale = float(np.abs(own).max())

@@ -14,7 +14,7 @@ from ens_plugin.adapters.lightgbm.proof import count_grown, explained, grown_tre
 from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
 from ens_plugin.adapters.lightgbm.text import ModelText
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError
 
 __all__ = ["DrawnRows"]
@@ -30,7 +30,7 @@ class DrawnRows(DistributedBags):
     objective : Objective
     n_rows : int
         Training rows.
-    attempt : int
+    candidate : int
         Which of the limits of draws that round to the model's fraction.
     leaves_of : callable
         ``leaves_of(features)`` returns the leaf of every tree that prepared rows reach, shape (n_trees, n_rows).
@@ -42,14 +42,14 @@ class DrawnRows(DistributedBags):
         sampling: Sampling,
         objective: Objective,
         n_rows: int,
-        attempt: int,
+        candidate: int,
         leaves_of: Callable[[Any], NDArray[Any]],
     ) -> None:
         limits = sampling.limits()
-        if attempt >= len(limits):
+        if candidate >= len(limits):
             raise BagError(f"All {len(limits)} fractions that the model may stand for were tried.")
         self._text, self._sampling, self._objective, self._n_rows = text, sampling, objective, n_rows
-        self._limits, self._n_tried = limits[attempt], len(limits)
+        self._limits, self._n_tried = limits[candidate], len(limits)
         self._leaves_of = leaves_of
         self._grown = grown_trees(text, sampling)
 
@@ -84,7 +84,7 @@ class DrawnRows(DistributedBags):
             parts.append(target_sums(self._text, self._objective, tree, leaves[tree], target, own).named(tree))
         return merge_sums(parts)
 
-    def prove(self, sums: ProofStatistics) -> bool:
+    def prove(self, sums: ProofStatistics) -> BagProof:
         """Compare the counts with those of the trees, then the target with their leaf values."""
         edges = np.cumsum([counts.size for counts in self._grown.counts])[:-1]
         found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))
@@ -92,4 +92,4 @@ class DrawnRows(DistributedBags):
         if failure is not None:
             raise explained(failure, self._sampling)
         by_tree = {tree: sums.of_tree(tree) for tree in checked_trees(self._text)}
-        return judge_leaf_targets(self._text, self._objective, by_tree)
+        return BagProof(target=judge_leaf_targets(self._text, self._objective, by_tree))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError
 
-__all__ = ["DistributedBags", "ProofStatistics", "merge_sums", "refuse_other_attempts"]
+__all__ = ["DistributedBags", "ProofStatistics", "merge_sums", "refuse_other_candidates"]
 
 IntArray = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
@@ -81,13 +81,8 @@ class DistributedBags(ABC):
         """Return what some rows, by position and prepared, add to the proof."""
 
     @abstractmethod
-    def prove(self, sums: ProofStatistics) -> bool:
-        """Compare the sums over all rows with what the members kept.
-
-        Returns
-        -------
-        bool
-            Whether the target is proved too.
+    def prove(self, sums: ProofStatistics) -> BagProof:
+        """Compare the sums over all rows with what the members kept, and return what that proves.
 
         Raises
         ------
@@ -98,9 +93,9 @@ class DistributedBags(ABC):
         """
 
 
-def refuse_other_attempts(attempt: int) -> None:
-    """Raise BagError unless it is the first attempt, where only one draw is possible."""
-    if attempt > 0:
+def refuse_other_candidates(candidate: int) -> None:
+    """Raise BagError unless it is the first candidate, where only one draw is possible."""
+    if candidate > 0:
         raise BagError(
             "There is only one possible draw of these bags, and these rows contradict it. Pass the training rows, in "
             "training order."

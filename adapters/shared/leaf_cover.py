@@ -6,14 +6,17 @@ often fewer reach it: the bag is about two thirds of the training rows, and smal
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-__all__ = ["LeafCover", "measure_cover"]
+__all__ = ["LeafCover", "RowOrigin", "judge_origin", "measure_cover"]
+
+RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
 
 IntArray = NDArray[np.integer]
 
@@ -79,3 +82,34 @@ def measure_cover(trees: Iterable[tuple[IntArray, IntArray]], n_rows: int) -> Le
         least = min(least, float(np.log(chance).sum()))
         gaps += float((1.0 - chance).sum())
     return LeafCover(float(np.exp(least)), gaps)
+
+
+def judge_origin(
+    are_training_rows: bool, trees: Iterable[tuple[IntArray, IntArray]], n_rows: int, would_show: Callable[[], bool]
+) -> RowOrigin:
+    """Return where rows come from, by what a model keeps of its training rows and by how rows fill its leaves.
+
+    Parameters
+    ----------
+    are_training_rows : bool
+        Whether the model shows that it was trained on these rows.
+    trees, n_rows
+        As of :func:`measure_cover`.  Trees are read until a cell has too few rows.
+    would_show : callable
+        Whether `are_training_rows` would be True of every training row, in any order.  Called last.
+
+    Examples
+    --------
+    >>> judge_origin(False, [(np.array([3, 2]), np.array([4, 1]))], 5, lambda: False)
+    'fresh'
+    >>> judge_origin(False, [], 5, lambda: False)
+    'unknown'
+    """
+    if are_training_rows:
+        return "training"
+    cover = measure_cover(trees, n_rows)
+    if cover is None:
+        return "fresh"
+    if cover.is_doubtful:
+        return "training" if cover.is_proof else "like_training"
+    return "fresh" if would_show() else "unknown"

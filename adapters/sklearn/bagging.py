@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_attempts
+from ens_plugin.adapters.base import (
+    Aggregation,
+    EnsembleAdapter,
+    EnsembleInfo,
+    OutputKind,
+    draw_bags,
+    outputs_by_member,
+)
+from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_of_rows
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_numbers
 from ens_plugin.adapters.shared.labels import code_dtype
+from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
+    DISTRIBUTIONS,
     check_fitted,
     check_learner,
     check_row_count,
@@ -42,11 +52,11 @@ from ens_plugin.adapters.sklearn.trees import (
     growth_is_known,
     leaf_labels,
     leaf_outputs,
-    leaves_are_pure,
     node_labels,
+    tree_output_kind,
 )
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = ["SklearnBaggingAdapter"]
@@ -59,7 +69,7 @@ _ENSEMBLES = (BaggingClassifier, BaggingRegressor)
 _TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
 
 
-class SklearnBaggingAdapter(EnsembleAdapter):
+class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
     """scikit-learn's BaggingClassifier and BaggingRegressor, with one output.
 
     Members that have ``predict_proba`` are averaged, others vote, as scikit-learn does it.  Members
@@ -73,50 +83,65 @@ class SklearnBaggingAdapter(EnsembleAdapter):
     >>> X, y = np.arange(8.0)[:, None], np.array(list("aaaabbbb"))
     >>> model = BaggingClassifier(KNeighborsClassifier(1), n_estimators=5, random_state=0).fit(X, y)
     >>> adapter = SklearnBaggingAdapter(model)
-    >>> adapter.aggregation, adapter.outputs(adapter.prepare(X), None).shape
+    >>> adapter.info.aggregation, adapter.outputs(adapter.prepare(X)).shape
     ('mean_proba', (5, 8, 2))
     """
-
-    library: ClassVar[str] = "sklearn"
-    supported_versions: ClassVar[str] = ">=1.4,<1.10"
 
     @classmethod
     def accepts(cls, model: object) -> bool:
         """Return whether `model` is one of the two, or a subclass of one."""
         return isinstance(model, _ENSEMBLES)
 
-    def __init__(self, model: Any) -> None:
+    def describe(self) -> EnsembleInfo:
+        """Return the kind of ensemble; members that have no ``predict_proba`` vote."""
+        model = self.model
         check_fitted(model)
         check_learner(model, _ENSEMBLES)
         n_outputs = max(getattr(member, "n_outputs_", 1) for member in model.estimators_)
         if n_outputs > 1:
             raise _several_outputs(model, n_outputs)
-        self.model = model
-        self.n_members = len(model.estimators_)
-        self.bag_provenance = "recorded"
-        self._columns = [_column_choice(columns, model.n_features_in_) for columns in model.estimators_features_]
-        self._are_trees = self.is_row_independent = all(type(member) in _TREES for member in model.estimators_)
-        if isinstance(model, BaggingClassifier):
-            self.task, self.classes = "classification", model.classes_
-            self._describe_classifier()
-        else:
-            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
+        is_classifier = isinstance(model, BaggingClassifier)
+        aggregation, output_kind = self._voting() if is_classifier else ("mean", "values")
+        return EnsembleInfo(
+            task="classification" if is_classifier else "regression",
+            classes=model.classes_ if is_classifier else None,
+            n_members=len(model.estimators_),
+            aggregation=aggregation,
+            output_kind=output_kind,
+            bag_provenance="recorded",
+            is_row_independent=self._are_trees,
+            distributions=DISTRIBUTIONS,
+        )
 
-    def _describe_classifier(self) -> None:
+    def _voting(self) -> tuple[Aggregation, OutputKind]:
         members = self.model.estimators_
-        if all(hasattr(member, "predict_proba") for member in members):
-            self.aggregation = "mean_proba"
-            pure = self._are_trees and leaves_are_pure(members, len(self.model.classes_))
-            self.output_kind = "labels" if pure else "probabilities"
-        else:
-            self.aggregation, self.output_kind = "vote", "labels"
+        if not all(hasattr(member, "predict_proba") for member in members):
+            return "vote", "labels"
+        return "mean_proba", tree_output_kind(members, self.model.classes_) if self._are_trees else "probabilities"
+
+    @cached_property
+    def _are_trees(self) -> bool:
+        return all(type(member) in _TREES for member in self.model.estimators_)
+
+    @cached_property
+    def _columns(self) -> list[NDArray[np.integer[Any]] | None]:
+        """Columns that each member was trained on; None for all."""
+        n_features = self.model.n_features_in_
+        return [_column_choice(columns, n_features) for columns in self.model.estimators_features_]
 
     def prepare(self, X: Any) -> Any:
         """Return X as an array or CSR matrix; float32 where every member is a tree."""
         return prepare_rows(self.model, X, np.float32 if self._are_trees else None)
 
-    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Return the label codes, probabilities or values of one member for the prepared rows."""
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the label codes, probabilities or values of the members for the prepared rows."""
+        are_stacked = members is not None and self._are_trees and self.output_kind == "labels"
+        predict = self._tree_labels if are_stacked else self._member_outputs
+        return outputs_by_member(predict, range(self.n_members) if members is None else members, features, wanted)
+
+    def _member_outputs(self, member: int, features: Any) -> NDArray[Any]:
         estimator, rows = self.model.estimators_[member], self._member_rows(member, features)
         if self.output_kind == "values":
             return self._values(estimator, rows, member)
@@ -126,12 +151,6 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             return leaf_labels(estimator, rows)
         return self._votes(estimator, rows, member)
 
-    def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
-        """Return the label codes, probabilities or values of some consecutive members for the prepared rows."""
-        if not self._are_trees or self.output_kind != "labels":
-            return super().range_outputs(members, features)
-        return np.stack([self._tree_labels(member, features) for member in members])
-
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each member drew, after checking trees, where the members are, against these very rows."""
         n_rows = features.shape[0]
@@ -139,10 +158,10 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         check_row_count(self.model, n_rows)
         target = training_target(y, self.classes, n_rows)
         if self._are_trees:
-            self.target_is_proved = growth_is_known(features) and self._check_rows(features, target)
+            proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target))
         else:
-            self.target_is_proved = self._check_score(target)
-        return draw_bags(self._draw, self.n_members, n_rows)
+            proof = BagProof(rows=self.stored_oob_outputs() is not None, target=self._check_score(target))
+        return draw_bags(self._draw, self.n_members, n_rows).with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each member drew each row, redrawn from its seed after the checks of :meth:`bags`."""
@@ -157,22 +176,31 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         rule: DrawRule = "with_replacement" if self.model.bootstrap else "without_replacement"
         return counts_of_rows(drawn, self.n_members, features.shape[0], rule, weight)
 
-    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
         """Return the rows each member drew, found by position."""
-        refuse_other_attempts(attempt)
+        refuse_other_candidates(candidate)
         self._check_recorded(n_rows)
         check_row_count(self.model, n_rows)
         trees = self.model.estimators_ if self._are_trees else None
-        return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows)
+        without_trees = BagProof(rows=self.stored_oob_outputs() is not None, target=False)
+        return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows, without_trees)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return the chance of each row to be out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
         return left_out_chances(self.model, getattr(self.model, "_max_samples", None))
 
-    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Return whether three trees grew on these very rows, or the members' errors show the training rows."""
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether trees grew on these very rows, or the members' errors, rows or leaves show training rows."""
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
+        return judge_origin(
+            self._are_training_rows(features, target),
+            self._leaf_counts(features, target),
+            target.size,
+            lambda: self._show_known_rows(features),
+        )
+
+    def _are_training_rows(self, features: Any, target: NDArray[Any]) -> bool:
         if self._hold_known_rows(features):
             return True
         # Seeds of the last members only, as after a warm start, redraw no member's rows.
@@ -183,8 +211,22 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
 
     def _hold_known_rows(self, features: Any) -> bool:
-        members = [(member, self._member_rows(index, features)) for index, member in enumerate(self.model.estimators_)]
+        members = self._members_with_rows(features)
         return hold_node_values(members) if self._are_trees else hold_kept_rows(members)
+
+    def _show_known_rows(self, features: Any) -> bool:
+        """Return whether members are trees that split between values, or keep rows they were trained on."""
+        if self._are_trees:
+            return show_node_values(self._members_with_rows(features))
+        return keep_rows(self.model.estimators_)
+
+    def _members_with_rows(self, features: Any) -> list[tuple[Any, Any]]:
+        return [(member, self._member_rows(index, features)) for index, member in enumerate(self.model.estimators_)]
+
+    def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the leaves of each member, where all are trees."""
+        members = self.model.estimators_ if self._are_trees and growth_is_known(features) else []
+        return (leaf_counts(tree, self._member_rows(member, features), target) for member, tree in enumerate(members))
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether the members' errors show the training rows: they err on out-of-bag rows only."""
@@ -198,26 +240,6 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             return False
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
         return are_recognised(trees, lambda: self._check_rows(features, target))
-
-    def checks_training_rows(self) -> bool:
-        """Return whether the members are trees, or out-of-bag outputs are stored: both expose other rows."""
-        return self._are_trees or self.stored_oob_outputs() is not None
-
-    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the leaves of each member, where all are trees."""
-        members = self.model.estimators_ if self._are_trees and growth_is_known(features) else []
-        return (leaf_counts(tree, self._member_rows(member, features), target) for member, tree in enumerate(members))
-
-    def checks_held_out_rows(self, features: Any) -> bool:
-        """Return whether members are trees that split between values, or keep rows they were trained on."""
-        if self._are_trees:
-            members = enumerate(self.model.estimators_)
-            return show_node_values([(tree, self._member_rows(member, features)) for member, tree in members])
-        return keep_rows(self.model.estimators_)
-
-    def distributions(self) -> tuple[str, ...]:
-        """Return the name of scikit-learn's distribution."""
-        return ("scikit-learn",)
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
         """Return the mean out-of-bag outputs the model stored when fitted with ``oob_score``, or None.

@@ -16,6 +16,7 @@ from ens_plugin.adapters.shared.labels import label_codes, shortened
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
 __all__ = [
+    "DISTRIBUTIONS",
     "check_columns",
     "check_fitted",
     "check_learner",
@@ -26,6 +27,8 @@ __all__ = [
     "prepare_rows",
     "training_target",
 ]
+
+DISTRIBUTIONS = ("scikit-learn",)
 
 # scikit-learn 1.6 renamed the argument; nothing else about the call differs from 1.4 to 1.9.
 _ACCEPT_NAN = (

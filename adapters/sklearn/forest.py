@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +15,13 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_attempts
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
+from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
+from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
+    DISTRIBUTIONS,
     check_fitted,
     check_learner,
     check_row_count,
@@ -43,12 +45,12 @@ from ens_plugin.adapters.sklearn.trees import (
     held_outputs,
     leaf_labels,
     leaf_outputs,
-    leaves_are_pure,
     node_labels,
+    tree_output_kind,
     voted_labels,
 )
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, UnsupportedModelError
 
 __all__ = ["SklearnForestAdapter"]
@@ -57,7 +59,7 @@ _CLASSIFIERS = (RandomForestClassifier, ExtraTreesClassifier)
 _FORESTS = (*_CLASSIFIERS, RandomForestRegressor, ExtraTreesRegressor)
 
 
-class SklearnForestAdapter(EnsembleAdapter):
+class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
     """scikit-learn's RandomForest* and ExtraTrees*, with one output.
 
     Members vote with their leaf's label where every leaf is pure, else with its probabilities;
@@ -70,19 +72,18 @@ class SklearnForestAdapter(EnsembleAdapter):
     >>> X, y = np.arange(8.0)[:, None], np.arange(8.0)
     >>> adapter = SklearnForestAdapter(RandomForestRegressor(n_estimators=5, random_state=0).fit(X, y))
     >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, y).in_bag().shape
+    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
     ((5, 8), (5, 8))
     """
-
-    library: ClassVar[str] = "sklearn"
-    supported_versions: ClassVar[str] = ">=1.4,<1.10"
 
     @classmethod
     def accepts(cls, model: object) -> bool:
         """Return whether `model` is one of the four forests, or a subclass of one."""
         return isinstance(model, _FORESTS)
 
-    def __init__(self, model: Any) -> None:
+    def describe(self) -> EnsembleInfo:
+        """Return the kind of forest; members have labels where every leaf is pure."""
+        model = self.model
         check_fitted(model)
         check_learner(model, _FORESTS)
         if model.n_outputs_ > 1:
@@ -90,30 +91,28 @@ class SklearnForestAdapter(EnsembleAdapter):
                 f"This {type(model).__name__} predicts {model.n_outputs_} outputs; ens_plugin covers one. Fit one "
                 "model per output and analyze each."
             )
-        self.model = model
-        self.n_members = len(model.estimators_)
-        self.bag_provenance, self.is_row_independent = "recorded", True
-        if isinstance(model, _CLASSIFIERS):
-            self.task, self.aggregation, self.classes = "classification", "mean_proba", model.classes_
-            pure = leaves_are_pure(model.estimators_, len(model.classes_))
-            self.output_kind = "labels" if pure else "probabilities"
-        else:
-            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
+        is_classifier = isinstance(model, _CLASSIFIERS)
+        return EnsembleInfo(
+            task="classification" if is_classifier else "regression",
+            classes=model.classes_ if is_classifier else None,
+            n_members=len(model.estimators_),
+            aggregation="mean_proba" if is_classifier else "mean",
+            output_kind=tree_output_kind(model.estimators_, model.classes_) if is_classifier else "values",
+            bag_provenance="recorded",
+            is_row_independent=True,
+            distributions=DISTRIBUTIONS,
+        )
 
     def prepare(self, X: Any) -> Any:
         """Return X as float32, the type the trees compare with their thresholds."""
         return prepare_rows(self.model, X, np.float32)
 
-    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Return the label codes, probabilities or values of one tree for the prepared rows."""
-        tree = self.model.estimators_[member]
-        if self.output_kind == "labels":
-            return leaf_labels(tree, features)
-        outputs = leaf_outputs(tree, features)
-        return outputs if self.output_kind == "probabilities" else outputs[:, 0]
-
-    def range_outputs(self, members: range, features: Any) -> NDArray[Any]:
-        """Return the label codes, probabilities or values of some consecutive trees for the prepared rows."""
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the label codes, probabilities or values of the trees for the prepared rows."""
+        if members is None:
+            return outputs_by_member(self._tree_outputs, range(self.n_members), features, wanted)
         chosen = slice(members.start, members.stop)
         trees = self.model.estimators_[chosen]
         if self.output_kind == "labels":
@@ -121,12 +120,19 @@ class SklearnForestAdapter(EnsembleAdapter):
         outputs = held_outputs(trees, features)
         return outputs if self.output_kind == "probabilities" else outputs[:, :, 0]
 
+    def _tree_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        tree = self.model.estimators_[member]
+        if self.output_kind == "labels":
+            return leaf_labels(tree, rows)
+        outputs = leaf_outputs(tree, rows)
+        return outputs if self.output_kind == "probabilities" else outputs[:, 0]
+
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the rows each tree drew, after checking three trees against these very rows."""
         self._check_bootstrap()
         check_row_count(self.model, features.shape[0])
-        self.target_is_proved = self._check_rows(features, y)
-        return draw_bags(self._draw, self.n_members, features.shape[0])
+        proof = BagProof(target=self._check_rows(features, y))
+        return draw_bags(self._draw, self.n_members, features.shape[0]).with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""
@@ -135,43 +141,35 @@ class SklearnForestAdapter(EnsembleAdapter):
         drawn = map(self._draw, range(self.n_members))
         return counts_of_rows(drawn, self.n_members, features.shape[0], "with_replacement", weight)
 
-    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
         """Return the rows each tree drew, found by position."""
-        refuse_other_attempts(attempt)
+        refuse_other_candidates(candidate)
         self._check_bootstrap()
         check_row_count(self.model, n_rows)
-        return RecordedBags(self._draw, self.n_members, n_rows, self.model.estimators_, lambda _, rows: rows)
+        trees, proof = self.model.estimators_, BagProof()
+        return RecordedBags(self._draw, self.n_members, n_rows, trees, lambda _, rows: rows, proof)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return the chance of each row to be out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
         return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
 
-    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Return whether three trees grew on these very rows, or the trees' errors show the training rows."""
-        if self._grew_on(features, y):
-            return True
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether three trees grew on these very rows, or the trees' errors or leaves show the training rows."""
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
-        return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples) or hold_node_values(
-            [(tree, features) for tree in self.model.estimators_]
+        trees = self.model.estimators_
+        return judge_origin(
+            self._grew_on(features, y)
+            or are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+            or hold_node_values([(tree, features) for tree in trees]),
+            (leaf_counts(tree, features, target) for tree in (trees if growth_is_known(features) else [])),
+            target.size,
+            lambda: show_node_values([(tree, features) for tree in trees]),
         )
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether the trees' errors show the training rows: they err on out-of-bag rows only."""
         return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
-
-    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the leaves of each tree."""
-        trees = self.model.estimators_ if growth_is_known(features) else []
-        return (leaf_counts(tree, features, target) for tree in trees)
-
-    def checks_held_out_rows(self, features: Any) -> bool:
-        """Return whether trees split between values that differ by row."""
-        return show_node_values([(tree, features) for tree in self.model.estimators_])
-
-    def distributions(self) -> tuple[str, ...]:
-        """Return the name of scikit-learn's distribution."""
-        return ("scikit-learn",)
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
         """Return the mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None.

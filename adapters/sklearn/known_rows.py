@@ -46,7 +46,7 @@ def are_shuffled_rows(
         chosen = _spread_rows(n_rows, most)
         rows = features[chosen]
         # Member by member: the outputs of all for many labels may not fit into memory.
-        outputs = (adapter.member_outputs(member, rows) for member in range(adapter.n_members))
+        outputs = (adapter.outputs(rows, range(member, member + 1))[0] for member in range(adapter.n_members))
         wrong = _wrong(adapter, outputs, target[chosen])
         if are_wrong_too_often(wrong, left_out):
             return False
@@ -149,7 +149,7 @@ def _share_left_out(draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: 
 
 def _wrong(adapter: EnsembleAdapter, outputs: Iterable[NDArray[Any]], target: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which members are wrong about each row, shape (n_members, n_rows)."""
-    is_wrong = _other_value if adapter.task == "regression" else _other_label
+    is_wrong = _other_value if adapter.info.task == "regression" else _other_label
     return np.stack([is_wrong(own, target) for own in outputs])
 
 

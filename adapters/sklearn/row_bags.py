@@ -13,7 +13,7 @@ from ens_plugin.adapters.base import draw_bags
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.sklearn.growth import growth_sums, judge_growth
 from ens_plugin.adapters.sklearn.trees import checked_members, growth_is_known
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 
 __all__ = ["RecordedBags"]
 
@@ -32,6 +32,8 @@ class RecordedBags(DistributedBags):
         The members, where they are trees.
     member_rows : callable
         ``member_rows(member, features)`` returns prepared rows as a member takes them.
+    without_trees : BagProof
+        What is proved where the members are not trees.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class RecordedBags(DistributedBags):
         n_rows: int,
         trees: list[Any] | None,
         member_rows: Callable[[int, Any], Any],
+        without_trees: BagProof,
     ) -> None:
         self._draw, self._n_members, self._n_rows = draw, n_members, n_rows
-        self._trees, self._member_rows = trees, member_rows
+        self._trees, self._member_rows, self._without_trees = trees, member_rows, without_trees
 
     @cached_property
     def _bags(self) -> Bags:
@@ -67,9 +70,13 @@ class RecordedBags(DistributedBags):
             parts.append(sums.named(member))
         return merge_sums(parts)
 
-    def prove(self, sums: ProofStatistics) -> bool:
+    def prove(self, sums: ProofStatistics) -> BagProof:
         """Compare the counts and the target with those of the trees."""
-        if self._trees is None or "unknown" in sums.added:
-            return False
+        if self._trees is None:
+            return self._without_trees
+        if "unknown" in sums.added:
+            return BagProof(target=False)
         members = checked_members(self._n_members)
-        return all([judge_growth(self._trees[member], sums.of_tree(member), member) for member in members])
+        return BagProof(
+            target=all([judge_growth(self._trees[member], sums.of_tree(member), member) for member in members])
+        )

@@ -9,6 +9,7 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.base import OutputKind
 from ens_plugin.adapters.shared.labels import code_dtype
 from ens_plugin.errors import DataMismatchError
 
@@ -19,8 +20,8 @@ __all__ = [
     "held_outputs",
     "leaf_labels",
     "leaf_outputs",
-    "leaves_are_pure",
     "node_labels",
+    "tree_output_kind",
     "voted_labels",
 ]
 
@@ -28,9 +29,9 @@ __all__ = [
 LEAVES_THAT_TELL = 8
 
 
-def leaves_are_pure(trees: Iterable[Any], n_labels: int) -> bool:
-    """Return whether every leaf of every tree gives one of `n_labels` labels probability 1, to the bit."""
-    return all(_is_pure(tree.tree_, n_labels) for tree in trees)
+def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
+    """Return ``"labels"`` where every leaf of every tree gives one label probability 1, to the bit."""
+    return "labels" if all(_is_pure(tree.tree_, len(classes)) for tree in trees) else "probabilities"
 
 
 def _is_pure(tree: Any, n_labels: int) -> bool:

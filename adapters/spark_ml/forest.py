@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
+from ens_plugin.adapters.capabilities import Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
-from ens_plugin.adapters.shared.labels import code_dtype
+from ens_plugin.adapters.shared.labels import code_dtype, label_codes
+from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.spark_ml.nodes import Tree, read_trees, running_session
 from ens_plugin.core.tallies.bags import Bags
@@ -43,16 +45,13 @@ class SparkForest:
     trees: tuple[Tree, ...]
 
 
-class SparkForestAdapter(EnsembleAdapter):
+class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatable):
     """Spark ML's RandomForestClassificationModel and RandomForestRegressionModel.
 
     The trees are read once, from what the model saves, and predict in Python, to the bit as Spark does.
     Labels are 0, 1, 2, ..., as Spark ML numbers them.  Bags are not known: Spark draws them partition by
     partition of a DataFrame that is gone.
     """
-
-    library: ClassVar[str] = "pyspark"
-    supported_versions: ClassVar[str] = ">=4,<5"
 
     @classmethod
     def accepts(cls, model: object) -> bool:
@@ -61,15 +60,24 @@ class SparkForestAdapter(EnsembleAdapter):
         return isinstance(model, SparkForest) or (home.startswith("pyspark.ml.") and type(model).__name__ in _FORESTS)
 
     def __init__(self, model: Any) -> None:
-        self.model = model
         self.forest = model if isinstance(model, SparkForest) else _read(model)
-        self.n_members = len(self.forest.trees)
-        self.bag_provenance, self.is_row_independent = "recorded", True
-        if self.forest.n_labels is None:
-            self.task, self.aggregation, self.classes, self.output_kind = "regression", "mean", None, "values"
-            return
-        self.task, self.aggregation, self.classes = "classification", "mean_proba", np.arange(self.forest.n_labels)
-        self.output_kind = "labels" if all(map(_is_pure, self.forest.trees)) else "probabilities"
+        super().__init__(model)
+
+    def describe(self) -> EnsembleInfo:
+        """Return the kind of forest; a forest that was read before needs no PySpark."""
+        forest = self.forest
+        is_regressor = forest.n_labels is None
+        are_pure = not is_regressor and all(map(_is_pure, forest.trees))
+        return EnsembleInfo(
+            task="regression" if is_regressor else "classification",
+            classes=None if forest.n_labels is None else np.arange(forest.n_labels),
+            n_members=len(forest.trees),
+            aggregation="mean" if is_regressor else "mean_proba",
+            output_kind="values" if is_regressor else "labels" if are_pure else "probabilities",
+            bag_provenance="unknown",
+            is_row_independent=True,
+            distributions=first_installed("pyspark", "pyspark-client", "databricks-connect"),
+        )
 
     def prepare(self, X: Any) -> NDArray[np.float64]:
         """Return X as a matrix of float64, the type of Spark's vectors."""
@@ -87,8 +95,15 @@ class SparkForestAdapter(EnsembleAdapter):
             )
         return features
 
-    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        """Return the label codes, probabilities or values of one tree for the prepared rows."""
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the label codes, probabilities or values of the trees for the prepared rows."""
+        return outputs_by_member(
+            self._tree_outputs, range(self.n_members) if members is None else members, features, wanted
+        )
+
+    def _tree_outputs(self, member: int, features: Any) -> NDArray[Any]:
         tree = self.forest.trees[member]
         values: NDArray[Any] = tree.value[_leaves(tree, features)]
         if self.output_kind != "labels":
@@ -100,13 +115,16 @@ class SparkForestAdapter(EnsembleAdapter):
         """Raise BagError: Spark keeps no record of them."""
         raise self._unknown_bags()
 
-    def are_training_rows(self, features: Any, y: ArrayLike) -> bool:
-        """Return whether the rows hold the values that trees split at."""
-        return hold_split_values(features, self._split_values(), np.float64)
-
-    def checks_held_out_rows(self, features: Any) -> bool:
-        """Return whether trees split between values that differ by row."""
-        return show_split_values(features, self._split_values(), np.float64)
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether the rows hold the values that trees split at, or fill all leaves."""
+        target = np.asarray(y).reshape(-1)
+        target = target if self.classes is None else label_codes(target, self.classes)
+        return judge_origin(
+            hold_split_values(features, self._split_values(), np.float64),
+            self._leaf_counts(features, target),
+            features.shape[0],
+            lambda: show_split_values(features, self._split_values(), np.float64),
+        )
 
     def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """Yield every column that trees split by numbers, with all its thresholds."""
@@ -116,7 +134,7 @@ class SparkForestAdapter(EnsembleAdapter):
         for own in np.unique(column[is_number]):
             yield int(own), value[is_number & (column == own)]
 
-    def leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the labels in the leaves of each tree, or its leaves: at least one training row is in each."""
         for tree in self.forest.trees:
             leaves, is_leaf = _leaves(tree, features), tree.feature < 0
@@ -128,7 +146,7 @@ class SparkForestAdapter(EnsembleAdapter):
             np.add.at(found, (leaves, target), 1)
             yield (tree.value[is_leaf] > 0).astype(np.int64).ravel(), found[is_leaf].ravel()
 
-    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
         """Raise BagError, as :meth:`bags`."""
         raise self._unknown_bags()
 
@@ -141,10 +159,6 @@ class SparkForestAdapter(EnsembleAdapter):
         raise UnsupportedModelError(
             f"Spark has no way to make a {self.forest.name} of some trees of another. Train one with numTrees={size}."
         )
-
-    def distributions(self) -> tuple[str, ...]:
-        """Name the distribution that PySpark was installed from, if any: a forest that was read needs none."""
-        return first_installed("pyspark", "pyspark-client", "databricks-connect")
 
     def _unknown_bags(self) -> BagError:
         return BagError(

@@ -40,7 +40,7 @@ from ens_plugin.adapters.xgboost.search import (
 )
 from ens_plugin.adapters.xgboost.share import Share
 from ens_plugin.adapters.xgboost.target import check_target
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, InputError
 
 __all__ = [
@@ -81,14 +81,8 @@ class Guess:
     tried: dict[int, int]
 
 
-def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> tuple[Bags, bool]:
+def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Bags:
     """Return which rows each tree was trained on, shape (n_trees, n_rows), once every leaf confirms it.
-
-    Returns
-    -------
-    bags : Bags
-    is_target : bool
-        Whether `y` is proved too.
 
     Raises
     ------
@@ -117,7 +111,8 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> tu
             raise lost_and_weak(chance, CHANCE, forest.settings)
         n_trees, drawn = len(forest.trees), n_draws(guess.draws)
         raise (too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn))
-    return bags, y is not None and check_target(forest, rows, hessians, bags, y)
+    is_proved = y is not None and check_target(forest, rows, hessians, bags, y)
+    return bags.with_proof(BagProof(target=is_proved))
 
 
 def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> bool:

@@ -26,7 +26,7 @@ from ens_plugin.adapters.xgboost.refusals import check_settings, no_sampling, no
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.share import Share
 from ens_plugin.adapters.xgboost.target import checkable_trees, judge_target, target_sums
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = ["DrawnTrees"]
@@ -42,13 +42,13 @@ class DrawnTrees(DistributedBags):
     forest : Forest
     n_rows : int
         Training rows.
-    attempt : int
+    candidate : int
         Which of the likely draws.
     keep_leaves : callable
         ``keep_leaves(rows)`` lets prepared rows keep their leaves for the outputs.
     """
 
-    def __init__(self, forest: Forest, n_rows: int, attempt: int, keep_leaves: Callable[[Rows], None]) -> None:
+    def __init__(self, forest: Forest, n_rows: int, candidate: int, keep_leaves: Callable[[Rows], None]) -> None:
         check_settings(forest.settings)
         self._forest, self._n_rows, self._keep_leaves = forest, n_rows, keep_leaves
         self._share = _sampled_share(forest, n_rows)
@@ -62,9 +62,9 @@ class DrawnTrees(DistributedBags):
         self._n_tried = len(guesses)
         if not guesses:
             raise self._not_likely(np.arange(len(forest.trees)))
-        if attempt >= min(self._n_tried, MAX_PROOFS):
-            raise BagError(f"None of {attempt} likely draws gives the sums in the leaves.")
-        self._draws, self._subsample = guesses[attempt]
+        if candidate >= min(self._n_tried, MAX_PROOFS):
+            raise BagError(f"None of {candidate} likely draws gives the sums in the leaves.")
+        self._draws, self._subsample = guesses[candidate]
 
     @cached_property
     def _words(self) -> NDArray[np.uint64]:
@@ -91,7 +91,7 @@ class DrawnTrees(DistributedBags):
             [ProofStatistics({"sums": sums, "sizes": sizes}), *(own.named(tree) for tree, own in by_tree.items())]
         )
 
-    def prove(self, sums: ProofStatistics) -> bool:
+    def prove(self, sums: ProofStatistics) -> BagProof:
         """Compare the sums with those in the leaves, bound the chance of a false match, then check the target."""
         forest = self._forest
         hessians = _unit_hessians(forest)
@@ -106,7 +106,8 @@ class DrawnTrees(DistributedBags):
             raise (
                 too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
             )
-        return judge_target(forest, {tree: sums.of_tree(tree) for tree in checkable_trees(forest)})
+        by_tree = {tree: sums.of_tree(tree) for tree in checkable_trees(forest)}
+        return BagProof(target=judge_target(forest, by_tree))
 
     def _not_likely(self, failed: NDArray[np.integer[Any]]) -> DataMismatchError | BagError:
         fits = self._share.fits(self._forest.settings.subsample)

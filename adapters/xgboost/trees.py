@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import xgboost
@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
+from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
+from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
@@ -37,11 +39,12 @@ _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:ps
 _CHECKED_ROWS = 16
 _CLOSE = 1e-5
 WHOLE = 1e-4
+READ_TOGETHER = 32
 # Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
 KEPT_BYTES = 64_000_000
 
 
-class XGBoostTreesAdapter(EnsembleAdapter):
+class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
     """XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
     A member is one tree, or one tree of every class; its output is the margin the booster would give if
@@ -58,13 +61,9 @@ class XGBoostTreesAdapter(EnsembleAdapter):
     >>> booster = xgboost.train(options, xgboost.DMatrix(X, y), num_boost_round=1)
     >>> adapter = XGBoostTreesAdapter(booster)
     >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features, None).shape, adapter.bags(X, features, y).in_bag().shape
+    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
     ((20, 200), (20, 200))
     """
-
-    library: ClassVar[str] = "xgboost"
-    supported_versions: ClassVar[str] = ">=2.1,<3.5"
-    member_batch_size = 32
 
     @classmethod
     def accepts(cls, model: object) -> bool:
@@ -72,21 +71,28 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return isinstance(model, (xgboost.Booster, xgboost.XGBModel))
 
     def __init__(self, model: Any) -> None:
-        self.model = model
         self.booster = model if isinstance(model, xgboost.Booster) else _booster(model)
         self._shape = read_shape(self.booster)
-        objective, n_groups = self._shape.objective, self._shape.n_groups
-        if self._shape.n_rounds == 1:
-            # Complaints about its trees come now; those of many rounds are read when needed, most are only refused.
-            self.n_members = len(self.forest.trees) // n_groups
-        else:
-            self.n_members = self._shape.n_trees
-        self.bag_provenance, self.is_row_independent = "proved", True
-        if objective in _TWO_LABELS or objective in _MORE_LABELS:
-            self.task, self.aggregation, self.output_kind = "classification", "mean_score", "scores"
-            self.classes = np.asarray(getattr(model, "classes_", np.arange(max(n_groups, 2))))
-        else:
-            self.task, self.aggregation, self.output_kind, self.classes = "regression", "mean", "values", None
+        super().__init__(model)
+
+    def describe(self) -> EnsembleInfo:
+        """Return the kind of forest; a member is one parallel tree, or one tree of every class."""
+        shape, classes = self._shape, None
+        if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):
+            classes = np.asarray(getattr(self.model, "classes_", np.arange(max(shape.n_groups, 2))))
+        # Complaints about the trees come now; those of many rounds are read when needed, most are only refused.
+        n_members = len(self.forest.trees) // shape.n_groups if shape.n_rounds == 1 else shape.n_trees
+        return EnsembleInfo(
+            task="regression" if classes is None else "classification",
+            classes=classes,
+            n_members=n_members,
+            aggregation="mean" if classes is None else "mean_score",
+            output_kind="values" if classes is None else "scores",
+            bag_provenance="proved",
+            is_row_independent=True,
+            member_batch_size=READ_TOGETHER,
+            distributions=first_installed("xgboost", "xgboost-cpu"),
+        )
 
     def prepare(self, X: Any) -> Rows:
         """Return rows that become a DMatrix block by block; `X` may be a DMatrix itself, with training weights."""
@@ -96,7 +102,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Raise UnsupportedModelError unless the members' mean is the booster's prediction on a few rows."""
         self._check_form()
         rows = features[np.unique(np.linspace(0, features.shape[0] - 1, _CHECKED_ROWS).astype(np.intp))]
-        mean = self.outputs(rows, None).mean(axis=0)
+        mean = self.outputs(rows).mean(axis=0)
         matrix = rows.matrix()
         if rows.base_margin is not None:
             matrix.set_base_margin(rows.base_margin)
@@ -104,7 +110,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         pairs = [(mean, margin)]
         if self.forest.objective in ("binary:logistic", "multi:softprob"):
             probability = self.booster.predict(matrix)
-            linked = self.link(both_scores(mean) if mean.ndim == 1 else mean)
+            linked = self.inverse_link(both_scores(mean) if mean.ndim == 1 else mean)
             pairs.append((linked if linked.shape == probability.shape else linked[:, 1], probability))
         for ours, theirs in pairs:
             difference = float(np.abs(ours - theirs).max())
@@ -115,19 +121,17 @@ class XGBoostTreesAdapter(EnsembleAdapter):
                     "num_parallel_tree trees in one round with booster='gbtree'."
                 )
 
-    def outputs(self, features: Any, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-        """Margins or values of all members, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the margins or values of the members."""
+        if members is not None:
+            return self._range_outputs(members, features)
         by_tree = self._tree_values(features)
-        if self.forest.n_groups == 1:
-            return by_tree
-        return self._by_class(by_tree).transpose(1, 2, 0)
+        return by_tree if self.forest.n_groups == 1 else self._by_class(by_tree).transpose(1, 2, 0)
 
-    def member_outputs(self, member: int, features: Any) -> NDArray[np.float64]:
-        """Margins or values of one member for the prepared rows."""
-        return np.asarray(self.range_outputs(range(member, member + 1), features)[0])
-
-    def range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
-        """Margins or values of some consecutive members, read by a copy of the booster that has their trees alone."""
+    def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
+        """Return the outputs of some members, read by a copy of the booster that has their trees alone."""
         n_groups = self.forest.n_groups
         trees = [group * self.n_members + member for group in range(n_groups) for member in members]
         if members not in self._range_readers:
@@ -157,22 +161,21 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         target = training_target(y, self.classes, features.shape[0])
         self._keep_leaves(features)
         y = None if target is None else target.astype(np.float64)
-        bags, self.target_is_proved = proved_bags(self.forest, features, y)
-        return bags
+        return proved_bags(self.forest, features, y)
 
-    def are_training_rows(self, features: Rows, y: ArrayLike) -> bool:
+    def verify_rows(self, features: Rows, y: ArrayLike) -> RowOrigin:
         """Return whether the first trees grew on these very rows, or the rows hold the values that trees split at."""
         target = training_target(y, self.classes, features.shape[0])
         known = None if target is None else target.astype(np.float64)
-        return are_confirmed(self.forest, features, known) or hold_split_values(
-            features.table, self._split_values(), np.float32
+        return judge_origin(
+            are_confirmed(self.forest, features, known)
+            or hold_split_values(features.table, self._split_values(), np.float32),
+            self._leaf_counts(features),
+            features.shape[0],
+            lambda: show_split_values(features.table, self._split_values(), np.float32),
         )
 
-    def checks_held_out_rows(self, features: Rows) -> bool:
-        """Return whether trees split at values that differ by row."""
-        return show_split_values(features.table, self._split_values(), np.float32)
-
-    def leaf_counts(self, features: Rows, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def _leaf_counts(self, features: Rows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the leaves of each tree, with their rows if rows may have counted alike, else with one row each."""
         self._keep_leaves(features)
         one, trees = hessian_of_a_row(self.forest), self.forest.trees
@@ -209,9 +212,9 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             )
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
-    def row_bags(self, n_rows: int, attempt: int) -> DistributedBags:
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
         """Return the likely draws of the booster's seed, each computed from the row's position."""
-        return DrawnTrees(self.forest, n_rows, attempt, self._keep_leaves)
+        return DrawnTrees(self.forest, n_rows, candidate, self._keep_leaves)
 
     def truncated(self, size: int) -> Any:
         """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class.
@@ -222,13 +225,9 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         self._check_rounds()
         return truncated_trees(self.model, self.forest, size)
 
-    def distributions(self) -> tuple[str, ...]:
-        """Name the distribution that XGBoost was installed from."""
-        return first_installed("xgboost", "xgboost-cpu")
-
-    def link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+    def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn mean margins into probabilities, shape (n_rows, n_labels); values stay values."""
-        if self.task == "regression":
+        if self.classes is None:
             return mean_output
         return np.asarray(softmax(mean_output, axis=1))
 

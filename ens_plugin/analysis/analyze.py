@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
@@ -24,7 +25,7 @@ from ens_plugin.analysis.options import encode_target, n_threads, resolve_settin
 from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.validation import as_array
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
@@ -220,7 +221,7 @@ def _analyzed(
     adapter = find_adapter(ensemble)
     settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
     target = encode_target(adapter, y)
-    labels, chosen, chances = np.asarray(y), None, None
+    labels, chosen, chances, proof = np.asarray(y), None, None, BagProof()
     weight = row_weights(sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
     likeness = row_likeness(groups, hash_rows(features, rows), target, data)
@@ -233,7 +234,9 @@ def _analyzed(
         row_doubts, row_warnings = tuple[str, ...](), tuple[str, ...]()
         if data == "oob":
             bags = adapter.bags(rows, features, labels)
-            chances = adapter.left_out_chances() if likeness.groups is None else None
+            proof = bags.proof
+            if likeness.groups is None and isinstance(adapter, CountsDraws):
+                chances = adapter.left_out_chances()
             if likeness.repeats is not None:
                 refuse_copies(likeness.repeats, weight)
             if likeness.groups is not None:
@@ -247,7 +250,7 @@ def _analyzed(
                 likeness = likeness.take(chosen)
         else:
             bags = None
-            row_doubts, row_warnings = judge_held_out_rows(adapter, features, target, labels)
+            row_doubts, row_warnings = judge_held_out_rows(adapter, features, labels)
         evidence = tally_rows(
             adapter,
             features,
@@ -265,7 +268,7 @@ def _analyzed(
             compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
         report = build_report(
             adapter,
-            replace(evidence, chance=chances),
+            replace(evidence, chance=chances, proof=proof),
             settings,
             sizes_given=options.get("sizes") is not None,
             metric=metric,

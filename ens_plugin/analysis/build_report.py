@@ -24,6 +24,7 @@ from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags,
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
 from ens_plugin.analysis.rows.shares import RowShares, refuse_unweighable, row_shares
 from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import ValueTally, select_rows
@@ -240,24 +241,25 @@ def _report(
 ) -> EnsembleReport:
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
+    cautions = _cautions(adapter, evidence.proof, estimates, used.n_effective, dropped, settings)
     return EnsembleReport(
-        task=adapter.task,
+        task=adapter.info.task,
         model=type(adapter.model).__name__,
         n_members=adapter.n_members,
         n_rows=used.n_rows,
         rows_without_oob=dropped,
         mean_oob_members=used.row_sum(evidence.tally.trials[usable]) / used.n_rows,
-        aggregation=adapter.aggregation,
-        bags=_provenance(adapter) if settings.data == "oob" else "holdout",
+        aggregation=adapter.info.aggregation,
+        bags=_provenance(adapter, evidence.proof) if settings.data == "oob" else "holdout",
         data="oob" if settings.data == "oob" else "holdout",
         error_curve=estimates.error_curve,
         recommendation=estimates.recommendation,
         bias_variance=estimates.bias_variance,
         algorithmic_sd=estimates.algorithmic_sd,
         algorithmic_sd_is_bound=False,
-        warnings=(*shares.cautions, *_cautions(adapter, estimates, used.n_effective, dropped, settings)),
+        warnings=(*shares.cautions, *cautions),
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.distributions())},
+        versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)},
         basis=EstimateBasis(
             labels=shares.labels,
             usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
@@ -268,17 +270,23 @@ def _report(
     )
 
 
-def _provenance(adapter: EnsembleAdapter) -> str:
-    return "recorded" if adapter.bag_provenance == "proved" and not adapter.target_is_proved else adapter.bag_provenance
+def _provenance(adapter: EnsembleAdapter, proof: BagProof) -> str:
+    provenance = adapter.info.bag_provenance
+    return "recorded" if provenance == "proved" and not proof.target else provenance
 
 
 def _cautions(
-    adapter: EnsembleAdapter, estimates: Estimates, n_effective: float, dropped: int, settings: AnalysisOptions
+    adapter: EnsembleAdapter,
+    proof: BagProof,
+    estimates: Estimates,
+    n_effective: float,
+    dropped: int,
+    settings: AnalysisOptions,
 ) -> tuple[str, ...]:
     cautions = list(adapter.cautions(settings.data))
-    if settings.data == "oob" and not adapter.checks_training_rows():
+    if settings.data == "oob" and not proof.rows:
         cautions.append(UNCHECKED_ROWS)
-    elif settings.data == "oob" and not adapter.target_is_proved:
+    elif settings.data == "oob" and not proof.target:
         cautions.append(UNPROVED_TARGET)
     if n_effective < FEWEST_ROWS:
         cautions.append(f"Only {n_effective:.3g} rows: every figure is rough.")

@@ -68,7 +68,7 @@ def resolve_settings(
         raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(tolerance)}.")
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
         raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
-    resolved = _resolve_estimator(estimator, adapter.task, metric)
+    resolved = _resolve_estimator(estimator, adapter.info.task, metric)
     return AnalysisOptions(
         estimator=resolved,
         data=data,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
 from ens_plugin.core.tallies.row_weight import RowWeight
@@ -75,6 +75,7 @@ class TalliedRows:
         Where entries are groups of rows: rows with weight by label and number of members, and their weight.
     chance : ndarray, shape (n_entries,), or None
         Chance of each row to be left out of one bag, where they differ and the library keeps them.
+    proof : BagProof
     """
 
     tally: AnyTally | GroupedValues
@@ -86,6 +87,7 @@ class TalliedRows:
     label: IntArray | None = field(default=None, kw_only=True)
     by_label: FloatArray | None = field(default=None, kw_only=True)
     chance: FloatArray | None = field(default=None, kw_only=True)
+    proof: BagProof = field(default_factory=BagProof, kw_only=True)
 
 
 def tally_rows(
@@ -195,7 +197,7 @@ class BlockReader:
 
 
 def _tally(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
-    if adapter.task == "regression":
+    if adapter.info.task == "regression":
         return tally_values(block)
     if _has_one_score(adapter, block):
         return tally_score_signs(block)
@@ -224,7 +226,7 @@ def _row_blocks(adapter: EnsembleAdapter, n_rows: int, n_labels: int) -> list[sl
 def block_rows(adapter: EnsembleAdapter, wanted: int, n_labels: int) -> int:
     """Return how many rows to read at once: about `wanted` where memory allows, in whole chunks."""
     # Where rounding follows the height of a block, the height must not follow the threads.
-    wanted = wanted if adapter.is_row_independent else FIXED_ROWS
+    wanted = wanted if adapter.info.is_row_independent else FIXED_ROWS
     # Raw scores of two labels mostly come as one.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
     rows = min(BLOCK_BYTES // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)

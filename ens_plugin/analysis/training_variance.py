@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.foreign_calls import model_errors
@@ -157,9 +158,19 @@ def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, group
     with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
         features = adapter.prepare(rows)
         labels = None if y_train is None else as_array(y_train, "y_train")
-        draws = adapter.draw_counts(rows, features, labels)
+        draws = _draw_counts(adapter, rows, features, labels)
         _check_own_bags(draws, ensemble)
         return _estimated(adapter, draws, new, _group_codes(groups, features.shape[0]), _repeated(features, labels))
+
+
+def _draw_counts(adapter: EnsembleAdapter, rows: Any, features: Any, labels: Any) -> DrawCounts:
+    if isinstance(adapter, CountsDraws):
+        return adapter.draw_counts(rows, features, labels)
+    raise BagError(
+        f"How often each member of this {type(adapter.model).__name__} drew each training row is not known, and the "
+        "variance over training sets is estimated from these counts. Pass an ensemble of scikit-learn, LightGBM or "
+        "XGBoost, or ens_plugin.CustomEnsemble.from_estimators(models, row_indices)."
+    )
 
 
 def _estimated(
@@ -223,7 +234,7 @@ def _blocks(adapter: EnsembleAdapter, draws: DrawCounts, n_new: int) -> list[sli
 
 def _predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
     """Return the outputs of all members as what the ensemble averages: values, or numbers for each label."""
-    outputs = adapter.outputs(features, None)
+    outputs = adapter.outputs(features)
     if adapter.classes is None:
         return outputs.astype(np.float64)
     if adapter.output_kind == "labels":
@@ -237,12 +248,12 @@ def _predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
 def _linked(adapter: EnsembleAdapter, scores: FloatArray) -> FloatArray:
     """Return scores as probabilities, by the inverse link linearised at the members' mean."""
     mean = scores.mean(axis=0)
-    center = adapter.link(mean)
+    center = adapter.inverse_link(mean)
     linked: FloatArray = np.broadcast_to(center, (scores.shape[0], *center.shape)).astype(np.float64)
     for label in range(mean.shape[1]):
         step = np.zeros(mean.shape[1])
         step[label] = LINK_STEP
-        slope: FloatArray = (adapter.link(mean + step) - adapter.link(mean - step)) / (2 * LINK_STEP)
+        slope: FloatArray = (adapter.inverse_link(mean + step) - adapter.inverse_link(mean - step)) / (2 * LINK_STEP)
         linked += (scores[:, :, label] - mean[:, label])[:, :, None] * slope
     return linked
 

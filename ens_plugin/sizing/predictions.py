@@ -114,5 +114,5 @@ def _mean_outputs(model: Any, rows: Any) -> NDArray[Any]:
 def _rounding(model: Any, rows: Any, mean: NDArray[Any]) -> float:
     ensemble, features = unwrap(model, rows, are_fresh=True)
     adapter = find_adapter(ensemble)
-    outputs = np.abs(adapter.outputs(adapter.prepare(features), None)).max()
+    outputs = np.abs(adapter.outputs(adapter.prepare(features))).max()
     return float(adapter.n_members * np.finfo(mean.dtype).eps * max(outputs, np.abs(mean).max()))

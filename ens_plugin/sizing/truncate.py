@@ -5,11 +5,12 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
+from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import replace_ensemble
 from ens_plugin.core.validation import shown
-from ens_plugin.errors import InputError
+from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = ["truncate"]
 
@@ -77,5 +78,11 @@ def _truncated(ensemble: Any, size: int) -> Any:
         raise InputError(
             f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
             f"{size}. Truncation only removes members: for a larger ensemble train more."
+        )
+    if not isinstance(adapter, Truncatable):
+        raise UnsupportedModelError(
+            f"{type(adapter).__name__} cannot truncate a {type(ensemble).__name__}: it does not implement "
+            "truncated(size). Implement it (see ens_plugin.adapters.capabilities.Truncatable), or train a smaller "
+            "ensemble."
         )
     return adapter.truncated(int(size))

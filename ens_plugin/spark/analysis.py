@@ -12,11 +12,13 @@ from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import VerifiesRows, distributed_bags
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.analysis.build_report import Metric, build_report, compare_with_stored
 from ens_plugin.analysis.options import resolve_settings
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed
+from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.spark.assembly import in_row_order, refuse_alike_rows, tallied_rows
@@ -142,7 +144,7 @@ def analyze(
     content = pickled_model(adapter.portable() if model is ensemble else model, adapter)
     counts = count_rows(df, columns, adapter)
     if data == "oob":
-        adapter.row_bags(counts.all, 0)
+        distributed_bags(adapter, counts.all, 0)
         check_positions(df.sparkSession, counts, str(row_id_col))
     limit = sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size))
     plan = Plan(
@@ -156,20 +158,21 @@ def analyze(
         n_trained=counts.all if data == "oob" else None,
         candidate=0,
     )
-    part = _proved(selected(df, columns), content, plan, adapter, counts)
+    part, proof = _proved(selected(df, columns), content, plan, adapter, counts)
     _refuse_repeated_rows(part, plan, row_id_col)
     assert part.kept is not None
     n_repeated, doubts = copies_finding(part.marks, counts.all)
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
-    if data == "holdout" and adapter.are_training_outputs(kept.outputs, kept.target):
+    known = isinstance(adapter, VerifiesRows) and adapter.are_training_outputs(kept.outputs, kept.target)
+    if data == "holdout" and known:
         raise DataMismatchError(
             "These are rows that the model was trained on. As held-out rows they would make the error come out far too "
             'low. Pass data="oob" and row_id_col (on the command line --row-id without --holdout) to use the members '
             "that each row is out of bag for, or pass rows that were not used for training."
         )
-    tallied = tallied_rows(adapter, replace(part, kept=kept), plan.grouping)
+    tallied = replace(tallied_rows(adapter, replace(part, kept=kept), plan.grouping), proof=proof)
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, tallied.sample, kept.row)
@@ -185,22 +188,23 @@ def analyze(
     return replace(report, basis=basis)
 
 
-def _proved(rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> Part:
-    """Return the sums over all rows, with the first candidate of the bags that the sums prove."""
+def _proved(
+    rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts
+) -> tuple[Part, BagProof]:
+    """Return the sums over all rows, with the first candidate of the bags that the sums prove, and what they prove."""
     first_error: DataMismatchError | BagError | None = None
     while True:
         part = gather(rows, content, plan, counts)
         _refuse_problems(part.problems, counts)
         if plan.n_trained is None:
-            return part
+            return part, BagProof()
         try:
-            adapter.target_is_proved = adapter.row_bags(plan.n_trained, plan.candidate).prove(part.proof)
-            return part
+            return part, distributed_bags(adapter, plan.n_trained, plan.candidate).prove(part.proof)
         except (DataMismatchError, BagError) as error:
             first_error = first_error or error
         plan = replace(plan, candidate=plan.candidate + 1)
         try:
-            adapter.row_bags(counts.all, plan.candidate)
+            distributed_bags(adapter, counts.all, plan.candidate)
         except BagError:
             raise first_error from None
 

@@ -37,7 +37,7 @@ def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
     ``"votes"`` and ``"shares"`` are exact, ``"rows"`` keeps each row, ``"values"`` groups by the number of members and
     keeps moments, and ``"margins"`` merges the rows of one cell.
     """
-    if adapter.task == "regression":
+    if adapter.info.task == "regression":
         return "values"
     two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
     if two_labels and adapter.output_kind == "labels":

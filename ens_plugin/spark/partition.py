@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import distributed_bags
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics
 from ens_plugin.adapters.shared.labels import label_codes
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
@@ -92,7 +93,7 @@ def load_model(content: bytes) -> tuple[Any, EnsembleAdapter]:
 @lru_cache(maxsize=1)
 def load_bags(content: bytes, n_trained: int, candidate: int) -> DistributedBags:
     """Return the bags of a model's training rows by row position, cached in each worker process."""
-    return load_model(content)[1].row_bags(n_trained, candidate)
+    return distributed_bags(load_model(content)[1], n_trained, candidate)
 
 
 def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan) -> Part:

@@ -99,7 +99,7 @@ class Case:
 def numeric_outputs(case: Case, wanted: Array | None) -> Array:
     """Members' outputs, two scores made of one and labels made one-hot: (n_members, n_rows) or (..., n_labels)."""
     adapter, _, features = case.road
-    outputs = adapter.outputs(features, wanted)
+    outputs = adapter.outputs(features, wanted=wanted)
     if adapter.output_kind == "scores" and outputs.ndim == 2:
         return both_scores(outputs)
     if adapter.output_kind == "labels":

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from sklearn.ensemble import (
 )
 
 from ens_plugin.adapters import registry
-from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.registry import find_adapter, register_adapter
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -28,22 +28,23 @@ class Foreign:
 
 
 class ForeignAdapter(EnsembleAdapter):
-    library: ClassVar[str] = "foreign"
-    supported_versions: ClassVar[str] = ">=1"
-
     @classmethod
     def accepts(cls, model: object) -> bool:
         return isinstance(model, Foreign)
 
-    def __init__(self, model: Any) -> None:
-        self.model, self.n_members, self.classes = model, 2, None
-        self.task, self.aggregation, self.output_kind, self.bag_provenance = "regression", "mean", "values", "given"
+    def describe(self) -> EnsembleInfo:
+        return EnsembleInfo("regression", None, 2, aggregation="mean", output_kind="values", bag_provenance="given")
 
     def prepare(self, X: Any) -> Any:
         return np.arange(3)[:, None]
 
-    def member_outputs(self, member: int, features: Any) -> NDArray[Any]:
-        return np.asarray(self.model.values[member, features[:, 0]])
+    def outputs(self, features: Any, members: range | None = None, wanted: NDArray[Any] | None = None) -> NDArray[Any]:
+        return outputs_by_member(
+            lambda member, rows: np.asarray(self.model.values[member, rows[:, 0]]),
+            members or range(2),
+            features,
+            wanted,
+        )
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         return Bags.from_mask(np.eye(2, 3, dtype=bool))
@@ -61,8 +62,8 @@ def test_registered_adapter_is_found_and_used_for_its_model() -> None:
     assert register_adapter(ForeignAdapter) is ForeignAdapter
     adapter = find_adapter(Foreign())
     wanted = np.array([[True, False, True], [False, True, False]])
-    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), wanted), [[0, 0, 2], [0, 4, 0]])
-    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), None), Foreign.values)
+    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), wanted=wanted), [[0, 0, 2], [0, 4, 0]])
+    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None)), Foreign.values)
 
 
 @pytest.mark.usefixtures("empty_registry")

@@ -61,7 +61,7 @@ def test_mean_over_all_members_is_the_model_s_prediction(case: Case) -> None:
     # mean_output divides Bagging's sums by their sum, as its out-of-bag routine does; its predict_proba by the count.
     divides_otherwise = has_normalised_mean(case) and adapter.output_kind == "probabilities"
     tolerance = max(case.tolerance, 1e-14 if divides_otherwise else 0.0)
-    assert_same(adapter.link(mean_output(case, everybody)), case.predict(case.model, case.X), tolerance)
+    assert_same(adapter.inverse_link(mean_output(case, everybody)), case.predict(case.model, case.X), tolerance)
 
 
 @every_case
@@ -69,7 +69,7 @@ def test_wanted_cells_are_those_of_the_full_outputs(case: Case) -> None:
     adapter, _, features = case.road
     wanted = case.seen()
     assert wanted.any()
-    partial, full = adapter.outputs(features, wanted), adapter.outputs(features, None)
+    partial, full = adapter.outputs(features, wanted=wanted), adapter.outputs(features)
     assert np.isfinite(partial).all()
     assert_same(partial[wanted], full[wanted], case.tolerance)
 
@@ -77,28 +77,28 @@ def test_wanted_cells_are_those_of_the_full_outputs(case: Case) -> None:
 @every_case
 def test_a_range_of_members_predicts_what_they_predict_among_all(case: Case) -> None:
     adapter, _, features = case.road
-    full = adapter.outputs(features, None)
+    full = adapter.outputs(features)
     rows = np.arange(case.n_rows)[::3]
     for members in (range(1), range(1, adapter.n_members)):
         chosen = slice(members.start, members.stop)
-        assert_same(adapter.range_outputs(members, features), full[chosen], case.tolerance)
-        assert_same(adapter.range_outputs(members, features[rows]), full[chosen][:, rows], case.tolerance)
+        assert_same(adapter.outputs(features, members), full[chosen], case.tolerance)
+        assert_same(adapter.outputs(features[rows], members), full[chosen][:, rows], case.tolerance)
 
 
 @every_case
 def test_blocks_of_rows_change_nothing(case: Case) -> None:
     adapter, _, features = case.road
-    blocks = [adapter.outputs(features[slice(start, start + 7)], None) for start in range(0, case.n_rows, 7)]
-    assert_same(np.concatenate(blocks, axis=1), adapter.outputs(features, None), case.tolerance)
+    blocks = [adapter.outputs(features[slice(start, start + 7)]) for start in range(0, case.n_rows, 7)]
+    assert_same(np.concatenate(blocks, axis=1), adapter.outputs(features), case.tolerance)
 
 
 @every_case
 def test_outputs_have_the_promised_form(case: Case) -> None:
     adapter, _, features = case.road
-    outputs = adapter.outputs(features, None)
+    outputs = adapter.outputs(features)
     assert features.shape[0] == case.n_rows
     assert outputs.shape[:2] == (adapter.n_members, case.n_rows)
-    assert (adapter.classes is None) == (adapter.task == "regression")
+    assert (adapter.classes is None) == (adapter.info.task == "regression")
     if adapter.output_kind == "labels":
         assert adapter.classes is not None
         assert outputs.ndim == 2
@@ -119,7 +119,7 @@ def test_outputs_have_the_promised_form(case: Case) -> None:
 def test_model_and_rows_are_not_modified(case: Case) -> None:
     adapter, _, _ = case.road
     before = frozen(case.model), frozen(case.X), frozen(case.y)
-    adapter.outputs(case.road[2], case.seen())
+    adapter.outputs(case.road[2], wanted=case.seen())
     assert (frozen(case.model), frozen(case.X), frozen(case.y)) == before
 
 

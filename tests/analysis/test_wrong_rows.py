@@ -69,8 +69,7 @@ def xgboost_model(y: Array, **options: Any) -> Any:
 
 def proof_of(model: Any, y: Array) -> bool:
     adapter = find_adapter(model)
-    adapter.bags(X[TRAIN], adapter.prepare(X[TRAIN]), y)
-    return adapter.target_is_proved
+    return adapter.bags(X[TRAIN], adapter.prepare(X[TRAIN]), y).proof.target
 
 
 def first_lines(report: ens_plugin.EnsembleReport) -> str:
@@ -111,7 +110,8 @@ def test_training_rows_are_not_held_out_in_any_order(name: str) -> None:
     for rows in (np.arange(N_ROWS), ORDER, np.arange(N_ROWS)[::-1], mixed):
         with pytest.raises(DataMismatchError, match="rows the model was trained on"):
             ens_plugin.analyze(model, X[rows], y[rows], data="holdout", sizes=[1])
-    assert not find_adapter(model).are_training_rows(find_adapter(model).prepare(X[FRESH]), y[FRESH])
+    adapter: Any = find_adapter(model)
+    assert adapter.verify_rows(adapter.prepare(X[FRESH]), y[FRESH]) != "training"
 
 
 def test_training_rows_of_few_values_are_doubted_in_another_order() -> None:

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin.adapters import registry
+from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.registry import find_adapter, register_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
@@ -59,7 +60,7 @@ def bags(case: Case) -> Array:
 def test_prediction_is_the_average_of_the_first_members(case: Case) -> None:
     # Summed in their order, as scikit-learn does it: equal to the bit.
     mean = sum(numeric_outputs(case, None)[:SIZE]) / SIZE
-    assert_same(case.predict(truncated(case).model, case.X), case.road[0].link(mean), case.tolerance)
+    assert_same(case.predict(truncated(case).model, case.X), case.road[0].inverse_link(mean), case.tolerance)
 
 
 @every_case
@@ -131,13 +132,13 @@ def test_analysis_is_that_of_the_first_members_outputs_and_bags(case: Case) -> N
     by_hand = ens_plugin.CustomEnsemble(
         numeric_outputs(case, None)[:SIZE],
         bags(case)[0, :SIZE],
-        aggregation=adapter.aggregation,
+        aggregation=adapter.info.aggregation,
         classes=adapter.classes,
     )
     expected = ens_plugin.analyze(by_hand, None, case.y)
     report = ens_plugin.analyze(truncated(case).model, case.X, case.y)
     assert report.n_members == SIZE
-    assert report.bags == adapter.bag_provenance
+    assert report.bags == adapter.info.bag_provenance
     np.testing.assert_allclose(report.error_curve.error, expected.error_curve.error, rtol=1e-5)
 
 
@@ -238,7 +239,7 @@ def test_adapter_without_truncation_says_what_to_implement(monkeypatch: pytest.M
 
 
 def test_adapter_of_a_third_party_may_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cutting(ForeignAdapter):
+    class Cutting(ForeignAdapter, Truncatable):
         def truncated(self, size: int) -> Any:
             part = copy(self.model)
             part.values = self.model.values[:size]

@@ -10,6 +10,7 @@ import pytest
 
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
+from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.spark import analysis
 from ens_plugin.spark.columns import RowCounts
@@ -47,7 +48,7 @@ def proved(model: Any, frame: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Par
     adapter = find_adapter(model)
     plan = plan_of("values", n_trained=len(frame))
     try:
-        return analysis._proved(frame, as_sent(model, adapter), plan, adapter, COUNTS), attempts
+        return analysis._proved(frame, as_sent(model, adapter), plan, adapter, COUNTS)[0], attempts
     except (BagError, DataMismatchError) as error:
         return error, attempts
 
@@ -72,15 +73,15 @@ def test_where_no_draw_is_proved_the_first_refusal_is_told(tmp_path: Path, monke
     booster, frame = booster_without_tree_method(tmp_path), rows_of("values", oob=True)
     other = frame.assign(row=(frame["row"] + 1) % len(frame))
     refusals: list[Exception] = []
-    row_bags = type(find_adapter(booster)).row_bags
+    row_bags = XGBoostTreesAdapter.distributed_bags
 
     def watched(self: Any, n_rows: int, candidate: int) -> Any:
         found = row_bags(self, n_rows, candidate)
         prove = found.prove
 
-        def proving(sums: Any) -> None:
+        def proving(sums: Any) -> Any:
             try:
-                prove(sums)
+                return prove(sums)
             except (BagError, DataMismatchError) as error:
                 refusals.append(error)
                 raise
@@ -88,7 +89,7 @@ def test_where_no_draw_is_proved_the_first_refusal_is_told(tmp_path: Path, monke
         found.prove = proving
         return found
 
-    monkeypatch.setattr(type(find_adapter(booster)), "row_bags", watched)
+    monkeypatch.setattr(XGBoostTreesAdapter, "distributed_bags", watched)
     error, attempts = proved(booster, other, monkeypatch)
     assert attempts == list(range(len(attempts)))
     assert len(attempts) == len(refusals) > 1

@@ -89,7 +89,7 @@ def test_members_say_to_the_bit_what_spark_says(session: Any, target: str) -> No
     adapter = find_adapter(model)
     assert any(tree.categories for tree in adapter.forest.trees)  # type: ignore[attr-defined]
     df = session.createDataFrame([(Vectors.dense(row),) for row in rows], ["features"])
-    said = adapter.outputs(adapter.prepare(rows), None)
+    said = adapter.outputs(adapter.prepare(rows))
     for member, tree in enumerate(model.trees):
         answers = tree.transform(df).select("prediction" if target == "values" else "probability").collect()
         wanted = [row[0] if target == "values" else row[0].toArray() for row in answers]

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.leaf_cover import measure_cover
+from ens_plugin.adapters.capabilities import VerifiesRows
 from ens_plugin.errors import DataMismatchError
 
 __all__ = ["LIKE_TRAINING_ROWS", "UNKNOWN_ROWS", "judge_held_out_rows"]
@@ -23,7 +23,7 @@ LIKE_TRAINING_ROWS = (
 
 
 def judge_held_out_rows(
-    adapter: EnsembleAdapter, features: Any, target: NDArray[Any], labels: NDArray[Any]
+    adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return doubts and warnings about rows that may be training rows; refuse those that are known to be.
 
@@ -31,8 +31,6 @@ def judge_held_out_rows(
     ----------
     adapter : EnsembleAdapter
     features : prepared rows
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
     labels : ndarray, shape (n_rows,)
         Target as the user gave it.
 
@@ -45,14 +43,11 @@ def judge_held_out_rows(
     DataMismatchError
         If the members were trained on these rows, or on many of them.
     """
-    if not adapter.are_training_rows(features, labels):
-        cover = measure_cover(adapter.leaf_counts(features, target), target.size)
-        if cover is None:
-            return (), ()
-        if not cover.is_doubtful:
-            return (), () if adapter.checks_held_out_rows(features) else (UNKNOWN_ROWS,)
-        if not cover.is_proof:
-            return (LIKE_TRAINING_ROWS,), ()
+    origin = adapter.verify_rows(features, labels) if isinstance(adapter, VerifiesRows) else "unknown"
+    if origin == "like_training":
+        return (LIKE_TRAINING_ROWS,), ()
+    if origin != "training":
+        return (), (UNKNOWN_ROWS,) if origin == "unknown" else ()
     raise DataMismatchError(
         "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
         'would be far too low. Leave out data="holdout", with all training rows in training order, to judge each by '

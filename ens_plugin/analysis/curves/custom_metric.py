@@ -95,10 +95,10 @@ def with_metric_curve(
     rng = np.random.default_rng(settings.random_state)
 
     def value(mean: FloatArray, rows: NDArray[np.intp]) -> float:
-        return _call(metric, y[rows], adapter.link(mean))
+        return _call(metric, y[rows], adapter.inverse_link(mean))
 
     sizes, by_order = _by_order(sample, _limits(trials[known], limit), value, rng)
-    _refuse_no_value(metric, y[known], adapter.link(sample.mean_outputs()[known]), sample.block.n_labels)
+    _refuse_no_value(metric, y[known], adapter.inverse_link(sample.mean_outputs()[known]), sample.block.n_labels)
     law = extrapolate(sizes, by_order.mean(axis=0))
     floor = _floor(metric, adapter, sample, y, law)
     covariance = np.cov(by_order, rowvar=False)
@@ -266,12 +266,12 @@ def _resample(
     """Return the metric over bootstrap samples of the rows, and its change between two sizes of subsets."""
     trials = sample.block.seen.sum(axis=0)
     known = np.flatnonzero(trials)
-    mean = adapter.link(sample.mean_outputs())
+    mean = adapter.inverse_link(sample.mean_outputs())
     ends = list(_half_and_largest(law))
     usable = np.flatnonzero(trials >= law.sizes[-1])
     place = np.full(trials.size, -1)
     place[usable] = np.arange(usable.size)
-    means = [adapter.link(part) for part in subset_means(sample.select(usable).block, law.sizes[ends], rng)]
+    means = [adapter.inverse_link(part) for part in subset_means(sample.select(usable).block, law.sizes[ends], rng)]
     codes = sample.block.target if sample.block.n_labels else np.zeros(target.size, dtype=np.int64)
     levels, steps = np.empty(N_RESAMPLES), np.empty(N_STEPS)
     for index in range(N_RESAMPLES):

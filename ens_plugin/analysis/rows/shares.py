@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.tallies.representation import Representation, represent
 from ens_plugin.errors import InputError, TooFewMembersError
@@ -106,7 +107,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
     factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
     labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
     cautions = handfuls
-    if adapter.aggregation == "mean_score" and trials.min() < adapter.n_members:
+    if adapter.info.aggregation == "mean_score" and trials.min() < adapter.n_members:
         cautions += _few_scored_rows(labels)
     if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
         return RowShares(evidence, True, 0.0, labels, cautions, doubts)
@@ -144,7 +145,7 @@ def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found:
     """Return whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
     if evidence.by_label is None or found.members.max() >= adapter.n_members:
         return False
-    chances = adapter.left_out_chances()
+    chances = adapter.left_out_chances() if isinstance(adapter, CountsDraws) else None
     return chances is not None and bool(np.ptp(chances) > LEAST_DIFFERENCE)
 
 

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Bags"]
+__all__ = ["BagProof", "Bags"]
+
+
+@dataclass(frozen=True)
+class BagProof:
+    """What was compared with the trained members, and agreed.
+
+    Attributes
+    ----------
+    rows : bool
+        Whether other rows than the training rows, in training order, would have been noticed.
+    target : bool
+        Whether another target would have been noticed.
+    """
+
+    rows: bool = True
+    target: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +37,12 @@ class Bags:
         ``np.packbits`` of each member's in-bag indicator.
     n_rows : int
         Training rows.
+    proof : BagProof
     """
 
     bits: NDArray[np.uint8]
     n_rows: int
+    proof: BagProof = BagProof()
 
     @classmethod
     def from_indices(cls, members: Iterable[ArrayLike], n_rows: int) -> Bags:
@@ -60,10 +78,14 @@ class Bags:
             start += part.n_members
         return cls(bits, n_rows)
 
+    def with_proof(self, proof: BagProof) -> Bags:
+        """Return the same bags with another proof."""
+        return replace(self, proof=proof)
+
     def take(self, rows: NDArray[np.intp]) -> Bags:
         """Bags of some of the rows, one member unpacked at a time."""
         bits = np.stack([np.packbits(self.member(index)[rows]) for index in range(self.n_members)])
-        return Bags(bits, int(rows.size))
+        return Bags(bits, int(rows.size), self.proof)
 
     def by_group(self, groups: NDArray[np.integer]) -> Bags:
         """Bags in which a row counts as drawn if any row of its group was, one member unpacked at a time.
@@ -83,7 +105,7 @@ class Bags:
             drawn = np.zeros(int(groups.max()) + 1, dtype=bool)
             drawn[groups[self.member(index)]] = True
             bits[index] = np.packbits(drawn[groups])
-        return Bags(bits, self.n_rows)
+        return Bags(bits, self.n_rows, self.proof)
 
     def at(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
         """In-bag indicators of rows anywhere, by position, shape (n_members, len(rows)).

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import VerifiesRows
 from ens_plugin.adapters.registry import find_adapter, is_known, is_registered
 from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
@@ -256,7 +257,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def _out_of_bag_outputs(
         self, adapter: EnsembleAdapter, rows: Any, features: Any, y: ArrayLike
     ) -> OutOfBagOutputs | None:
-        if self.data == "holdout" and adapter.are_training_rows(features, np.asarray(y)):
+        if self.data == "holdout" and _are_training_rows(adapter, features, y):
             raise DataMismatchError(
                 "These are the rows the ensemble was trained on. Its members agree on them far more often than on "
                 "fresh rows. Leave out data='holdout', or pass rows that were not used for training."
@@ -334,4 +335,8 @@ def _classifier_adapter(ensemble: Any) -> EnsembleAdapter:
 
 def _probabilities(totals: Totals, adapter: EnsembleAdapter) -> NDArray[np.float64]:
     mean = mean_outputs(totals, adapter.output_kind)
-    return adapter.link(mean) if adapter.output_kind == "scores" else mean
+    return adapter.inverse_link(mean) if adapter.output_kind == "scores" else mean
+
+
+def _are_training_rows(adapter: EnsembleAdapter, features: Any, y: ArrayLike) -> bool:
+    return isinstance(adapter, VerifiesRows) and adapter.verify_rows(features, np.asarray(y)) == "training"

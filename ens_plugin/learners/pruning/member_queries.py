@@ -87,13 +87,13 @@ class QueriedRows:
     """
 
     def __init__(self, adapter: EnsembleAdapter, features: Any) -> None:
-        self.together = adapter.member_batch_size
+        self.together = adapter.info.member_batch_size
         self._adapter = adapter
         self._features = features
 
     def outputs(self, members: range) -> NDArray[Any]:
         """Outputs of consecutive members for the rows that are left."""
-        return self._adapter.range_outputs(members, self._features)
+        return self._adapter.outputs(self._features, members)
 
     def keep(self, rows: NDArray[np.intp]) -> None:
         """Drop all rows but these."""
@@ -172,7 +172,7 @@ def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> T
     """
     assert adapter.classes is not None
     n_rows, n_labels, kind = features.shape[0], int(adapter.classes.size), adapter.output_kind
-    height = max(BLOCK_BYTES // (8 * n_labels * adapter.member_batch_size), FEWEST_ROWS)
+    height = max(BLOCK_BYTES // (8 * n_labels * adapter.info.member_batch_size), FEWEST_ROWS)
     parts = []
     for start in range(0, n_rows, height):
         block = features if height >= n_rows else features[start : start + height]

@@ -182,7 +182,7 @@ def make_stopping_rule(adapter: EnsembleAdapter, rule: str, confidence: float, p
     assert adapter.classes is not None
     target = "infinite" if rule == "infinite" else "full"
     two = adapter.classes.size == 2
-    n_members, together, kind = adapter.n_members, adapter.member_batch_size, adapter.output_kind
+    n_members, together, kind = adapter.n_members, adapter.info.member_batch_size, adapter.output_kind
     if kind == "scores":
         assert prior is not None
         known = prior if rule == "learned" else None

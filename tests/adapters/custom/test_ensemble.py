@@ -28,7 +28,7 @@ def test_mask_and_index_arrays_give_the_same_bags(in_bag: Any) -> None:
     adapter = CustomAdapter(CustomEnsemble(VALUES, in_bag, aggregation="mean"))
     bags = adapter.bags(None, adapter.prepare(None), None)
     np.testing.assert_array_equal(bags.in_bag(), MASK)
-    assert adapter.bag_provenance == "given"
+    assert adapter.info.bag_provenance == "given"
 
 
 def test_later_changes_of_the_mask_do_not_matter() -> None:
@@ -72,26 +72,26 @@ def test_wrong_argument_is_named(outputs: Any, in_bag: Any, options: Any, messag
 def test_probabilities_may_be_off_by_their_rounding() -> None:
     thirds = np.full((2, 3, 3), 1 / 3, dtype=np.float32)
     adapter = CustomAdapter(CustomEnsemble(thirds, BAGS, aggregation="mean_proba"))
-    assert adapter.outputs(adapter.prepare(None), None).dtype == np.float64
+    assert adapter.outputs(adapter.prepare(None)).dtype == np.float64
 
 
 def test_votes_are_codes_in_the_order_of_classes() -> None:
     votes = np.array([["b", "a", "b"], ["c", "a", "a"]])
     for classes, codes in [(None, [[1, 0, 1], [2, 0, 0]]), (["c", "b", "a", "d"], [[1, 2, 1], [0, 2, 2]])]:
         adapter = CustomAdapter(CustomEnsemble(votes, BAGS, aggregation="vote", classes=classes))
-        np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), None), codes)
+        np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None)), codes)
 
 
 def test_scores_of_two_labels_need_no_label_axis() -> None:
     adapter = CustomAdapter(CustomEnsemble(VALUES, BAGS, aggregation="mean_score"))
     assert adapter.classes is not None
     assert adapter.classes.tolist() == [0, 1]
-    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), None), VALUES)
+    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None)), VALUES)
 
 
 def test_without_bags_only_holdout_rows_can_be_analysed() -> None:
     adapter = CustomAdapter(CustomEnsemble(VALUES, None, aggregation="mean"))
-    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None), None), VALUES)
+    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None)), VALUES)
     with pytest.raises(BagError, match='data="holdout"'):
         adapter.bags(None, adapter.prepare(None), None)
 
@@ -105,8 +105,8 @@ def test_models_of_a_bagging_ensemble_predict_as_it_does() -> None:
     whole = BaggingClassifier(DecisionTreeClassifier(max_depth=2), 10, random_state=0).fit(X3, Y3)
     parts = CustomAdapter(CustomEnsemble.from_estimators(whole.estimators_, whole.estimators_samples_))
     features = parts.prepare(X3)
-    assert parts.aggregation == "mean_proba"
-    np.testing.assert_allclose(parts.outputs(features, None).mean(axis=0), whole.predict_proba(X3), atol=1e-12)
+    assert parts.info.aggregation == "mean_proba"
+    np.testing.assert_allclose(parts.outputs(features).mean(axis=0), whole.predict_proba(X3), atol=1e-12)
     bags = parts.bags(X3, features, Y3)
     assert all(set(np.flatnonzero(bags.member(i))) == set(rows) for i, rows in enumerate(whole.estimators_samples_))
 
@@ -114,9 +114,9 @@ def test_models_of_a_bagging_ensemble_predict_as_it_does() -> None:
 def test_models_without_probabilities_vote() -> None:
     models = [LinearSVC(dual=False).fit(X3[start::2], NAMES[Y3][start::2]) for start in (0, 1)]
     adapter = CustomAdapter(CustomEnsemble.from_estimators(models, None))
-    assert adapter.aggregation == "vote"
+    assert adapter.info.aggregation == "vote"
     assert adapter.classes is not None
-    votes = adapter.classes[adapter.outputs(adapter.prepare(SPARSE.toarray()), None)]
+    votes = adapter.classes[adapter.outputs(adapter.prepare(SPARSE.toarray()))]
     np.testing.assert_array_equal(votes, [model.predict(SPARSE.toarray()) for model in models])
 
 
@@ -126,7 +126,7 @@ def test_models_trained_on_fewer_labels_are_scattered() -> None:
     adapter = CustomAdapter(CustomEnsemble.from_estimators(models, None))
     assert adapter.classes is not None
     assert adapter.classes.tolist() == sorted(NAMES)
-    outputs = adapter.outputs(adapter.prepare(X3), None)
+    outputs = adapter.outputs(adapter.prepare(X3))
     for member, label in enumerate((0, 1)):
         assert not outputs[member][:, adapter.classes.tolist().index(NAMES[label])].any()
 
@@ -135,10 +135,10 @@ def test_regressors_are_averaged_and_frames_keep_their_names() -> None:
     frame = pd.DataFrame(XR, columns=list("abcdef"))
     models = [Ridge().fit(frame.iloc[start::2], YR[start::2]) for start in (0, 1)]
     adapter = CustomAdapter(CustomEnsemble.from_estimators(models, [np.arange(0, 160, 2), np.arange(1, 160, 2)]))
-    assert (adapter.task, adapter.aggregation) == ("regression", "mean")
+    assert (adapter.info.task, adapter.info.aggregation) == ("regression", "mean")
     features = adapter.prepare(frame)
     wanted = ~adapter.bags(frame, features, YR).in_bag()
-    outputs = adapter.outputs(features, wanted)
+    outputs = adapter.outputs(features, wanted=wanted)
     np.testing.assert_allclose(outputs[0, 1::2], models[0].predict(frame.iloc[1::2]))
 
 
@@ -173,7 +173,7 @@ def test_models_need_rows_that_exist() -> None:
 def test_model_with_several_outputs_is_refused() -> None:
     adapter = CustomAdapter(CustomEnsemble.from_estimators([Half()], [[0]]))
     with pytest.raises(InputError, match="must have one output"):
-        adapter.outputs(adapter.prepare(FRAME), None)
+        adapter.outputs(adapter.prepare(FRAME))
 
 
 def test_what_is_not_an_array_is_named() -> None:
@@ -190,7 +190,7 @@ def test_what_is_not_an_array_is_named() -> None:
 def test_a_model_that_fails_is_named(model: Any) -> None:
     adapter = CustomAdapter(CustomEnsemble.from_estimators([model, model], None))
     with pytest.raises(InputError, match="model 0 failed on rows of X"):
-        adapter.outputs(adapter.prepare(XR), None)
+        adapter.outputs(adapter.prepare(XR))
 
 
 # ---- truncate

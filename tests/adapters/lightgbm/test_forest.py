@@ -113,7 +113,7 @@ def test_forest_with_trees_of_one_leaf_counts_them() -> None:
     n_leaves = re.findall(r"^num_leaves=(\d+)$", model.booster_.model_to_string(), re.MULTILINE)
     assert 0 < n_leaves.count("1") < 60
     features = adapter.prepare(X)
-    np.testing.assert_allclose(adapter.outputs(features, None).mean(axis=0), model.predict(X), atol=1e-12)
+    np.testing.assert_allclose(adapter.outputs(features).mean(axis=0), model.predict(X), atol=1e-12)
     expected = drawn_bags(400, stated_seed(model.booster_), 16384, 60)
     np.testing.assert_array_equal(adapter.bags(X, features, None).in_bag(), expected)
 

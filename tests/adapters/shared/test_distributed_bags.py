@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
+from ens_plugin.adapters.capabilities import distributed_bags
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
 from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
@@ -45,10 +46,10 @@ def labels_of_training(kind: str) -> Any:
     return np.unique(y, return_inverse=True)[1] if kind == "three" else y
 
 
-def prove(model: Any, X: Any, y: Any, *, shift: int = 0, attempt: int = 0) -> Any:
+def prove(model: Any, X: Any, y: Any, *, shift: int = 0, candidate: int = 0) -> Any:
     """Bags of all rows, computed and proved by way of four parts in any order; rows lie `shift` places off."""
     adapter = find_adapter(model)
-    target, row_bags = codes(adapter, y), adapter.row_bags(len(y), attempt)
+    target, row_bags = codes(adapter, y), distributed_bags(adapter, len(y), candidate)
     order = np.random.default_rng(1).permutation(len(y))
     in_bag, sums = [], []
     for rows in np.array_split(order, 4):
@@ -70,7 +71,7 @@ def test_rows_in_any_order_have_the_bags_of_all_rows(name: str) -> None:
     adapter = find_adapter(fitted(name))
     whole = adapter.bags(X, adapter.prepare(X), y).in_bag()
     rows = np.random.default_rng(0).permutation(len(y))[:200]
-    found = adapter.row_bags(len(y), 0).at(rows, codes(adapter, y)[rows]).in_bag()
+    found = distributed_bags(adapter, len(y), 0).at(rows, codes(adapter, y)[rows]).in_bag()
     np.testing.assert_array_equal(found, whole[:, rows])
 
 
@@ -78,7 +79,7 @@ def test_rows_in_any_order_have_the_bags_of_all_rows(name: str) -> None:
 def test_sums_of_all_parts_prove_the_bags_and_sums_of_some_do_not(name: str) -> None:
     X, y, _ = in_order(trained_on(name))
     adapter = find_adapter(fitted(name))
-    target, row_bags = codes(adapter, y), adapter.row_bags(len(y), 0)
+    target, row_bags = codes(adapter, y), distributed_bags(adapter, len(y), 0)
     sums = []
     for rows in np.array_split(np.random.default_rng(1).permutation(len(y)), 5):
         bags = row_bags.at(rows, target[rows])
@@ -92,7 +93,7 @@ def test_sums_of_all_parts_prove_the_bags_and_sums_of_some_do_not(name: str) -> 
 def test_possible_draws_come_to_an_end(name: str) -> None:
     adapter = find_adapter(fitted(name))
     with pytest.raises(BagError):
-        adapter.row_bags(len(trained_on(name)), 100)
+        distributed_bags(adapter, len(trained_on(name)), 100)
 
 
 def test_adapter_without_bags_by_position_says_so() -> None:
@@ -100,7 +101,7 @@ def test_adapter_without_bags_by_position_says_so() -> None:
 
     adapter = find_adapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
     with pytest.raises(BagError, match="do not follow from a row's position"):
-        adapter.row_bags(2, 0)
+        distributed_bags(adapter, 2, 0)
 
 
 def test_sums_of_several_trees_are_told_apart() -> None:
@@ -174,7 +175,7 @@ def test_rows_in_another_order_are_not_those_of_the_training(name: str) -> None:
 @pytest.mark.parametrize("name", SKLEARN)
 def test_recorded_seeds_leave_one_draw(name: str) -> None:
     with pytest.raises(BagError, match="one possible draw"):
-        find_adapter(fitted(name)).row_bags(600, 1)
+        distributed_bags(find_adapter(fitted(name)), 600, 1)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_rows_of_xgboost_drawn_by_gradients_are_refused_before_any_work() -> Non
     booster = xgboost_forest(y).get_booster()
     booster.set_param({"sampling_method": "gradient_based"})
     with pytest.raises(BagError, match="drawn by their gradients"):
-        find_adapter(booster).row_bags(600, 0)
+        distributed_bags(find_adapter(booster), 600, 0)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +269,7 @@ def test_draws_of_another_tree_method_are_tried_in_turn(tmp_path: Path) -> None:
     proved = {}
     for attempt in range(MAX_PROOFS):
         try:
-            proved[attempt] = prove(booster, X, y, attempt=attempt)
+            proved[attempt] = prove(booster, X, y, candidate=attempt)
         except (BagError, DataMismatchError):
             continue
     assert proved

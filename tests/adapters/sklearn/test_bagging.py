@@ -32,7 +32,7 @@ def test_members_decide_the_rule() -> None:
         (Voter(), "vote", "labels"),
     ]:
         adapter = SklearnBaggingAdapter(BaggingClassifier(base, 5, random_state=0).fit(X3, Y3))
-        assert (adapter.aggregation, adapter.output_kind) == (aggregation, kind)
+        assert (adapter.info.aggregation, adapter.output_kind) == (aggregation, kind)
 
 
 def test_label_absent_from_a_bag_gets_probability_zero() -> None:
@@ -41,7 +41,7 @@ def test_label_absent_from_a_bag_gets_probability_zero() -> None:
     model = BaggingClassifier(KNeighborsClassifier(1), 20, random_state=0).fit(X, y)
     assert {len(member.classes_) for member in model.estimators_} == {2, 3}
     adapter = SklearnBaggingAdapter(model)
-    outputs = adapter.outputs(adapter.prepare(X), None)
+    outputs = adapter.outputs(adapter.prepare(X))
     np.testing.assert_array_equal(outputs.mean(axis=0), model.predict_proba(X))
 
 
@@ -64,7 +64,7 @@ def test_several_outputs_are_not_covered(base: Any) -> None:
 
     def ask() -> None:
         adapter = find_adapter(model)
-        adapter.outputs(adapter.prepare(XR), None)
+        adapter.outputs(adapter.prepare(XR))
 
     with pytest.raises(UnsupportedModelError, match="predicts 2 outputs"):
         ask()
@@ -107,5 +107,5 @@ def test_a_member_trained_on_all_rows_does_not_stop_the_others() -> None:
     adapter = SklearnBaggingAdapter(model)
     features = adapter.prepare(X2)[:5]
     wanted = np.array([[False] * 5, [True] * 5, [False, False, True, False, False]])
-    outputs, whole = adapter.outputs(features, wanted), adapter.outputs(features, None)
+    outputs, whole = adapter.outputs(features, wanted=wanted), adapter.outputs(features)
     np.testing.assert_array_equal(outputs[wanted], whole[wanted])

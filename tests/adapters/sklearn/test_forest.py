@@ -208,5 +208,5 @@ def test_members_added_on_the_same_rows_are_known() -> None:
 def test_holdout_rows_get_the_forest_s_own_prediction() -> None:
     model = RandomForestClassifier(**FOREST).fit(X3[:100], Y3[:100])
     adapter = SklearnForestAdapter(model)
-    votes = adapter.outputs(adapter.prepare(X3[100:]), None)
+    votes = adapter.outputs(adapter.prepare(X3[100:]))
     np.testing.assert_array_equal(np.eye(3)[votes].mean(axis=0).argmax(axis=1), model.predict(X3[100:]))

@@ -28,7 +28,7 @@ def test_fresh_rows_like_training_rows_are_held_out(n_members: int) -> None:
         adapter = find_adapter(forest)
         fresh = adapter.prepare(X)
         for rows in np.split(np.arange(300, 1300), 10):
-            assert not adapter.are_training_rows(fresh[rows], y[rows])
+            assert adapter.verify_rows(fresh[rows], y[rows]) != "training"
 
 
 def test_fresh_rows_beside_training_rows_are_held_out() -> None:
@@ -40,7 +40,7 @@ def test_fresh_rows_beside_training_rows_are_held_out() -> None:
         adapter = find_adapter(trees)
         fresh = adapter.prepare(X)
         for rows in np.split(np.arange(300, 1000), 14):
-            assert not adapter.are_training_rows(fresh[rows], y[rows])
+            assert adapter.verify_rows(fresh[rows], y[rows]) != "training"
 
 
 def test_fresh_rows_are_held_out_where_bags_are_small() -> None:
@@ -50,7 +50,7 @@ def test_fresh_rows_are_held_out_where_bags_are_small() -> None:
     adapter = find_adapter(forest)
     fresh = adapter.prepare(X)
     for rows in np.split(np.arange(1000, 2000), 10):
-        assert not adapter.are_training_rows(fresh[rows], y[rows])
+        assert adapter.verify_rows(fresh[rows], y[rows]) != "training"
 
 
 @pytest.mark.parametrize("options", [{}, {"max_leaf_nodes": 40}])
@@ -60,8 +60,8 @@ def test_rows_with_missing_values_in_any_order_are_training_rows(options: dict[s
     X[rng.random(X.shape) < 0.1] = np.nan
     forest = RandomForestRegressor(10, random_state=0, **options).fit(X[:600], y[:600])
     adapter, order = find_adapter(forest), rng.permutation(600)
-    assert adapter.are_training_rows(adapter.prepare(X[:600][order]), y[:600][order])
-    assert not adapter.are_training_rows(adapter.prepare(X[600:]), y[600:])
+    assert adapter.verify_rows(adapter.prepare(X[:600][order]), y[:600][order]) == "training"
+    assert adapter.verify_rows(adapter.prepare(X[600:]), y[600:]) != "training"
 
 
 def test_all_members_predict_few_of_the_fresh_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,12 +71,12 @@ def test_all_members_predict_few_of_the_fresh_rows(monkeypatch: pytest.MonkeyPat
     y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=4000) > 0).astype(int)
     forest = RandomForestClassifier(40, random_state=0).fit(X[:1000], y[:1000])
     adapter, predicted = find_adapter(forest), []
-    original = SklearnForestAdapter.member_outputs
+    original = SklearnForestAdapter.outputs
 
-    def counted(self: SklearnForestAdapter, member: int, features: Any) -> Any:
-        predicted.append(features.shape[0])
-        return original(self, member, features)
+    def counted(self: SklearnForestAdapter, features: Any, members: range) -> Any:
+        predicted.append(features.shape[0] * len(members))
+        return original(self, features, members)
 
-    monkeypatch.setattr(SklearnForestAdapter, "member_outputs", counted)
-    assert not adapter.are_training_rows(adapter.prepare(X[1000:]), y[1000:])
+    monkeypatch.setattr(SklearnForestAdapter, "outputs", counted)
+    assert adapter.verify_rows(adapter.prepare(X[1000:]), y[1000:]) != "training"
     assert sum(predicted) <= 200 * 40

@@ -28,7 +28,7 @@ def test_lightgbm(objective: str) -> None:
     forest = lightgbm.train({**options, "bagging_freq": 1, "bagging_fraction": 0.6, "seed": 3}, data, N_MEMBERS)
     adapter = find_adapter(forest)
     features = adapter.prepare(X2)
-    outputs = adapter.outputs(features, None)
+    outputs = adapter.outputs(features)
     for in_bag, own in zip(adapter.bags(X2, features, Y2).in_bag(), outputs, strict=True):
         # The forest's bins, and a share of the six columns that comes to all of them: `rf` insists on one below 1.
         bag = data.subset(np.flatnonzero(in_bag).tolist())
@@ -53,7 +53,7 @@ def test_xgboost(objective: str, method: str) -> None:
     forest = xgboost.train({**options, "num_parallel_tree": N_MEMBERS, "subsample": 0.6}, data, num_boost_round=1)
     adapter = find_adapter(forest)
     features = adapter.prepare(X2)
-    outputs = adapter.outputs(features, None)
+    outputs = adapter.outputs(features)
     for in_bag, own in zip(adapter.bags(X2, features, Y2).in_bag(), outputs, strict=True):
         rows = (X2[in_bag], Y2[in_bag])
         bag = xgboost.QuantileDMatrix(*rows, ref=data) if method == "hist" else xgboost.DMatrix(*rows)

@@ -62,7 +62,7 @@ def test_rows_fall_where_a_walk_takes_them() -> None:
     adapter = SparkForestAdapter(regression(np.arange(9.0), 10.0 - np.arange(9.0)))
     leaves = np.array([walked(row) for row in X])
     assert set(leaves) == {3, 5, 6, 7, 8}
-    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(X), None), [leaves, 10.0 - leaves])
+    np.testing.assert_array_equal(adapter.outputs(adapter.prepare(X)), [leaves, 10.0 - leaves])
 
 
 def test_pure_leaves_vote() -> None:
@@ -72,7 +72,7 @@ def test_pure_leaves_vote() -> None:
     adapter = SparkForestAdapter(SparkForest("RandomForestClassificationModel", 2, 3, (tree(impure),)))
     X = rows()
     assert adapter.output_kind == "labels"
-    assert adapter.member_outputs(0, X).tolist() == [labels[walked(row)] for row in X]
+    assert adapter.outputs(X, range(1))[0].tolist() == [labels[walked(row)] for row in X]
 
 
 def test_one_leaf_that_is_not_pure_gives_probabilities() -> None:
@@ -83,7 +83,7 @@ def test_one_leaf_that_is_not_pure_gives_probabilities() -> None:
     assert adapter.output_kind == "probabilities"
     both = SparkForest("RandomForestClassificationModel", 2, 2, (tree(np.eye(2)[RNG.integers(0, 2, 9)]), tree(value)))
     assert SparkForestAdapter(both).output_kind == "probabilities"
-    np.testing.assert_array_equal(adapter.member_outputs(0, X), value[[walked(row) for row in X]])
+    np.testing.assert_array_equal(adapter.outputs(X, range(1))[0], value[[walked(row) for row in X]])
 
 
 def test_same_trees_as_of_scikit_learn_give_the_same_report() -> None:
@@ -99,10 +99,10 @@ def test_same_trees_as_of_scikit_learn_give_the_same_report() -> None:
 
 def test_forest_travels_to_other_processes() -> None:
     adapter = SparkForestAdapter(regression(np.arange(9.0)))
-    assert adapter.is_row_independent
+    assert adapter.info.is_row_independent
     arrived = find_adapter(pickle.loads(pickle.dumps(adapter.portable())))
     X = rows()
-    np.testing.assert_array_equal(arrived.outputs(X, None), adapter.outputs(X, None))
+    np.testing.assert_array_equal(arrived.outputs(X), adapter.outputs(X))
 
 
 @pytest.mark.parametrize("X", [[[1.0, 2.0, 3.0]], [1.0, 2.0], [["a", "b"]]])
@@ -116,7 +116,7 @@ def test_training_rows_are_refused() -> None:
     with pytest.raises(BagError, match="partition by partition"):
         ens_plugin.analyze(forest, rows(), np.zeros(2000))
     with pytest.raises(BagError, match="partition by partition"):
-        SparkForestAdapter(forest).row_bags(2000, 0)
+        SparkForestAdapter(forest).distributed_bags(2000, 0)
 
 
 @pytest.mark.parametrize("change", ["none", "permuted", "inverted", "scaled"])

@@ -313,7 +313,7 @@ def test_each_row_meets_its_out_of_bag_trees_once() -> None:
     bags = adapter.bags(X3, features, Y3)
     outputs, seen = adapter.block(features, bags, slice(0, N))
     out_of_bag = ~as_mask(redrawn(3, 60, N, 0.6)).reshape(3, 20, N)
-    by_class = adapter.outputs(features, None)
+    by_class = adapter.outputs(features)
     np.testing.assert_array_equal(seen.sum(axis=0), out_of_bag.sum(axis=1).min(axis=0))
     for row in range(N):
         for label in range(3):
@@ -329,7 +329,7 @@ def test_held_out_rows_get_the_library_s_own_probabilities() -> None:
     assert seen.all()
     expected = booster.predict(xgboost.DMatrix(X3[100:]))
     np.testing.assert_allclose(softmax(outputs.mean(axis=0), axis=1), expected, atol=1e-6)
-    np.testing.assert_allclose(adapter.link(outputs.mean(axis=0)), expected, atol=1e-6)
+    np.testing.assert_allclose(adapter.inverse_link(outputs.mean(axis=0)), expected, atol=1e-6)
 
 
 # ---- whole analyses

@@ -148,14 +148,14 @@ def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: in
     np.testing.assert_array_equal(model.classes_[found.probabilities.argmax(axis=1)], found.labels)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0, rtol=1e-6)
     adapter = find_adapter(model)
-    outputs = adapter.outputs(adapter.prepare(fresh), None)
+    outputs = adapter.outputs(adapter.prepare(fresh))
     for row in range(0, 400, 50):
         queried = outputs[: found.n_queries[row], row]
         if adapter.output_kind == "labels":
             queried = np.eye(n_labels)[queried]
         mean = queried.mean(axis=0)
         if adapter.output_kind == "scores":
-            mean = adapter.link(np.array([[-mean / 2, mean / 2] if mean.ndim == 0 else mean]))[0]
+            mean = adapter.inverse_link(np.array([[-mean / 2, mean / 2] if mean.ndim == 0 else mean]))[0]
         np.testing.assert_allclose(found.probabilities[row], mean, rtol=1e-6)
 
 
@@ -191,14 +191,14 @@ def test_settled_rows_are_asked_nothing_more(monkeypatch: pytest.MonkeyPatch) ->
     X, y, fresh = rows_of(2)
     pruned = DynamicPruningClassifier(RandomForestClassifier(101, random_state=0)).fit(X, y)
     n_queried = 0
-    whole = SklearnForestAdapter.range_outputs
+    whole = SklearnForestAdapter.outputs
 
-    def counted(adapter: Any, members: range, features: Any) -> Any:
+    def counted(adapter: Any, features: Any, members: range) -> Any:
         nonlocal n_queried
         n_queried += len(members) * features.shape[0]
-        return whole(adapter, members, features)
+        return whole(adapter, features, members)
 
-    monkeypatch.setattr(SklearnForestAdapter, "range_outputs", counted)
+    monkeypatch.setattr(SklearnForestAdapter, "outputs", counted)
     queries = pruned.count_queries(fresh)
     assert n_queried == queries.sum()
     assert queries.min() < 10

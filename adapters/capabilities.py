@@ -1,0 +1,129 @@
+"""Optional parts of an adapter: what only some ensembles can do, one mixin for each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.distributed_bags import DistributedBags
+from ens_plugin.adapters.shared.draws import DrawCounts
+from ens_plugin.adapters.shared.leaf_cover import RowOrigin
+from ens_plugin.errors import BagError
+
+__all__ = ["CountsDraws", "Distributable", "RowOrigin", "Truncatable", "VerifiesRows", "distributed_bags"]
+
+
+class VerifiesRows(ABC):
+    """Recognises training rows that are passed as held out."""
+
+    @abstractmethod
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return where these prepared rows come from, as far as the model shows it.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        y : array-like, shape (n_rows,)
+            Labels or values.
+
+        Returns
+        -------
+        {"training", "like_training", "fresh", "unknown"}
+            Training rows, in training order or any other; rows that may be training rows; rows that are not; not known.
+        """
+
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Return whether these outputs of all members are known to be for training rows, in whatever order.
+
+        Called for a sample of held-out rows of a cluster.  False where the model does not show it.
+
+        Parameters
+        ----------
+        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+            As of :meth:`ens_plugin.adapters.base.EnsembleAdapter.outputs`.
+        target : ndarray, shape (n_rows,)
+            Label codes or values.
+        """
+        return False
+
+
+class CountsDraws(ABC):
+    """Counts how often each member drew each training row, for :func:`ens_plugin.training_variance`."""
+
+    @abstractmethod
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each member drew each training row.
+
+        The arguments are those of :meth:`ens_plugin.adapters.base.EnsembleAdapter.bags`, which implementations call
+        first, for its checks.
+
+        Raises
+        ------
+        BagError
+            If that is not known.
+        """
+
+    def left_out_chances(self) -> NDArray[np.float64] | None:
+        """Return each training row's chance to be out of one bag, in training order; None where all are equal.
+
+        For libraries that draw rows by weight.  Where it is None, the frequencies of the bags stand for it.
+        """
+        return None
+
+
+class Distributable(ABC):
+    """Finds bags by the position of a row alone, for ``ens_plugin.spark.analyze(..., data="oob")``."""
+
+    @abstractmethod
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
+        """Return bags that each machine of a cluster computes from the positions of its training rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Training rows.
+        candidate : int
+            Where several draws are possible, which one, the likeliest first.
+
+        Raises
+        ------
+        BagError
+            If the position of a row does not give its bags, or there is no such candidate.
+        """
+
+
+class Truncatable(ABC):
+    """Makes a smaller model of the same kind, for :func:`ens_plugin.truncate` and ``ens-plugin rightsize``."""
+
+    @abstractmethod
+    def truncated(self, size: int) -> Any:
+        """Return a model of the same kind that holds the first `size` members and averages them.
+
+        The new model shares nothing with the old one that its library may change later, keeps the parameters but for
+        the number of members, and drops what was measured on all of them.
+
+        Parameters
+        ----------
+        size : int
+            From 1 to `n_members`.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If no such model can be made.
+        """
+
+
+def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> DistributedBags:
+    """Return what :meth:`Distributable.distributed_bags` returns; raise BagError for an adapter without that part."""
+    if isinstance(adapter, Distributable):
+        return adapter.distributed_bags(n_rows, candidate)
+    raise BagError(
+        f"The bags of a {type(adapter.model).__name__} do not follow from a row's position alone, so its rows "
+        'cannot be spread over a cluster. Pass data="holdout" with rows no member was trained on, or analyze the '
+        "training rows on one machine with ens_plugin.analyze."
+    )
