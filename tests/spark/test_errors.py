@@ -92,7 +92,7 @@ def test_single_label_is_refused(session: Any) -> None:
         ({"feature_cols": [*COLUMNS, "y"]}, "'y' is among feature_cols"),
         ({"feature_cols": [*COLUMNS[:-1], "word"]}, "'word' (string)"),
         ({"label_col": "word"}, "'word' is of type string, but the ensemble's labels are 0, 1"),
-        ({"weight_col": "word"}, "'word' is of type string; weights must be numbers"),
+        ({"weight_col": "word"}, "'word' is of type string, but weights must be numbers"),
         ({"row_id_col": "height"}, "no column 'height'"),
         ({"row_id_col": "word"}, "'word' is of type string, but row_id_col must hold whole numbers. Cast it to bigint"),
         ({"feature_cols": COLUMNS[:-1]}, "X has 5 columns"),
@@ -280,6 +280,6 @@ def test_training_rows_passed_as_held_out_are_refused(session: Any, kind: str) -
     X, y, _ = in_order(frame)
     maker = RandomForestClassifier if kind == "forest" else BaggingClassifier
     model = maker(n_estimators=100, random_state=0).fit(X, y)
-    assert "rows the model was trained on" in refused(session, frame, DataMismatchError, model=model)
+    assert "rows that the model was trained on" in refused(session, frame, DataMismatchError, model=model)
     fresh = session.createDataFrame(held_out("votes"))
     assert spark.analyze(model, fresh, label_col="y", feature_cols=COLUMNS).n_rows == N_ROWS

@@ -178,7 +178,7 @@ def test_missing_value_that_the_booster_does_not_know_is_refused(session: Any) -
         features_col=NUMBERS, label_col="value", n_estimators=1, num_parallel_tree=3, missing=0.0
     )
     model = estimator.fit(session.createDataFrame(table()[:500]))
-    with pytest.raises(UnsupportedModelError, match="takes 0 for a missing value"):
+    with pytest.raises(UnsupportedModelError, match="treats 0 as a missing value"):
         spark.analyze(model, held_out(session), label_col="value")
 
 

@@ -66,7 +66,7 @@ def test_other_models_need_their_columns_named() -> None:
 
 def test_training_rows_of_spark_are_refused_before_any_stage() -> None:
     model = pipeline(Breaks(AssertionError()), forest(featuresCol="vectors"))
-    with pytest.raises(BagError, match=r"this RandomForestClassificationModel saw .*holdout"):
+    with pytest.raises(BagError, match=r"this RandomForestClassificationModel are not known.*holdout"):
         behind_stages(model, "rows", None, "oob")
 
 

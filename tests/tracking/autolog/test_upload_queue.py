@@ -147,7 +147,7 @@ os.kill(os.getpid(), 9)
 SLOW_STORE = """
 import os, sys, time
 import ens_plugin, mlflow
-from ens_plugin.tracking import upload_queue
+from ens_plugin.tracking.autolog import upload_queue
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from tests.tracking.autologging import X, classifier, y
 
