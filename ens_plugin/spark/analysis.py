@@ -32,11 +32,12 @@ from ens_plugin.spark.columns import (
     target_labels,
 )
 from ens_plugin.spark.groupings import choose_grouping
-from ens_plugin.spark.jobs import gather, pickled_model, require_spark
+from ens_plugin.spark.jobs import gather, pickled_model
 from ens_plugin.spark.models import behind_stages
 from ens_plugin.spark.partition import Plan
 from ens_plugin.spark.parts import Part, Problems
 from ens_plugin.spark.repeats import copies_finding
+from ens_plugin.spark.session import require_spark
 
 __all__ = ["analyze"]
 
