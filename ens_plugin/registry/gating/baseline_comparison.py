@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.uncertainty.cut_comparison import interval_over_seeds
 from ens_plugin.core.uncertainty.paired_losses import Difference, mean_difference, share_difference
 from ens_plugin.errors import GateError
@@ -16,7 +17,7 @@ from ens_plugin.tracking.measurement import Measurement
 
 __all__ = ["LEVEL", "Comparison", "compare_intervals", "compare_pairs"]
 
-LEVEL = 0.95
+LEVEL = AnalysisOptions.interval_level
 FEWEST_PAIRS = 2
 
 
@@ -87,7 +88,7 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
             raise GateError(
                 f"A comparison needs 95 % intervals, and a report of {report.n_members} members has "
                 f"{f'{report.error_curve.interval_level:.4g} ones' if known else 'none at that size'}. "
-                "Analyse the model again with interval_level=0.95 and the default estimator."
+                f"Analyse the model again with interval_level={LEVEL:g} and the default estimator."
             )
     low, high = candidate.error_interval
     baseline_low, baseline_high = baseline.error_interval

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import (
     EnsPluginError,
     GateError,
@@ -342,7 +343,7 @@ def test_exactly_the_recommended_size_is_left_alone() -> None:
     report = classification_report()
     size = report.recommended_size
     assert size is not None
-    found = rightsize_analysed(SOURCE, None, X, Y, replace(report, n_members=size), None)
+    found = rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), replace(report, n_members=size), None)
     assert found.outcome == "not_needed"
 
 
@@ -350,13 +351,13 @@ def test_a_size_that_is_not_known_is_no_answer() -> None:
     report = classification_report()
     unknown = replace(report.recommendation, size=None, values=np.full(report.recommendation.values.shape, np.nan))
     with pytest.raises(InputError, match="recommended size is not available"):
-        rightsize_analysed(SOURCE, None, X, Y, replace(report, recommendation=unknown), None)
+        rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), replace(report, recommendation=unknown), None)
 
 
 def test_a_size_from_a_few_rows_is_no_answer() -> None:
     report = replace(classification_report(), n_rows=29)
     with pytest.raises(InputError, match=r"29 rows are too few .* Pass 30 rows or more"):
-        rightsize_analysed(SOURCE, None, X, Y, report, None)
+        rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), report, None)
 
 
 def test_no_size_large_enough_is_a_no(unchanged: str) -> None:
