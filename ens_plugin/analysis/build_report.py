@@ -161,10 +161,11 @@ def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
     if few > weight.n_rows / 2:
         _refuse_one_bag(tally.trials, weight, n_members)
         mean = weight.row_sum(tally.trials) / weight.n_rows
+        finding = f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f})"
         raise TooFewMembersError(
-            f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f}): too few to "
-            "separate one member's error from the ensemble's. Train more members, leave more rows out of each bag "
-            "(smaller max_samples), or pass held-out rows with data='holdout'."
+            f"{finding}: too few to separate one member's error from the ensemble's. Train more members, leave more "
+            "rows out of each bag (smaller max_samples), or pass held-out rows with data='holdout'.",
+            finding,
         )
     usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
     if not usable.any():

@@ -285,7 +285,7 @@ def _cut(model: Any, size: int, analyse: Analyse) -> tuple[Any, EnsembleReport]:
     try:
         return cut, analyse(cut)
     except TooFewMembersError as error:
-        found = str(error).split(": ")[0].rstrip(".")
+        found = error.finding or str(error).rstrip(".")
         raise TooFewMembersError(
             f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
             "data='holdout', or get a larger size by a higher confidence or a lower tolerance."

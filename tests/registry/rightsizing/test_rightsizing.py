@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -391,6 +392,17 @@ def test_one_failed_check_is_enough(wrong: int, unchanged: str, monkeypatch: pyt
 
     monkeypatch.setattr(checks, "cut_checks", one_fails)
     assert rightsize(unchanged, X, Y, **EASY).outcome == "refused"
+
+
+def test_what_was_found_about_too_few_members_stands_without_its_remedies(unchanged: str) -> None:
+    with pytest.raises(TooFewMembersError) as caught:
+        rightsize(unchanged, X, Y, confidence=0.95)
+    assert re.fullmatch(
+        r"The recommended 3 members cannot be checked on these rows \(\d+ of 569 rows have fewer than 2 out-of-bag "
+        r"members \(mean 1\.\d\d\)\)\. Pass held-out rows with data='holdout', or get a larger size by a higher "
+        r"confidence or a lower tolerance\.",
+        str(caught.value),
+    )
 
 
 def test_members_too_few_to_be_checked_are_not_logged(unchanged: str) -> None:
