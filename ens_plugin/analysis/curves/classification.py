@@ -284,7 +284,7 @@ def _compared_values(
     assert isinstance(tally, SupportTally)
     if settings.estimator == "binomial":
         return binomial_curve(tally.wrong, tally.trials, sizes, weight)
-    return np.append(hypergeometric_curve(tally.wrong, tally.trials, sizes[:-1], weight), np.nan)
+    return np.append(hypergeometric_curve(tally.wrong, tally.trials, settings.sizes, weight), np.nan)
 
 
 def _check(
