@@ -77,13 +77,14 @@ def demo(tracking_uri: str | None) -> None:
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
     """
-    from ens_plugin.cli.demo import EXPERIMENT, demonstrations, log_demonstrations, results_table
+    from ens_plugin.cli.demo import EXPERIMENT, demo_experiment, demonstrations, log_demonstrations, results_table
     from ens_plugin.cli.store import browse_hint, use_store
 
+    uri = use_store(tracking_uri)
+    experiment_id = demo_experiment(uri)
     shown = demonstrations()
     click.echo(results_table(shown))
-    uri = use_store(tracking_uri)
-    experiment_id = log_demonstrations(shown, uri)
+    log_demonstrations(shown, uri, experiment_id)
     click.echo(f"\nLogged {len(shown)} runs to the MLflow experiment {EXPERIMENT!r}. To see their curves:\n")
     click.echo(browse_hint(uri, experiment_id))
 
