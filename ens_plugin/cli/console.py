@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TextIO, TypeVar
 
 import click
 
 from ens_plugin.errors import EnsPluginWarning, InputError
+from ens_plugin.files import write_whole
 from ens_plugin.report.text import WIDTH
 from ens_plugin.tracking.store.connection import without_secrets
 
@@ -152,10 +152,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         If the file cannot be written.
     """
     try:
-        with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as directory:
-            complete = Path(directory) / path.name
-            complete.write_bytes(content)
-            complete.replace(path)
+        write_whole(path, content)
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}. Choose another path.") from error
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import re
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from ens_plugin.errors import InputError
+from ens_plugin.files import write_whole
 from ens_plugin.report import quantities
 from ens_plugin.report import text as summary
 from ens_plugin.report.chart_style import default_style
@@ -104,20 +103,11 @@ def write_page(report: EnsembleReport, path: str | Path) -> Path:
         raise InputError(f"path={str(target)!r}: the directory {str(target.parent)!r} does not exist; create it first.")
     if target.is_dir():
         raise InputError(f"path={str(target)!r} is a directory; add a file name such as report.html.")
-    _replace_file(target, render_page(report))
-    return target
-
-
-def _replace_file(target: Path, text: str) -> None:
-    temporary = target.parent / f".{target.name[:40]}.{secrets.token_hex(8)}.tmp"
     try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.replace(temporary, target)
+        write_whole(target, render_page(report).encode())
     except OSError as error:
         raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    return target
 
 
 def _content(report: EnsembleReport) -> dict[str, Any]:
