@@ -249,7 +249,7 @@ def _analyzed(
         report = with_distinct_rows(report, evidence, likeness.cell, settings)
         basis = replace(report.basis, doubts=(*row_doubts, *report.basis.doubts))
         report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
-        rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
+        rows_judged = judge_rows(adapter, evidence, target, data, report.error) if judges else None
     return report, rows_judged
 
 

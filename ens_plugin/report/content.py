@@ -49,6 +49,13 @@ class ReportContent:
         return self.recommendation.is_known and self.n_rows >= FEWEST_ROWS and not self.basis.doubts
 
     @property
+    def size_ratio(self) -> float | None:
+        """Current size over the recommended one, or over `max_size` where that is above it; None if not known."""
+        if not self.recommendation.is_known:
+            return None
+        return self.n_members / (self.recommended_size or self.recommendation.max_size)
+
+    @property
     def error(self) -> float:
         """Expected error at the current size; NaN if the curve stops below it."""
         return self.error_curve.at(self.n_members) if self.error_curve.reaches(self.n_members) else math.nan
