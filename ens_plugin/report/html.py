@@ -114,7 +114,7 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
     """Return every number and text of the page, formatted; the template adds the explanations."""
     curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
     reached = summary.curve_reaches(curve, report.n_members)
-    seed_sd, _, seed_unit = quantities.spread_text(report.algorithmic_sd, curve.metric).partition(" percentage")
+    seed_sd, seed_unit = quantities.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
     return {
         "model": _shown(report.model, 80),
@@ -138,7 +138,7 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "agreement": None if advice.agreement is None else quantities.error_text(advice.agreement, "0-1 error"),
         "is_agreement": advice.criterion == "agreement",
         "seed_sd": seed_sd,
-        "seed_unit": f"percentage{seed_unit}, " if seed_unit else "",
+        "seed_unit": f"{seed_unit}, " if seed_unit else "",
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),
         "seed_rows": "fresh" if report.data == "oob" and not report.algorithmic_sd_is_bound else "these",
         "loss": _shown(parts.loss, 40),
