@@ -179,7 +179,7 @@ def test_a_dead_server_is_no_answer(run: Run) -> None:
 
 
 def test_a_failed_check_is_a_no(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.sizing.checks.cut_checks", lambda *_: (replace(CHECKS[1], passed=False),))
+    monkeypatch.setattr("ens_plugin.sizing.sufficient_cut.cut_checks", lambda *_: (replace(CHECKS[1], passed=False),))
     found = run("models:/cancer/1", "--confidence", "0.97")
     assert found.code == 1
     assert "FAILED: 51 members" in found.out

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import InputError
 from ens_plugin.registry.rightsizing.cut_model import LoggedCut, log_cut_model, register_cut_model
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
 from ens_plugin.report.quantities import members_text
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Rightsizing", "check_name", "rightsize", "rightsize_analysed"]
 
 Outcome = Literal["logged", "not_needed", "no_size", "refused"]
-Analyse = Callable[[Any], EnsembleReport]
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,13 +217,12 @@ def rightsize_analysed(
     EnsPluginError
         As :func:`rightsize`.
     """
-    from ens_plugin.analysis.analyze import run_analysis
+    from ens_plugin.sizing.sufficient_cut import sufficient_cut
 
     size = _size_to_cut_to(report)
     if size is None:
         return Rightsizing(source.uri, "no_size" if report.recommended_size is None else "not_needed", report)
-    analyse = partial(run_analysis, X=X, y=y, options=options, progress=progress)
-    cut, cut_report, checks = _kept(model, report, size, X, options.sample_weight, analyse)
+    cut, cut_report, checks = sufficient_cut(model, report, size, X, y, options, progress)
     if not all(check.passed for check in checks):
         return Rightsizing(source.uri, "refused", report, cut_report, checks)
     if cut_report.n_members == report.n_members:
@@ -254,42 +250,6 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
         )
     size = report.recommended_size
     return None if size is None or size >= report.n_members else size
-
-
-def _kept(
-    model: Any, report: EnsembleReport, size: int, X: Any, sample_weight: ArrayLike | None, analyse: Analyse
-) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut to the first size whose own report recommends no more members, or that fails a check; else keep all.
-
-    A recommended size is an estimate. Without this, half of the smaller models would fail a gate that requires the
-    same agreement.
-    """
-    from ens_plugin.sizing.checks import cut_checks
-
-    while size < report.n_members:
-        cut, cut_report = _cut(model, size, analyse)
-        checks = cut_checks(model, cut, X, report, cut_report, sample_weight)
-        wanted = cut_report.recommended_size
-        if not all(check.passed for check in checks) or (wanted is not None and wanted <= size):
-            return cut, cut_report, checks
-        # A report on few members can recommend far too many, so the size grows in steps, each with a better report.
-        step = 2 * max(size // 10, 1)
-        size = size + step if wanted is None else min(max(wanted, size + 2), size + step)
-    return model, report, ()
-
-
-def _cut(model: Any, size: int, analyse: Analyse) -> tuple[Any, EnsembleReport]:
-    from ens_plugin.sizing.truncate import truncate
-
-    cut = truncate(model, size)
-    try:
-        return cut, analyse(cut)
-    except TooFewMembersError as error:
-        found = error.finding or str(error).rstrip(".")
-        raise TooFewMembersError(
-            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
-            "data='holdout', or get a larger size by a higher confidence or a lower tolerance."
-        ) from error
 
 
 def _measured(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
