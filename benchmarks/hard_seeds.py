@@ -54,14 +54,14 @@ def measured(record: Record, number: int, members: int) -> Measurement:
     labels, in_bag = (record[f"{name}_{number}"][:members] for name in ("labels", "in_bag"))
     ensemble = ens_plugin.CustomEnsemble(labels, in_bag, aggregation="vote", classes=np.array([0, 1]))
     report, judged = analyze_rows(ensemble, None, record["target"], data="oob")
-    return Measurement(report, judged.losses, "", judged.seed_variance)
+    return Measurement(report, judged, "")
 
 
 def verdicts(record: Record, members: int) -> list[bool]:
     """Return worse and better for another seed, then worse for small trees: with the seeds' noise, and without it."""
     forests = [measured(record, number, members) for number in range(3)]
     found = []
-    for one in (forests, [forest._replace(seed_variance=0.0) for forest in forests]):
+    for one in (forests, [forest._replace(judged=forest.judged._replace(seed_variance=0.0)) for forest in forests]):
         same, small = (_increase(one[number], one[0]) for number in (1, 2))
         found += [same.lower > 0, same.upper < 0, small.lower > 0]
     return found

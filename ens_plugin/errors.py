@@ -50,7 +50,20 @@ class BagError(EnsPluginError, ValueError):
 
 
 class TooFewMembersError(EnsPluginError, ValueError):
-    """Raised where the members, or the out-of-bag members per row, are too few for an estimate."""
+    """Raised where the members, or the out-of-bag members per row, are too few for an estimate.
+
+    Attributes
+    ----------
+    finding : str or None
+        What was found, without the remedies that the message goes on with; None where the message is that alone.
+    """
+
+    finding: str | None = None
+
+    def __init__(self, message: str, finding: str | None = None) -> None:
+        super().__init__(message)
+        if finding is not None:
+            self.finding = finding
 
 
 class ModelLoadError(EnsPluginError, OSError):

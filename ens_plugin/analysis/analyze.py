@@ -16,12 +16,13 @@ from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.build_report import Metric, build_report, compare_with_stored
+from ens_plugin.analysis.arguments import encode_target, n_threads, resolve_options, row_weights
+from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
 from ens_plugin.analysis.checks.likeness import row_likeness
-from ens_plugin.analysis.options import encode_target, n_threads, resolve_settings, row_weights
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
@@ -42,18 +43,18 @@ def analyze(
     X: Any,
     y: ArrayLike,
     *,
-    data: Literal["oob", "holdout"] = "oob",
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    metric: Metric | None = None,
-    confidence: float = 0.99,
-    tolerance: float = 0.01,
-    max_size: int = 20001,
-    interval_level: float = 0.95,
-    sizes: ArrayLike | None = None,
-    estimator: str = "auto",
-    random_state: int | None = 0,
-    n_jobs: int | None = None,
+    data: Literal["oob", "holdout"] = AnalysisOptions.data,
+    sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
+    groups: ArrayLike | None = AnalysisOptions.groups,
+    metric: Metric | None = AnalysisOptions.metric,
+    confidence: float = AnalysisOptions.confidence,
+    tolerance: float = AnalysisOptions.tolerance,
+    max_size: int = AnalysisOptions.max_size,
+    interval_level: float = AnalysisOptions.interval_level,
+    sizes: ArrayLike | None = AnalysisOptions.sizes,
+    estimator: str = AnalysisOptions.estimator,
+    random_state: int | None = AnalysisOptions.random_state,
+    n_jobs: int | None = AnalysisOptions.n_jobs,
 ) -> EnsembleReport:
     """Return how a trained ensemble's error depends on its size, and how many members it needs.
 
@@ -124,10 +125,7 @@ def analyze(
     >>> report.recommended_size < 200
     True
     """
-    return run_analysis(
-        model,
-        X,
-        y,
+    options = AnalysisOptions(
         data=data,
         sample_weight=sample_weight,
         groups=groups,
@@ -141,35 +139,29 @@ def analyze(
         random_state=random_state,
         n_jobs=n_jobs,
     )
+    return run_analysis(model, X, y, options)
 
 
 def run_analysis(
     model: Any,
     X: Any,
     y: ArrayLike,
+    options: AnalysisOptions,
     *,
-    data: str = "oob",
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    metric: Metric | None = None,
-    random_state: int | None = 0,
-    n_jobs: int | None = None,
     progress: Progress | None = None,
     choose_rows: RowChoice | None = None,
-    **options: Any,
 ) -> EnsembleReport:
     """Return the report of :func:`analyze`, with progress shown: ``progress(blocks, total)`` wraps an iterable.
 
     ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
     with model_errors(model):
-        return _analyzed(
-            model, X, y, data, sample_weight, groups, metric=metric, random_state=random_state, n_jobs=n_jobs,
-            progress=progress, choose_rows=choose_rows, **options,
-        )[0]  # fmt: skip
+        return _analyzed(model, X, y, options, progress, choose_rows)[0]
 
 
-def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, JudgedRows]:
+def analyze_rows(
+    model: Any, X: Any, y: ArrayLike, *, data: Literal["oob", "holdout"]
+) -> tuple[EnsembleReport, JudgedRows]:
     """Return the report of :func:`analyze` with its default options, and the loss of each row.
 
     Returns
@@ -183,20 +175,7 @@ def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[Ensemb
         As :func:`analyze`.
     """
     with model_errors(model):
-        report, rows = _analyzed(
-            model,
-            X,
-            y,
-            data,
-            None,
-            None,
-            metric=None,
-            random_state=0,
-            n_jobs=None,
-            progress=None,
-            choose_rows=None,
-            judges=True,
-        )
+        report, rows = _analyzed(model, X, y, AnalysisOptions(data=data), judges=True)
     assert rows is not None
     return report, rows
 
@@ -205,30 +184,24 @@ def _analyzed(
     model: Any,
     X: Any,
     y: ArrayLike,
-    data: str,
-    sample_weight: ArrayLike | None,
-    groups: ArrayLike | None,
-    *,
-    metric: Metric | None,
-    random_state: int | None,
-    n_jobs: int | None,
-    progress: Progress | None,
-    choose_rows: RowChoice | None,
+    options: AnalysisOptions,
+    progress: Progress | None = None,
+    choose_rows: RowChoice | None = None,
     judges: bool = False,
-    **options: Any,
 ) -> tuple[EnsembleReport, JudgedRows | None]:
+    data, metric = options.data, options.metric
     ensemble, rows = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
     adapter = find_adapter(ensemble)
-    settings = resolve_settings(adapter, data=data, metric=metric, random_state=random_state, **options)
+    settings = resolve_options(adapter, options)
     target = encode_target(adapter, y)
     labels, chosen, chances, proof = np.asarray(y), None, None, BagProof()
-    weight = row_weights(sample_weight, target.size, metric)
+    weight = row_weights(options.sample_weight, target.size, metric)
     features = _prepared(adapter, rows, target.size)
-    likeness = row_likeness(groups, hash_rows(features, rows), target, data)
+    likeness = row_likeness(options.groups, hash_rows(features, rows), target, data)
     adapter.check_members(features)
     # One BLAS thread: its sums otherwise depend on the number of cores, and threads of ours would compete with it.
     with (
-        parallel_config(backend="threading", n_jobs=n_threads(n_jobs)),
+        parallel_config(backend="threading", n_jobs=n_threads(options.n_jobs)),
         threadpool_limits(limits=1, user_api="blas"),
     ):
         row_doubts, row_warnings = tuple[str, ...](), tuple[str, ...]()
@@ -270,7 +243,7 @@ def _analyzed(
             adapter,
             replace(evidence, chance=chances, proof=proof),
             settings,
-            sizes_given=options.get("sizes") is not None,
+            sizes_given=options.sizes is not None,
             metric=metric,
             sampled_labels=labels.reshape(-1)[sampled],
             repeats=likeness.repeats,
@@ -279,7 +252,7 @@ def _analyzed(
         report = with_distinct_rows(report, evidence, likeness.cell, settings)
         basis = replace(report.basis, doubts=(*row_doubts, *report.basis.doubts))
         report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
-        rows_judged = judge_rows(adapter, evidence, target, data) if judges else None
+        rows_judged = judge_rows(adapter, evidence, target, data, report.error) if judges else None
     return report, rows_judged
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -12,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.custom_metric import with_metric_curve
-from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates
+from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
 from ens_plugin.analysis.curves.regression import estimate_regression
 from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
-from ens_plugin.analysis.options import clip_sizes_to_oob
+from ens_plugin.analysis.options import Metric
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
@@ -33,7 +33,7 @@ from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.report.basis import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
-__all__ = ["Metric", "build_report", "compare_with_stored"]
+__all__ = ["build_report", "compare_with_stored"]
 
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
@@ -45,13 +45,11 @@ UNCHECKED_ROWS = (
     "error is far too low. Fit with oob_score=True to have it checked."
 )
 
-Metric = Callable[[NDArray[Any], NDArray[Any]], float]
-
 
 def build_report(
     adapter: EnsembleAdapter,
     evidence: TalliedRows,
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
     *,
     sizes_given: bool,
     metric: Metric | None,
@@ -65,7 +63,7 @@ def build_report(
     ----------
     adapter : EnsembleAdapter
     evidence : TalliedRows
-    settings : AnalysisOptions
+    settings : ResolvedOptions
     sizes_given : bool
         Whether the user gave the sizes to tabulate.
     metric : callable or None
@@ -164,10 +162,11 @@ def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
     if few > weight.n_rows / 2:
         _refuse_one_bag(tally.trials, weight, n_members)
         mean = weight.row_sum(tally.trials) / weight.n_rows
+        finding = f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f})"
         raise TooFewMembersError(
-            f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f}): too few to "
-            "separate one member's error from the ensemble's. Train more members, leave more rows out of each bag "
-            "(smaller max_samples), or pass held-out rows with data='holdout'."
+            f"{finding}: too few to separate one member's error from the ensemble's. Train more members, leave more "
+            "rows out of each bag (smaller max_samples), or pass held-out rows with data='holdout'.",
+            finding,
         )
     usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
     if not usable.any():
@@ -199,7 +198,7 @@ def _estimate(
     adapter: EnsembleAdapter,
     evidence: TalliedRows,
     usable: NDArray[np.bool_],
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
     *,
     is_even: bool,
 ) -> Estimates:
@@ -235,7 +234,7 @@ def _report(
     evidence: TalliedRows,
     usable: NDArray[np.bool_],
     estimates: Estimates,
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
     given: RowWeight,
     shares: RowShares,
 ) -> EnsembleReport:
@@ -281,7 +280,7 @@ def _cautions(
     estimates: Estimates,
     n_effective: float,
     dropped: int,
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
 ) -> tuple[str, ...]:
     cautions = list(adapter.cautions(settings.data))
     if settings.data == "oob" and not proof.rows:

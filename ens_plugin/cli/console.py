@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TextIO, TypeVar
 
 import click
 
 from ens_plugin.errors import EnsPluginWarning, InputError
+from ens_plugin.files import write_whole
 from ens_plugin.report.text import WIDTH
 from ens_plugin.tracking.store.connection import without_secrets
 
@@ -100,18 +100,36 @@ def only_results_on_stdout() -> Iterator[None]:
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Suppress messages of MLflow and its database inside the block, except errors."""
+    """Suppress what MLflow prints and what it and its database log inside the block, except errors."""
     from ens_plugin.tracking.store.mlflow_chatter import no_progress_bars
 
     before = logging.root.manager.disable
     # Not by the levels of single loggers: setting up a database configures them again.
     logging.disable(logging.WARNING)
     try:
-        with no_progress_bars(), warnings.catch_warnings():
+        with no_progress_bars(), _no_prints(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"(mlflow|alembic|sqlalchemy|pydantic)\b")
             yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def _no_prints() -> Iterator[None]:
+    """Suppress what MLflow prints to stderr inside the block; it logs to the same stream, so errors get another one."""
+    from mlflow.utils import logging_utils
+
+    errors = logging.StreamHandler()
+    errors.setFormatter(logging.Formatter(logging_utils.LOGGING_LINE_FORMAT, logging_utils.LOGGING_DATETIME_FORMAT))
+    errors.setLevel(logging.ERROR)
+    logger = logging.getLogger("mlflow")
+    logger.addHandler(errors)
+    logging_utils.disable_logging()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging_utils.enable_logging()  # type: ignore[no-untyped-call]
+        logger.removeHandler(errors)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -134,10 +152,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         If the file cannot be written.
     """
     try:
-        with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as directory:
-            complete = Path(directory) / path.name
-            complete.write_bytes(content)
-            complete.replace(path)
+        write_whole(path, content)
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}. Choose another path.") from error
 

@@ -15,7 +15,7 @@ from ens_plugin.tracking.store.connection import check_server, tracking_errors
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EXPERIMENT", "Demonstration", "demonstrations", "log_demonstrations", "results_table"]
+__all__ = ["EXPERIMENT", "Demonstration", "demo_experiment", "demonstrations", "log_demonstrations", "results_table"]
 
 EXPERIMENT = "ens-plugin demo"
 
@@ -61,8 +61,8 @@ def _demonstrate(name: str, load: Any, forest: Any) -> Demonstration:
     return Demonstration(name, forest, X, analyze(forest, X, y))
 
 
-def log_demonstrations(shown: Sequence[Demonstration], uri: str) -> str:
-    """Log one run per demonstration, model included, and return the experiment's id.
+def demo_experiment(uri: str) -> str:
+    """Return the id of the experiment that the runs go to, which is created if there is none.
 
     Raises
     ------
@@ -74,10 +74,20 @@ def log_demonstrations(shown: Sequence[Demonstration], uri: str) -> str:
     with only_results_on_stdout(), quiet_libraries():
         check_server(uri)
         with tracking_errors(uri):
-            experiment_id = str(mlflow.set_experiment(EXPERIMENT).experiment_id)
-            for demonstration in progress_bar(shown, len(shown)):
-                _log(demonstration, experiment_id)
-    return experiment_id
+            return str(mlflow.set_experiment(EXPERIMENT).experiment_id)
+
+
+def log_demonstrations(shown: Sequence[Demonstration], uri: str, experiment_id: str) -> None:
+    """Log one run per demonstration, model included.
+
+    Raises
+    ------
+    TrackingError
+        If the tracking store cannot be reached or refuses a call.
+    """
+    with only_results_on_stdout(), quiet_libraries(), tracking_errors(uri):
+        for demonstration in progress_bar(shown, len(shown)):
+            _log(demonstration, experiment_id)
 
 
 def _log(demonstration: Demonstration, experiment_id: str) -> None:

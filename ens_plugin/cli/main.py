@@ -29,6 +29,7 @@ from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary
+from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
 from ens_plugin.tracking.store.connection import without_secrets
 
 __all__ = ["cli", "main"]
@@ -77,13 +78,14 @@ def demo(tracking_uri: str | None) -> None:
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
     """
-    from ens_plugin.cli.demo import EXPERIMENT, demonstrations, log_demonstrations, results_table
+    from ens_plugin.cli.demo import EXPERIMENT, demo_experiment, demonstrations, log_demonstrations, results_table
     from ens_plugin.cli.store import browse_hint, use_store
 
+    uri = use_store(tracking_uri)
+    experiment_id = demo_experiment(uri)
     shown = demonstrations()
     click.echo(results_table(shown))
-    uri = use_store(tracking_uri)
-    experiment_id = log_demonstrations(shown, uri)
+    log_demonstrations(shown, uri, experiment_id)
     click.echo(f"\nLogged {len(shown)} runs to the MLflow experiment {EXPERIMENT!r}. To see their curves:\n")
     click.echo(browse_hint(uri, experiment_id))
 
@@ -201,7 +203,7 @@ def recommend(
 @click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
 @click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
 @click.option("--promote", metavar="ALIAS", help="Move this alias to the version if it passes.")
-@click.option("--prefix", default="ens", show_default=True, help="Prefix that the report was logged with.")
+@click.option("--prefix", default=DEFAULT_PREFIX, show_default=True, help="Prefix that the report was logged with.")
 @click.option("--audit-log", metavar="FILE", type=Path, help="Append the audit lines here instead of to stderr.")
 @click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
 @format_option
@@ -281,7 +283,7 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
 @click.option("--baseline", metavar="ALIAS", help="Compare with the version of the same model that has this alias.")
 @click.option("--promote", metavar="ALIAS", help="Move this alias to versions that pass.")
 @click.option("--on-alias", metavar="ALIAS", help="Judge a version also when it gets this alias.")
-@click.option("--prefix", default="ens", show_default=True, help="Prefix that the reports were logged with.")
+@click.option("--prefix", default=DEFAULT_PREFIX, show_default=True, help="Prefix that the reports were logged with.")
 @click.option(
     "--secret-variable",
     default="ENS_PLUGIN_WEBHOOK_SECRET",
@@ -351,7 +353,6 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
 def _in_options(message: str) -> str:
     """Return a message with the options of the command line in place of arguments of `analyze`."""
     for quote in ("'", '"'):
-        message = message.replace(f"Leave out data={quote}holdout{quote}", "Leave out --holdout")
         message = message.replace(f"data={quote}holdout{quote}", "--holdout")
     return message
 

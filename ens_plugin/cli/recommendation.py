@@ -136,11 +136,10 @@ def _ratio_check(report: EnsembleReport, limit: float) -> Check:
         return Check("max_size_ratio", False, None, limit, sentence)
     if report.basis.doubts:
         return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
-    size = report.recommended_size
-    if size is None:
+    size, ratio = report.recommended_size, report.size_ratio
+    if size is None or ratio is None:
         # The demand is about ensembles larger than needed; one that is too small at any size meets it.
         return Check("max_size_ratio", True, None, limit, "The ensemble is not larger than recommended.")
-    ratio = report.n_members / size
     return Check(
         "max_size_ratio",
         ratio <= limit,

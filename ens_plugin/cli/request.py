@@ -3,41 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, REGRESSION_ESTIMATORS, AnalysisOptions
 from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
 from ens_plugin.cli.store import use_store
 from ens_plugin.cli.table import ModelRows, read_table, rows_for_model
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.models import is_uri, load_model
 
-__all__ = ["Analysis", "AnalysisRequest", "analysis_arguments", "analysis_of", "analysis_options", "load_requested"]
+__all__ = ["Analysis", "AnalysisRequest", "analysis_arguments", "analysis_of", "load_requested"]
 
-Estimator = Literal["auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"]
-ESTIMATORS = ("auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form")
+ESTIMATORS = ("auto", *dict.fromkeys((*CLASSIFICATION_ESTIMATORS, *REGRESSION_ESTIMATORS)))
+OPTIONS = ("confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
 
 
 @dataclass(frozen=True)
 class AnalysisRequest:
-    """Arguments common to the commands that analyse a model; see ``ens-plugin analyze --help``."""
+    """Arguments common to the commands that analyse a model; see ``ens-plugin analyze --help``.
+
+    Attributes
+    ----------
+    model : str
+        Path or URI.
+    data : str
+        Path of the rows.
+    target : str
+        Column with the true labels or values.
+    sample_weight, groups : str or None
+        Columns with the weights and the groups of the rows.
+    tracking_uri : str or None
+    options : AnalysisOptions
+        Without the weights and the groups, which are in the file.
+    """
 
     model: str
     data: str
     target: str
-    holdout: bool
-    confidence: float
-    tolerance: float
-    max_size: int
-    estimator: Estimator
     sample_weight: str | None
-    random_state: int
-    n_jobs: int | None
+    groups: str | None
     tracking_uri: str | None
-    groups: str | None = None
+    options: AnalysisOptions
 
 
 ARGUMENTS = (
@@ -52,22 +62,28 @@ ARGUMENTS = (
     click.option(
         "--confidence",
         type=float,
-        default=0.99,
+        default=AnalysisOptions.confidence,
         show_default=True,
         help="Classification: wanted mean agreement with the infinite ensemble.",
     ),
     click.option(
         "--tolerance",
         type=float,
-        default=0.01,
+        default=AnalysisOptions.tolerance,
         show_default=True,
         help="Regression: wanted excess error, relative to the infinite ensemble's.",
     ),
-    click.option("--max-size", type=int, default=20001, show_default=True, help="Largest ensemble size considered."),
+    click.option(
+        "--max-size",
+        type=int,
+        default=AnalysisOptions.max_size,
+        show_default=True,
+        help="Largest ensemble size considered.",
+    ),
     click.option(
         "--estimator",
         type=click.Choice(ESTIMATORS),
-        default="auto",
+        default=AnalysisOptions.estimator,
         show_default=True,
         help="How the error curve is estimated.",
     ),
@@ -77,7 +93,13 @@ ARGUMENTS = (
         metavar="COL",
         help="Column with the group of each row: a patient, a machine. It is not a feature.",
     ),
-    click.option("--random-state", type=int, default=0, show_default=True, help="Seed of the resampling."),
+    click.option(
+        "--random-state",
+        type=int,
+        default=AnalysisOptions.random_state,
+        show_default=True,
+        help="Seed of the resampling.",
+    ),
     click.option("--n-jobs", type=int, help="Threads to use; -1 for all. Never changes the result."),
     click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default."),
 )
@@ -87,8 +109,13 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the shared arguments, which it gets as one `request`."""
 
     @wraps(command)
-    def with_request(**values: Any) -> None:
-        request = AnalysisRequest(**{field.name: values.pop(field.name) for field in fields(AnalysisRequest)})
+    def with_request(
+        model: str, data: str, target: str, sample_weight: str | None, groups: str | None, tracking_uri: str | None,
+        holdout: bool, **values: Any,
+    ) -> None:  # fmt: skip
+        chosen = {name: values.pop(name) for name in OPTIONS}
+        options = AnalysisOptions(data="holdout" if holdout else "oob", **chosen)
+        request = AnalysisRequest(model, data, target, sample_weight, groups, tracking_uri, options)
         command(request=request, **values)
 
     decorated: Callable[..., None] = with_request
@@ -98,10 +125,11 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class Analysis(NamedTuple):
-    """A model, the rows it was analysed on, and the report."""
+    """A model, the rows it was analysed on, the options with their weights and groups, and the report."""
 
     model: Any
     rows: ModelRows
+    options: AnalysisOptions
     report: EnsembleReport
 
 
@@ -121,29 +149,9 @@ def analysis_of(request: AnalysisRequest) -> Analysis:
         rows = rows_for_model(
             frame, model, target=request.target, sample_weight=request.sample_weight, groups=request.groups
         )
-        report = run_analysis(
-            model,
-            rows.X,
-            rows.y,
-            progress=progress_bar,
-            **analysis_options(request, rows),
-        )
-    return Analysis(model, rows, report)
-
-
-def analysis_options(request: AnalysisRequest, rows: ModelRows) -> dict[str, Any]:
-    """Return the options of an analysis: those of ``run_analysis``, progress left out."""
-    return {
-        "data": "holdout" if request.holdout else "oob",
-        "sample_weight": rows.sample_weight,
-        "groups": rows.groups,
-        "confidence": request.confidence,
-        "tolerance": request.tolerance,
-        "max_size": request.max_size,
-        "estimator": request.estimator,
-        "random_state": request.random_state,
-        "n_jobs": request.n_jobs,
-    }
+        options = replace(request.options, sample_weight=rows.sample_weight, groups=rows.groups)
+        report = run_analysis(model, rows.X, rows.y, options, progress=progress_bar)
+    return Analysis(model, rows, options, report)
 
 
 def load_requested(request: AnalysisRequest) -> Any:

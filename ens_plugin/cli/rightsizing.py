@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
-from ens_plugin.cli.request import AnalysisRequest, analysis_of, analysis_options
+from ens_plugin.cli.request import AnalysisRequest, analysis_of
 from ens_plugin.cli.savings_table import markdown_lines, text_lines
 from ens_plugin.cli.store import use_store
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
@@ -33,10 +33,9 @@ def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
     check_name(register)
     source = _source(request)
     found = analysis_of(replace(request, model=source.uri))
-    options = analysis_options(request, found.rows)
     with only_results_on_stdout(), quiet_libraries():
         return rightsize_analysed(
-            source, found.model, found.rows.X, found.rows.y, found.report, register, progress=progress_bar, **options
+            source, found.model, found.rows.X, found.rows.y, found.options, found.report, register, progress_bar
         )
 
 

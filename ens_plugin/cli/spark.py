@@ -53,27 +53,22 @@ class SparkEngine:
         EnsPluginError
             Whatever keeps the model from being loaded or analysed.
         """
-        from ens_plugin.spark import analyze
+        from ens_plugin.spark.analysis import analyze_frame
 
         with only_results_on_stdout(), _quiet_spark() as log:
             session = _session(self.master, log)
             model = load_requested(request)
             df = _read(session, request.data)
-            return analyze(
+            return analyze_frame(
                 model,
                 df,
+                request.options,
                 label_col=request.target,
                 feature_cols=None
                 if is_spark_model(model)
                 else feature_columns(df.columns, model, request, self.row_id),
                 row_id_col=self.row_id,
                 weight_col=request.sample_weight,
-                data="holdout" if request.holdout else "oob",
-                confidence=request.confidence,
-                tolerance=request.tolerance,
-                max_size=request.max_size,
-                estimator=request.estimator,
-                random_state=request.random_state,
             )
 
 
@@ -105,13 +100,13 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_request(request: AnalysisRequest, row_id: str | None) -> None:
-    if request.n_jobs is not None:
+    if request.options.n_jobs is not None:
         raise click.UsageError("--n-jobs is for --engine local. Set the number of Spark's cores by --master.")
     if request.groups is not None:
         raise click.UsageError(
             "--groups is for --engine local; Spark does not support groups of rows yet. Leave it out."
         )
-    if not request.holdout and row_id is None:
+    if request.options.data == "oob" and row_id is None:
         raise click.UsageError(
             "--engine spark needs --row-id, the column with each row's position in the training data, or --holdout."
         )
@@ -171,7 +166,7 @@ def _stderr_to(log: Path) -> Iterator[None]:
 
 
 def _session(master: str, log: Path) -> Any:
-    from ens_plugin.spark.jobs import require_spark
+    from ens_plugin.spark.session import require_spark
 
     require_spark()
     # Executors on this machine must run the Python of this command, not the first one on the path.

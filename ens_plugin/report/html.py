@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import re
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from ens_plugin.errors import InputError
+from ens_plugin.files import write_whole
 from ens_plugin.report import quantities
 from ens_plugin.report import text as summary
 from ens_plugin.report.chart_style import default_style
@@ -104,27 +103,18 @@ def write_page(report: EnsembleReport, path: str | Path) -> Path:
         raise InputError(f"path={str(target)!r}: the directory {str(target.parent)!r} does not exist; create it first.")
     if target.is_dir():
         raise InputError(f"path={str(target)!r} is a directory; add a file name such as report.html.")
-    _replace_file(target, render_page(report))
-    return target
-
-
-def _replace_file(target: Path, text: str) -> None:
-    temporary = target.parent / f".{target.name[:40]}.{secrets.token_hex(8)}.tmp"
     try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.replace(temporary, target)
+        write_whole(target, render_page(report).encode())
     except OSError as error:
         raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    return target
 
 
 def _content(report: EnsembleReport) -> dict[str, Any]:
     """Return every number and text of the page, formatted; the template adds the explanations."""
     curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
     reached = summary.curve_reaches(curve, report.n_members)
-    seed_sd, _, seed_unit = quantities.spread_text(report.algorithmic_sd, curve.metric).partition(" percentage")
+    seed_sd, seed_unit = quantities.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
     return {
         "model": _shown(report.model, 80),
@@ -148,7 +138,7 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "agreement": None if advice.agreement is None else quantities.error_text(advice.agreement, "0-1 error"),
         "is_agreement": advice.criterion == "agreement",
         "seed_sd": seed_sd,
-        "seed_unit": f"percentage{seed_unit}, " if seed_unit else "",
+        "seed_unit": f"{seed_unit}, " if seed_unit else "",
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),
         "seed_rows": "fresh" if report.data == "oob" and not report.algorithmic_sd_is_bound else "these",
         "loss": _shown(parts.loss, 40),

@@ -16,6 +16,7 @@ __all__ = [
     "recommended_text",
     "size_interval_text",
     "size_text",
+    "spread_and_unit",
     "spread_text",
 ]
 
@@ -57,9 +58,21 @@ def spread_text(value: float, metric: str) -> str:
     >>> spread_text(0.0021, "0-1 error")
     '0.21 percentage points'
     """
+    number, unit = spread_and_unit(value, metric)
+    return f"{number} {unit}" if unit else number
+
+
+def spread_and_unit(value: float, metric: str) -> tuple[str, str]:
+    """Return a difference of errors as text, and its unit, which is empty where it has none.
+
+    Examples
+    --------
+    >>> spread_and_unit(0.0021, "0-1 error"), spread_and_unit(37.25, "mean squared error")
+    (('0.21', 'percentage points'), ('37.25', ''))
+    """
     if math.isnan(value):
-        return NOT_KNOWN
-    return f"{_number(value, metric)} percentage points" if metric in _SHARES else _number(value, metric)
+        return NOT_KNOWN, ""
+    return _number(value, metric), "percentage points" if metric in _SHARES else ""
 
 
 def size_text(size: int | None, max_size: int) -> str:

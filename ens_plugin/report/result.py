@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.basis import EstimateBasis
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
-
-if TYPE_CHECKING:
-    pass
+from ens_plugin.report.content import FEWEST_ROWS, ReportContent
+from ens_plugin.report.serialization import report_from_dict, report_to_dict
+from ens_plugin.report.text import summarize
 
 __all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
 
-# On fewer rows, no recommended size is precise enough to act on.
-FEWEST_ROWS = 30
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-SCHEMA_VERSION = 1
 # In characters; a report on 100 000 sizes has 17 million.
 LONGEST_REPORT = 20_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EnsembleReport:
+class EnsembleReport(ReportContent):
     """Everything that :func:`ens_plugin.analyze` estimated about one trained ensemble.
 
     Attributes
@@ -76,25 +63,6 @@ class EnsembleReport:
     Serialise with :meth:`to_json`, read back with :meth:`from_json`; the round trip is exact.
     """
 
-    task: Literal["classification", "regression"]
-    model: str
-    n_members: int
-    n_rows: int
-    rows_without_oob: int
-    mean_oob_members: float
-    aggregation: str
-    bags: str
-    data: Literal["oob", "holdout"]
-    error_curve: ErrorCurve
-    recommendation: SizeRecommendation
-    bias_variance: BiasVariance
-    algorithmic_sd: float
-    algorithmic_sd_is_bound: bool
-    warnings: tuple[str, ...] = ()
-    created: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
-    basis: EstimateBasis = field(default_factory=EstimateBasis)
-
     def __repr__(self) -> str:
         found = self.metrics()
         shown = [f"{name}={found[name]:.4g}" for name in ("error", "asymptotic_error") if name in found]
@@ -109,64 +77,8 @@ class EnsembleReport:
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.summary())}</pre>"
 
-    @property
-    def recommended_size(self) -> int | None:
-        """The recommended number of members; None when above the largest size considered."""
-        return self.recommendation.size
-
-    @property
-    def is_actionable(self) -> bool:
-        """Whether a decision on size can rest on this report: rows enough, a known size and no doubts."""
-        return self.recommendation.is_known and self.n_rows >= FEWEST_ROWS and not self.basis.doubts
-
-    @property
-    def error(self) -> float:
-        """Expected error at the current size; NaN if the curve stops below it."""
-        return self.error_curve.at(self.n_members) if self.error_curve.reaches(self.n_members) else math.nan
-
-    @property
-    def error_interval(self) -> tuple[float, float]:
-        """Data interval of :attr:`error`; NaNs if the curve stops below the current size."""
-        if not self.error_curve.reaches(self.n_members):
-            return math.nan, math.nan
-        return self.error_curve.interval_at(self.n_members)
-
-    def metrics(self) -> dict[str, float]:
-        """Return a flat dictionary of the scalars that MLflow gets, without a prefix.
-
-        Returns
-        -------
-        dict of str to float
-            Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  Values that
-            this report does not define (``"agreement"`` for regression, the asymptote of the path
-            estimator) are left out.  ``"recommended_size"`` is `max_size` when the recommendation
-            lies above it, and ``"size_capped"`` is then 1; both are left out where it is not known.
-        """
-        lower, upper = self.error_interval
-        recommended = self.recommendation.size
-        values: dict[str, float | None] = {
-            "error": self.error,
-            "error_lower": lower,
-            "error_upper": upper,
-            "asymptotic_error": self.error_curve.asymptote,
-            "excess_error": self.error - self.error_curve.asymptote,
-            "algorithmic_sd": self.algorithmic_sd,
-            "n_members": float(self.n_members),
-            "recommended_size": float(self.recommendation.max_size if recommended is None else recommended),
-            "size_capped": float(recommended is None),
-            "agreement": self.recommendation.agreement,
-            "member_error": self.bias_variance.member_error,
-            "member_variance": self.bias_variance.member_variance,
-            "bias": self.bias_variance.bias,
-        }
-        if not self.recommendation.is_known:
-            values["recommended_size"] = values["size_capped"] = None
-        return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}
-
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain Python objects that ``json`` can write (NaN as None)."""
-        from ens_plugin.report.serialization import report_to_dict
-
         return report_to_dict(self)
 
     def to_json(self) -> str:
@@ -183,8 +95,6 @@ class EnsembleReport:
             If the text is longer than any report, not JSON, not a report of a known schema version, or one whose
             numbers no analysis finds.
         """
-        from ens_plugin.report.serialization import report_from_dict
-
         if isinstance(text, (str, bytes, bytearray)) and len(text) > LONGEST_REPORT:
             raise InputError(
                 f"This text has {len(text)} characters, and a report has at most {LONGEST_REPORT}; "
@@ -196,7 +106,7 @@ class EnsembleReport:
             raise InputError(
                 f"This is not JSON ({str(error)[:200]}); pass the text of a report.json written by to_json()."
             ) from error
-        return report_from_dict(content)
+        return report_from_dict(cls, content)
 
     def to_html(self, path: str | Path) -> Path:
         """Write the report as one self-contained HTML page and return its path."""
@@ -206,6 +116,4 @@ class EnsembleReport:
 
     def summary(self) -> str:
         """Return a plain-text summary, at most 80 columns wide."""
-        from ens_plugin.report.text import summarize
-
         return summarize(self)

@@ -6,29 +6,32 @@ import math
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import SCHEMA_VERSION, EnsembleReport
+from ens_plugin.report.content import ReportContent
 from ens_plugin.report.validity import check_report
 
 __all__ = ["report_from_dict", "report_to_dict"]
 
+Report = TypeVar("Report", bound=ReportContent)
+
+SCHEMA_VERSION = 1
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 # Reports written before there were these fields are read with their defaults.
 _ADDED_LATER = {"ties_to", "even_shift", "basis"}
 
 
-def report_to_dict(report: EnsembleReport) -> dict[str, Any]:
+def report_to_dict(report: ReportContent) -> dict[str, Any]:
     """Return a report as nested dictionaries, lists, strings, numbers, booleans and None.
 
     Parameters
     ----------
-    report : EnsembleReport
+    report : ReportContent
 
     Returns
     -------
@@ -50,17 +53,20 @@ def report_to_dict(report: EnsembleReport) -> dict[str, Any]:
     return {_VERSION_KEY: SCHEMA_VERSION, **_plain(report)}
 
 
-def report_from_dict(content: Mapping[str, Any]) -> EnsembleReport:
+def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
     """Return the report that :func:`report_to_dict` took apart, equal to the last bit.
 
     Parameters
     ----------
+    kind : type
+        Class of the report.
     content : mapping of str to object
         A dictionary as written by :func:`report_to_dict`.
 
     Returns
     -------
-    EnsembleReport
+    ReportContent
+        Of the class `kind`.
 
     Raises
     ------
@@ -70,7 +76,8 @@ def report_from_dict(content: Mapping[str, Any]) -> EnsembleReport:
 
     Examples
     --------
-    >>> report_from_dict({"schema_version": 99})
+    >>> from ens_plugin import EnsembleReport
+    >>> report_from_dict(EnsembleReport, {"schema_version": 99})
     Traceback (most recent call last):
     ens_plugin.errors.InputError: This report has schema_version 99, ...
     """
@@ -85,7 +92,7 @@ def report_from_dict(content: Mapping[str, Any]) -> EnsembleReport:
             "read it with the version of ens_plugin that wrote it, or analyse the model again."
         )
     body = {key: value for key, value in content.items() if key != _VERSION_KEY}
-    report: EnsembleReport = _read_dataclass(EnsembleReport, body, "report")
+    report: Report = _read_dataclass(kind, body, "report")
     check_report(report)
     return report
 

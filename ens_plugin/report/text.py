@@ -7,6 +7,7 @@ import re
 import textwrap
 import unicodedata
 
+from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 from ens_plugin.report.estimates import ErrorCurve, SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
@@ -17,7 +18,6 @@ from ens_plugin.report.quantities import (
     size_interval_text,
     spread_text,
 )
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
 __all__ = [
     "WIDTH",
@@ -104,22 +104,22 @@ def curve_reaches(curve: ErrorCurve, size: float) -> bool:
     return size >= curve.sizes[0] and (size <= curve.sizes[-1] or not math.isnan(curve.asymptote))
 
 
-def all_cautions(report: EnsembleReport) -> tuple[str, ...]:
+def all_cautions(report: ReportContent) -> tuple[str, ...]:
     """Return the doubts that the headline does not state, and the warnings."""
     return (*report.basis.doubts[1:], *report.warnings)
 
 
-def aggregation_words(report: EnsembleReport) -> str:
+def aggregation_words(report: ReportContent) -> str:
     """Return how the members are combined, in words; for an unknown rule, its name."""
     return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
 
 
-def bag_words(report: EnsembleReport) -> str:
+def bag_words(report: ReportContent) -> str:
     """Return how the bags are known, in words."""
     return _BAGS.get(report.bags, printable(report.bags, 60))
 
 
-def estimator_words(report: EnsembleReport) -> str:
+def estimator_words(report: ReportContent) -> str:
     """Return how the error curve was estimated, in words."""
     if report.aggregation == "mean_score" and report.error_curve.estimator == "deconvolved":
         return _MARGINS
@@ -135,7 +135,7 @@ def criterion_words(recommendation: SizeRecommendation) -> str:
     return printable(recommendation.criterion, 60)
 
 
-def gain_sentence(report: EnsembleReport) -> str:
+def gain_sentence(report: ReportContent) -> str:
     """Return what infinitely many members would do to the error, in a sentence; empty where that is not known."""
     curve, now = report.error_curve, report.n_members
     if math.isnan(curve.asymptote):
@@ -148,18 +148,18 @@ def gain_sentence(report: EnsembleReport) -> str:
     return f"Adding members without end would {change} the {metric} from {here} to {limit}."
 
 
-def tells_size(report: EnsembleReport) -> bool:
+def tells_size(report: ReportContent) -> bool:
     """Return whether the report gives a size to act on: enough rows, a known size and no doubts."""
     return report.is_actionable
 
 
-def size_label(report: EnsembleReport) -> str:
+def size_label(report: ReportContent) -> str:
     """Return what to call the recommended size: a guess where it cannot be relied on."""
     is_reliable = report.n_rows >= FEWEST_ROWS and not report.basis.doubts
     return "Recommended size" if is_reliable else "A guess at the size, not to be acted on"
 
 
-def verdict(report: EnsembleReport) -> str:
+def verdict(report: ReportContent) -> str:
     """Return one sentence on whether the ensemble is large enough, as certain as the interval allows."""
     recommendation = report.recommendation
     now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
@@ -192,12 +192,12 @@ def _demand(recommendation: SizeRecommendation) -> str:
     return ""
 
 
-def summarize(report: EnsembleReport) -> str:
+def summarize(report: ReportContent) -> str:
     """Return a summary of a report for a terminal.
 
     Parameters
     ----------
-    report : EnsembleReport
+    report : ReportContent
 
     Returns
     -------
@@ -223,12 +223,12 @@ def summarize(report: EnsembleReport) -> str:
     )
 
 
-def markdown_summary(report: EnsembleReport) -> str:
+def markdown_summary(report: ReportContent) -> str:
     """Return a summary of a report in Markdown, for the description of an MLflow run or a pull request.
 
     Parameters
     ----------
-    report : EnsembleReport
+    report : ReportContent
 
     Returns
     -------
@@ -258,7 +258,7 @@ def markdown_summary(report: EnsembleReport) -> str:
     )
 
 
-def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
+def _error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
     """Return label, error and interval for one member, the current, the recommended and the infinite size."""
     curve, now, recommended = report.error_curve, report.n_members, report.recommendation.size
     sizes: list[tuple[str, float]] = []
@@ -282,7 +282,7 @@ def _error_lines(report: EnsembleReport) -> list[tuple[str, str, str]]:
     return [*lines, ("infinitely many members", limit, known)]
 
 
-def _size_sentence(report: EnsembleReport) -> str:
+def _size_sentence(report: ReportContent) -> str:
     recommendation = report.recommendation
     if not recommendation.is_known:
         return "Recommended size: not known."
@@ -295,7 +295,7 @@ def _size_sentence(report: EnsembleReport) -> str:
     )
 
 
-def _sentences(report: EnsembleReport) -> list[str]:
+def _sentences(report: ReportContent) -> list[str]:
     members, agreement = members_text(report.n_members), report.recommendation.agreement
     sentences = []
     if agreement is not None:
@@ -321,7 +321,7 @@ def _sentences(report: EnsembleReport) -> list[str]:
     return sentences
 
 
-def _origin(report: EnsembleReport) -> list[str]:
+def _origin(report: ReportContent) -> list[str]:
     kind = "out-of-bag rows" if report.data == "oob" else "held-out rows"
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [

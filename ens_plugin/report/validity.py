@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
 from ens_plugin.report.basis import EstimateBasis
+from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
-from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["check_report"]
 
@@ -21,7 +21,7 @@ SHARES = "0-1 error"
 SQUARES = "mean squared error"
 
 
-def check_report(report: EnsembleReport) -> None:
+def check_report(report: ReportContent) -> None:
     """Refuse a report whose numbers no analysis can have found.
 
     NaN stands for what is not known, and is in no order to anything.

@@ -15,8 +15,9 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import VerifiesRows, distributed_bags
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
-from ens_plugin.analysis.build_report import Metric, build_report, compare_with_stored
-from ens_plugin.analysis.options import resolve_settings
+from ens_plugin.analysis.arguments import resolve_options
+from ens_plugin.analysis.build_report import build_report, compare_with_stored
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed
 from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.errors import BagError, DataMismatchError, InputError
@@ -34,13 +35,14 @@ from ens_plugin.spark.columns import (
     target_labels,
 )
 from ens_plugin.spark.groupings import choose_grouping
-from ens_plugin.spark.jobs import gather, pickled_model, require_spark
+from ens_plugin.spark.jobs import gather, pickled_model
 from ens_plugin.spark.models import behind_stages
 from ens_plugin.spark.partition import Plan
 from ens_plugin.spark.parts import Part, Problems
 from ens_plugin.spark.repeats import copies_finding
+from ens_plugin.spark.session import require_spark
 
-__all__ = ["analyze"]
+__all__ = ["analyze", "analyze_frame"]
 
 # The bound on keys leaves enough rows for the sample in all but one of 10^9 analyses.
 SPARE_DEVIATIONS = 6.0
@@ -56,14 +58,14 @@ def analyze(
     row_id_col: str | None = None,
     weight_col: str | None = None,
     data: Literal["oob", "holdout"] = "holdout",
-    metric: Metric | None = None,
-    confidence: float = 0.99,
-    tolerance: float = 0.01,
-    max_size: int = 20001,
-    interval_level: float = 0.95,
-    sizes: ArrayLike | None = None,
-    estimator: str = "auto",
-    random_state: int | None = 0,
+    metric: Metric | None = AnalysisOptions.metric,
+    confidence: float = AnalysisOptions.confidence,
+    tolerance: float = AnalysisOptions.tolerance,
+    max_size: int = AnalysisOptions.max_size,
+    interval_level: float = AnalysisOptions.interval_level,
+    sizes: ArrayLike | None = AnalysisOptions.sizes,
+    estimator: str = AnalysisOptions.estimator,
+    random_state: int | None = AnalysisOptions.random_state,
 ) -> EnsembleReport:
     """Return the report of :func:`ens_plugin.analyze` on the rows of a Spark DataFrame.
 
@@ -112,23 +114,46 @@ def analyze(
     ...     forest, session.read.parquet("test.parquet"), label_col="churned", feature_cols=["age", "calls"]
     ... )  # doctest: +SKIP
     """
-    require_spark()
-    check_frame(df)
-    model, df, feature_cols = behind_stages(model, df, feature_cols, data)
-    ensemble = inner_ensemble(model)
-    adapter = find_adapter(ensemble)
-    settings = resolve_settings(
-        adapter,
+    options = AnalysisOptions(
         data=data,
         metric=metric,
-        random_state=random_state,
         confidence=confidence,
         tolerance=tolerance,
         max_size=max_size,
         interval_level=interval_level,
         sizes=sizes,
         estimator=estimator,
+        random_state=random_state,
     )
+    return analyze_frame(
+        model, df, options, label_col=label_col, feature_cols=feature_cols, row_id_col=row_id_col, weight_col=weight_col
+    )
+
+
+def analyze_frame(
+    model: Any,
+    df: Any,
+    options: AnalysisOptions,
+    *,
+    label_col: str,
+    feature_cols: Sequence[str] | str | None,
+    row_id_col: str | None,
+    weight_col: str | None,
+) -> EnsembleReport:
+    """Return the report of :func:`analyze`, for options of which `sample_weight`, `groups` and `n_jobs` are not used.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`analyze`.
+    """
+    require_spark()
+    check_frame(df)
+    data, metric = options.data, options.metric
+    model, df, feature_cols = behind_stages(model, df, feature_cols, data)
+    ensemble = inner_ensemble(model)
+    adapter = find_adapter(ensemble)
+    settings = resolve_options(adapter, options)
     if metric is not None and weight_col is not None:
         raise InputError(
             "metric(y, mean_output) takes no weights. Leave out weight_col, or apply weights inside your metric."
@@ -180,7 +205,7 @@ def analyze(
             adapter,
             tallied,
             settings,
-            sizes_given=sizes is not None,
+            sizes_given=options.sizes is not None,
             metric=metric,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )

@@ -13,8 +13,8 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.custom.ensemble import CustomEnsemble
 from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.spark.jobs import NO_CONNECT, collected
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
+from ens_plugin.spark.session import NO_CONNECT, collected
 
 __all__ = [
     "Columns",

@@ -1,58 +1,26 @@
-"""Spark jobs: the model sent once, parts merged in a tree, and one error in place of a Java stack."""
+"""Spark jobs: the model sent once, and parts merged in a tree."""
 
 from __future__ import annotations
 
 import logging
-import os
 import pickle
-import re
-import shutil
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.unwrap.spark_wrappers import java_reason
-from ens_plugin.errors import ClusterError, UnsupportedModelError
+from ens_plugin.errors import UnsupportedModelError
+from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.partition import Plan, read_partition
 from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes
+from ens_plugin.spark.session import collected
 
-if TYPE_CHECKING:
-    from ens_plugin.spark.columns import RowCounts
-
-__all__ = ["NO_CONNECT", "collected", "gather", "pickled_model", "require_spark"]
+__all__ = ["gather", "pickled_model"]
 
 # Parts merged into one by a task, and the largest number of parts sent to the driver.
 MERGED_INTO_ONE = 16
 FEW_ROWS = 4_000_000
 LOGGER = logging.getLogger(__name__)
-ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
 COLUMN = "part"
-NO_CONNECT = (
-    "Spark Connect has no broadcasts, which send the model to the executors. Use a classic session on the machine of "
-    "the driver: SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE."
-)
-
-
-def require_spark() -> None:
-    """Raise ClusterError with what to install unless PySpark and Java are installed."""
-    try:
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise ClusterError(
-            "PySpark is not installed. Install it with: pip install 'ens-plugin[spark]' (it needs Java 17 or newer)."
-        ) from error
-    from pyspark import SparkContext
-    from pyspark.sql.utils import is_remote
-
-    if SparkContext._active_spark_context is not None:
-        return
-    if is_remote():
-        raise ClusterError(NO_CONNECT)
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise ClusterError(
-            "Java is not installed, and Spark needs it. Install Java 17 or newer (on Debian or Ubuntu: "
-            "apt install default-jre-headless) or set JAVA_HOME."
-        )
 
 
 def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
@@ -137,30 +105,3 @@ def _widths(parallelism: int, counts: RowCounts) -> list[int]:
     while widths[-1] > MERGED_INTO_ONE:
         widths.append(-(-widths[-1] // MERGED_INTO_ONE))
     return widths
-
-
-def collected(df: Any) -> list[Any]:
-    """Return the rows of a small DataFrame; raise every failure of Spark as one ClusterError."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        return list(df.collect())
-    except (PySparkException, Py4JJavaError) as error:
-        raise ClusterError(_explained(str(error))) from None
-
-
-def _explained(message: str) -> str:
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    if any("No module named 'ens_plugin'" in line for line in lines):
-        return (
-            "Spark's executors have no ens_plugin. Install it there as on the driver (pip install ens-plugin), or send "
-            "an environment along (spark.archives)."
-        )
-    if "Python worker exited unexpectedly" in message:
-        return (
-            "The Spark job failed: a Python worker died each time it was started. It may need more memory "
-            "(spark.executor.memoryOverhead, spark.executor.pyspark.memory). The log of the executors has details."
-        )
-    causes = [line for line in lines if ERROR_LINE.match(line)] or [java_reason(message)]
-    return f"The Spark job failed: {causes[-1].rstrip('.')}. The log of the executors has details."

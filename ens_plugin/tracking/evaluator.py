@@ -16,7 +16,7 @@ from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.logging.artifacts import artifact_path, render_artifacts
+from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX, artifact_path, render_artifacts
 from ens_plugin.tracking.logging.curve_points import Point, scalar_points
 from ens_plugin.tracking.logging.report_log import check_prefix, run_content, send
 from ens_plugin.tracking.measurement import check_digest, recorded_digest
@@ -26,6 +26,7 @@ from ens_plugin.tracking.store.data_digest import data_digest
 __all__ = ["EnsembleEvaluator"]
 
 ENABLED = "enabled"
+DEFAULTS = {"data": "holdout", "prefix": DEFAULT_PREFIX}
 OPTIONS = ("data", "confidence", "tolerance", "max_size", "prefix")
 
 
@@ -71,7 +72,7 @@ class EnsembleEvaluator(ModelEvaluator):
         from ens_plugin.analysis.analyze import analyze
 
         options = _options(evaluator_config)
-        prefix, data = options.pop("prefix", "ens"), options.pop("data", "holdout")
+        prefix, data = options.pop("prefix"), options.pop("data")
         native = _native_model(model)
         X, y = _rows(dataset, native)
         linked_id = model_id or model.model_id
@@ -84,7 +85,7 @@ class EnsembleEvaluator(ModelEvaluator):
 
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:
-    options = {key: value for key, value in config.items() if key != ENABLED}
+    options = {**DEFAULTS, **{key: value for key, value in config.items() if key != ENABLED}}
     for key in options:
         if key not in OPTIONS:
             close = get_close_matches(str(key)[:80], OPTIONS, n=1, cutoff=0.0)[0]
@@ -92,9 +93,9 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
                 f"evaluator_config has {printable(repr(key), 80)}, which is not an option of the evaluator "
                 f"'ensemble'; did you mean {close!r}? Known: {', '.join((ENABLED, *OPTIONS))}."
             )
-    if options.get("data", "holdout") not in ("holdout", "oob"):
+    if options["data"] not in ("holdout", "oob"):
         raise InputError(f"evaluator_config has data={printable(repr(options['data']), 80)}; use 'holdout' or 'oob'.")
-    check_prefix(options.get("prefix", "ens"))
+    check_prefix(options["prefix"])
     return options
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.report.result import EnsembleReport
@@ -16,6 +15,8 @@ from ens_plugin.tracking.store.models import load_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
+    from ens_plugin.analysis.checks.judged_rows import JudgedRows
 
 __all__ = ["Measurement", "RowSource", "Rows", "check_digest", "measure", "recorded_digest"]
 
@@ -38,15 +39,11 @@ class Rows(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """A fresh report, the loss of each row (NaN where no member predicts it), and the digest of the rows.
-
-    `seed_variance` is that of :class:`ens_plugin.analysis.checks.judged_rows.JudgedRows`.
-    """
+    """A fresh report, the loss of each row, and the digest of the rows."""
 
     report: EnsembleReport
-    losses: NDArray[np.float64]
+    judged: JudgedRows
     digest: str
-    seed_variance: float = 0.0
 
 
 def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Measurement:
@@ -67,7 +64,7 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
     digest = data_digest(X, y)
     check_digest(digest, recorded_digest(client, version.model_id, version.run_id), rows.data, version.uri)
     report, judged = analyze_rows(model, X, y, data=rows.data)
-    return Measurement(report, judged.losses, digest, judged.seed_variance)
+    return Measurement(report, judged, digest)
 
 
 def check_digest(digest: str, recorded: str | None, data: str, model: str) -> None:

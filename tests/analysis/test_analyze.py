@@ -13,6 +13,7 @@ import ens_plugin
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis import row_blocks
 from ens_plugin.analysis.analyze import analyze_rows, run_analysis
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
 from tests.forests import (
@@ -373,7 +374,7 @@ class TestProgress:
                 yield block
 
         model, X, y = cancer()
-        run_analysis(model, X, y, progress=progress)
+        run_analysis(model, X, y, AnalysisOptions(), progress=progress)
         assert totals == [3, 3, 3]
 
 

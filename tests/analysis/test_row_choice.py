@@ -16,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from ens_plugin import CustomEnsemble, in_bag
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import DataMismatchError
 
@@ -44,8 +45,8 @@ def test_chosen_rows_count_as_if_the_others_had_no_weight(model: Any, rows: Any)
     model.fit(X, y)
     weight = np.zeros(y.size)
     weight[::3] = 1.0
-    chosen = run_analysis(model, X, y, choose_rows=every_third)
-    weighted = run_analysis(model, X, y, sample_weight=weight)
+    chosen = run_analysis(model, X, y, AnalysisOptions(), choose_rows=every_third)
+    weighted = run_analysis(model, X, y, AnalysisOptions(sample_weight=weight))
     assert replace(chosen, created="").to_dict() == replace(weighted, created="").to_dict()
 
 
@@ -54,19 +55,22 @@ def test_a_metric_meets_the_labels_of_the_chosen_rows() -> None:
     forest = RandomForestClassifier(40, max_depth=3, random_state=0).fit(X, y)
     outputs = np.stack([tree.predict_proba(X[::3]) for tree in forest.estimators_])
     rest = CustomEnsemble(outputs, in_bag(forest, X)[:, ::3], aggregation="mean_proba")
-    chosen = run_analysis(forest, X, y, choose_rows=every_third, metric=log_loss)
-    expected = run_analysis(rest, None, y[::3], metric=log_loss)
+    chosen = run_analysis(forest, X, y, AnalysisOptions(metric=log_loss), choose_rows=every_third)
+    expected = run_analysis(rest, None, y[::3], AnalysisOptions(metric=log_loss))
     np.testing.assert_allclose(chosen.error_curve.error, expected.error_curve.error, rtol=1e-9)
 
 
 def test_none_means_all_rows() -> None:
     model = RandomForestClassifier(40, random_state=0).fit(*CANCER)
-    report = run_analysis(model, *CANCER, choose_rows=lambda adapter, features, bags: None)
-    assert replace(report, created="").to_dict() == replace(run_analysis(model, *CANCER), created="").to_dict()
+    report = run_analysis(model, *CANCER, AnalysisOptions(), choose_rows=lambda adapter, features, bags: None)
+    assert (
+        replace(report, created="").to_dict()
+        == replace(run_analysis(model, *CANCER, AnalysisOptions()), created="").to_dict()
+    )
 
 
 def test_other_rows_than_the_training_rows_are_refused_all_the_same() -> None:
     X, y = CANCER
     model = BaggingClassifier(KNeighborsClassifier(), 20, random_state=0, oob_score=True).fit(X, y)
     with pytest.raises(DataMismatchError, match="training rows"):
-        run_analysis(model, X[::-1], y[::-1], choose_rows=every_third)
+        run_analysis(model, X[::-1], y[::-1], AnalysisOptions(), choose_rows=every_third)

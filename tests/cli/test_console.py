@@ -54,6 +54,18 @@ def test_only_errors_are_logged_inside_and_everything_again_afterwards(caplog: p
     assert caplog.messages == ["trouble", "afterwards"]
 
 
+def test_mlflow_prints_only_the_errors_that_it_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    from mlflow.utils.logging_utils import eprint
+
+    with quiet_libraries():
+        eprint("Created version '1' of model 'churn'.")
+        logging.getLogger("mlflow.tracking").error("trouble")
+    eprint("afterwards")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("ERROR mlflow.tracking: trouble")
+    assert second == "afterwards"
+
+
 def test_paragraphs_are_80_columns_wide_and_leave_addresses_whole(capsys: pytest.CaptureFixture[str]) -> None:
     address = "https://registry.example/api/2.0/mlflow-artifacts/" + "deep/" * 12 + "model-of-may.bin"
     paragraph(f"Error: nothing answers at {address}; 99.5 % of what was asked for is there. " + 8 * "And more. ")

@@ -137,7 +137,7 @@ def embedded_store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_cut_is_a_yes_and_so_is_nothing_to_cut(run: Run, embedded_store: str) -> None:
     first = run("models:/cancer/1", "--confidence", "0.97", "--format", "json")
-    assert first.code == 0, first.err
+    assert (first.code, first.err) == (0, "")
     content = json.loads(first.out)
     made = content["model"]
     assert (content["outcome"], made["name"]) == ("logged", "cancer")
@@ -179,7 +179,7 @@ def test_a_dead_server_is_no_answer(run: Run) -> None:
 
 
 def test_a_failed_check_is_a_no(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.sizing.checks.cut_checks", lambda *_: (replace(CHECKS[1], passed=False),))
+    monkeypatch.setattr("ens_plugin.sizing.sufficient_cut.cut_checks", lambda *_: (replace(CHECKS[1], passed=False),))
     found = run("models:/cancer/1", "--confidence", "0.97")
     assert found.code == 1
     assert "FAILED: 51 members" in found.out

@@ -204,7 +204,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 )
 def test_a_wrong_type_is_refused_by_name(path: str, value: Any) -> None:
     with pytest.raises(InputError, match=path.replace(".", r"\.")):
-        report_from_dict(changed(path, value))
+        report_from_dict(EnsembleReport, changed(path, value))
 
 
 @pytest.mark.parametrize("path", ["task", "n_members", "error_curve", "error_curve.sizes", "bias_variance.loss"])
@@ -216,29 +216,29 @@ def test_a_missing_field_is_named(path: str) -> None:
         place = place[key]
     del place[last]
     with pytest.raises(InputError, match=rf"'{path}' of this report is missing".replace(".", r"\.")):
-        report_from_dict(content)
+        report_from_dict(EnsembleReport, content)
 
 
 def test_a_report_without_the_sizes_that_tie_is_read_as_one_whose_every_size_is_its_own() -> None:
     content = copy.deepcopy(REPORTS["classification"].to_dict())
     del content["error_curve"]["ties_to"]
-    assert report_from_dict(content).error_curve.ties_to == 0
+    assert report_from_dict(EnsembleReport, content).error_curve.ties_to == 0
 
 
 def test_an_unknown_field_is_named() -> None:
     with pytest.raises(InputError, match=r"'error_curve\.colour' is not part"):
-        report_from_dict(changed("error_curve.colour", "blue"))
+        report_from_dict(EnsembleReport, changed("error_curve.colour", "blue"))
 
 
 def test_arrays_of_different_length_are_refused() -> None:
     with pytest.raises(InputError, match="'lower' has 1"):
-        report_from_dict(changed("error_curve.lower", [0.1]))
+        report_from_dict(EnsembleReport, changed("error_curve.lower", [0.1]))
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, True, 1.0])
 def test_an_unknown_schema_is_refused(version: Any) -> None:
     with pytest.raises(InputError, match="schema_version"):
-        report_from_dict(changed("schema_version", version))
+        report_from_dict(EnsembleReport, changed("schema_version", version))
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '"report"'])

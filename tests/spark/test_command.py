@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import ens_plugin
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.cli.main import main
 from ens_plugin.cli.request import AnalysisRequest
 from ens_plugin.cli.spark import feature_columns
@@ -22,7 +23,7 @@ from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_diffe
 from tests.spark.conftest import reason_to_skip
 
 ROOT = Path(__file__).parents[2]
-REQUEST = AnalysisRequest("m", "d", "y", True, 0.99, 0.01, 20001, "auto", "w", 0, None, None)
+REQUEST = AnalysisRequest("m", "d", "y", "w", None, None, AnalysisOptions(data="holdout"))
 
 
 def run(*arguments: str) -> int:

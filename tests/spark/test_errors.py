@@ -26,6 +26,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.spark import jobs
+from ens_plugin.spark import session as session_module
 from tests.extras import needs_pyspark
 from tests.spark.cases import COLUMNS, N_ROWS, fitted, held_out, in_order, trained_on
 
@@ -217,7 +218,7 @@ def test_what_fails_in_the_first_pass_is_one_sentence(session: Any) -> None:
     ],
 )
 def test_java_stacks_become_their_cause(message: str, words: str) -> None:
-    explained = jobs._explained(message)
+    explained = session_module._explained(message)
     assert words in explained
     assert "\n" not in explained
 

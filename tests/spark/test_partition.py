@@ -22,9 +22,10 @@ import ens_plugin
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.labels import label_codes
+from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.curves.label_models import soft_spreads
-from ens_plugin.analysis.options import resolve_settings
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
 from ens_plugin.core.tallies.row_sampling import sample_keys
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
@@ -299,7 +300,7 @@ def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch
 
 def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     adapter, part, plan = seven_parts(kind, oob=oob)
-    settings_ = resolve_settings(adapter, data="oob" if oob else "holdout", metric=None, random_state=0)
+    settings_ = resolve_options(adapter, AnalysisOptions(data="oob" if oob else "holdout"))
     assert part.kept is not None
     return build_report(
         adapter,

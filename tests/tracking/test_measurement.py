@@ -15,6 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 
 from ens_plugin import analyze, gate
 from ens_plugin.analysis.analyze import analyze_rows
+from ens_plugin.analysis.checks.judged_rows import JudgedRows
 from ens_plugin.core.uncertainty.paired_losses import Difference, share_difference
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
 from ens_plugin.registry.gating.baseline_comparison import compare_pairs
@@ -200,8 +201,8 @@ def test_nothing_is_deserialised_where_mlflows_switch_forbids_it(
 
 
 def test_one_row_is_no_comparison() -> None:
-    one = Measurement(classification_report(), np.array([0.0, np.nan, 1.0]), "")
-    other = Measurement(classification_report(), np.array([0.0, 1.0, np.nan]), "")
+    one = Measurement(classification_report(), JudgedRows(np.array([0.0, np.nan, 1.0]), 0.0, 0.0), "")
+    other = Measurement(classification_report(), JudgedRows(np.array([0.0, 1.0, np.nan]), 0.0, 0.0), "")
     with pytest.raises(GateError, match="Only 1 rows can be scored by both"):
         compare_pairs(one, other)
 
@@ -210,11 +211,11 @@ def test_which_of_two_models_is_the_candidate_does_not_matter() -> None:
     def measured(seed: int) -> Measurement:
         model = RandomForestClassifier(10, random_state=seed).fit(X[TRAIN], Y[TRAIN])
         report, judged = analyze_rows(model, X[TRAIN], Y[TRAIN], data="oob")
-        return Measurement(report, judged.losses, "", judged.seed_variance)
+        return Measurement(report, judged, "")
 
     one, other = measured(0), measured(1)
     there, back = compare_pairs(one, other).increase, compare_pairs(other, one).increase
     assert (there.estimate, there.lower, there.upper) == pytest.approx((-back.estimate, -back.upper, -back.lower))
-    without = [found._replace(seed_variance=0.0) for found in (one, other)]
+    without = [found._replace(judged=found.judged._replace(seed_variance=0.0)) for found in (one, other)]
     narrow = compare_pairs(*without).increase
     assert 1.15 < (there.upper - there.lower) / (narrow.upper - narrow.lower) < 1.8

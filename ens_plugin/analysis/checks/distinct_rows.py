@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.curves.classification import agreement_reason
-from ens_plugin.analysis.curves.estimates import AnalysisOptions
+from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.analysis.rows.hashes import HashedRows
 from ens_plugin.core.estimates.cell_votes import (
@@ -50,7 +50,7 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
 
 
 def with_distinct_rows(
-    report: EnsembleReport, evidence: TalliedRows, cell: NDArray[np.int64] | None, settings: AnalysisOptions
+    report: EnsembleReport, evidence: TalliedRows, cell: NDArray[np.int64] | None, settings: ResolvedOptions
 ) -> EnsembleReport:
     """Return the report with the number of different rows; few of them give another recommended size.
 
@@ -63,7 +63,7 @@ def with_distinct_rows(
         One entry for each row.
     cell : ndarray of int64, shape (n_rows,), or None
         :func:`row_cells` of the same rows; None leaves the report as it is.
-    settings : AnalysisOptions
+    settings : ResolvedOptions
 
     Returns
     -------
@@ -91,7 +91,7 @@ def with_distinct_rows(
     return replace(report, recommendation=advice, basis=basis, warnings=(*report.warnings, warning))
 
 
-def _recommended(report: EnsembleReport, cells: CellVotes, settings: AnalysisOptions) -> SizeRecommendation:
+def _recommended(report: EnsembleReport, cells: CellVotes, settings: ResolvedOptions) -> SizeRecommendation:
     confidence, max_size, before = settings.confidence, settings.max_size, report.recommendation
     size = cell_size(cells, confidence, max_size)
     draws = cell_size_draws(cells, confidence, max_size, settings.random_state)

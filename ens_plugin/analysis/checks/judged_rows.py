@@ -1,7 +1,8 @@
-"""The loss of each row under one ensemble, and what the seed does to their mean: for comparing two ensembles."""
+"""The loss of each row under one ensemble, and the difference of two ensembles' errors on the same rows."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,10 @@ from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance, squared_losses_at
-from ens_plugin.core.uncertainty.paired_losses import row_losses
+from ens_plugin.core.uncertainty.cut_comparison import interval_over_seeds
+from ens_plugin.core.uncertainty.paired_losses import Difference, mean_difference, row_losses, share_difference
 
-__all__ = ["JudgedRows", "judge_rows"]
+__all__ = ["JudgedRows", "judge_rows", "judged_by_both", "paired_difference"]
 
 FloatArray = NDArray[np.float64]
 
@@ -32,13 +34,18 @@ class JudgedRows(NamedTuple):
     seed_variance : float
         Variance, over seeds, of the error estimated from these rows, without what the rows' own losses show: what rows
         have in common under a seed, and the noise of going from fewer members to the ensemble's own size.
+    shift : float
+        Error of all members minus the mean loss, which is that of each row's out-of-bag members; 0 for held-out rows.
     """
 
     losses: FloatArray
     seed_variance: float
+    shift: float
 
 
-def judge_rows(adapter: EnsembleAdapter, evidence: TalliedRows, target: FloatArray, data: str) -> JudgedRows:
+def judge_rows(
+    adapter: EnsembleAdapter, evidence: TalliedRows, target: FloatArray, data: str, error: float
+) -> JudgedRows:
     """Return the loss of every row, from its out-of-bag members alone.
 
     Parameters
@@ -49,14 +56,45 @@ def judge_rows(adapter: EnsembleAdapter, evidence: TalliedRows, target: FloatArr
     target : ndarray, shape (n_rows,)
         Label codes or values.
     data : {"oob", "holdout"}
+    error : float
+        The report's error at the ensemble's own size.
     """
     tally = evidence.tally
     assert not isinstance(tally, GroupedValues)
     if isinstance(tally, ValueTally):
-        return _judged_values(tally, evidence, adapter.n_members, data)
-    # A tie of the few out-of-bag members is none of the ensemble's own; half an error varies less.
-    labels = target if data == "holdout" else None
-    return JudgedRows(row_losses(tally, labels), _label_variance(tally, adapter, evidence, data))
+        losses, variance = _judged_values(tally, evidence, adapter.n_members, data)
+    else:
+        # A tie of the few out-of-bag members is none of the ensemble's own; half an error varies less.
+        losses = row_losses(tally, target if data == "holdout" else None)
+        variance = _label_variance(tally, adapter, evidence, data)
+    return JudgedRows(losses, variance, 0.0 if data == "holdout" else error - float(np.nanmean(losses)))
+
+
+def judged_by_both(candidate: JudgedRows, baseline: JudgedRows) -> NDArray[np.bool_]:
+    """Return which rows members of both ensembles predict, shape (n_rows,)."""
+    return np.asarray(np.isfinite(candidate.losses) & np.isfinite(baseline.losses))
+
+
+def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, level: float) -> Difference:
+    """Return the candidate's error minus the baseline's, at their own sizes, from the rows that both predict.
+
+    The interval includes what another seed would change in both ensembles.
+
+    Parameters
+    ----------
+    candidate, baseline : JudgedRows
+        Of the same rows; at least two are predicted by both.
+    task : {"classification", "regression"}
+    level : float
+        Level of the interval.
+    """
+    both = judged_by_both(candidate, baseline)
+    compare = share_difference if task == "classification" else mean_difference
+    found = compare(candidate.losses[both], baseline.losses[both], level)
+    seeds = math.sqrt(candidate.seed_variance + baseline.seed_variance)
+    lower, upper = interval_over_seeds(found.estimate, (found.lower, found.upper), seeds, level)
+    shift = candidate.shift - baseline.shift
+    return Difference(found.estimate + shift, lower + shift, upper + shift)
 
 
 def _label_variance(
@@ -74,9 +112,9 @@ def _label_variance(
     )
 
 
-def _judged_values(tally: ValueTally, evidence: TalliedRows, n_members: int, data: str) -> JudgedRows:
+def _judged_values(tally: ValueTally, evidence: TalliedRows, n_members: int, data: str) -> tuple[FloatArray, float]:
     losses = row_losses(tally) if data == "holdout" else squared_losses_at(tally, n_members)
     block = evidence.sample.block
     rows = tally_values(block)
     slopes = 2.0 * (rows.mean - rows.target)
-    return JudgedRows(losses, shared_luck_variance(block.outputs, block.seen, slopes, tally.trials.size))
+    return losses, shared_luck_variance(block.outputs, block.seen, slopes, tally.trials.size)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates, algorithmic_sd, path_values
+from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, row_models
 from ens_plugin.core.estimates.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
@@ -63,7 +63,7 @@ def estimate_classification(
     path: PathTally | None,
     weight: FloatArray | RowWeight,
     n_members: int,
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
     *,
     has_scores: bool,
     spreads: FloatArray | None = None,
@@ -79,7 +79,7 @@ def estimate_classification(
     path : PathTally or None
     weight : ndarray, shape (n_rows,), or RowWeight
     n_members : int
-    settings : AnalysisOptions
+    settings : ResolvedOptions
     has_scores : bool
         True for raw scores, False for votes and probabilities.
     spreads : ndarray, shape (2, 2), optional
@@ -131,7 +131,7 @@ def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
 
 
 def _subset_rates(
-    tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: AnalysisOptions
+    tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: ResolvedOptions
 ) -> SubsetRates | None:
     """Return error rates of random subsets of the members, which correct a model whose form is an approximation."""
     limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
@@ -177,7 +177,7 @@ def _classification_curve(
     tally: SupportTally | MarginTally,
     path: PathTally | None,
     weight: RowWeight,
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
     ties_to: float,
     seed_sd: float | FloatArray,
 ) -> tuple[ErrorCurve, tuple[str, ...]]:
@@ -219,7 +219,7 @@ def _classification_curve(
     return curve, cautions
 
 
-def _member_sd(sample: Sample, settings: AnalysisOptions, ties_to: float, seed_sd: float) -> FloatArray:
+def _member_sd(sample: Sample, settings: ResolvedOptions, ties_to: float, seed_sd: float) -> FloatArray:
     """Return the standard deviation over members by size and at infinity, for raw scores, which need not be normal."""
     part = sample.some_rows(JACKKNIFE_ROWS)
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
@@ -270,7 +270,7 @@ def _compared_values(
     tally: SupportTally | MarginTally,
     path: PathTally | None,
     weight: RowWeight,
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
     sizes: FloatArray,
 ) -> FloatArray:
     """Return the error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
@@ -284,7 +284,7 @@ def _compared_values(
     assert isinstance(tally, SupportTally)
     if settings.estimator == "binomial":
         return binomial_curve(tally.wrong, tally.trials, sizes, weight)
-    return np.append(hypergeometric_curve(tally.wrong, tally.trials, sizes[:-1], weight), np.nan)
+    return np.append(hypergeometric_curve(tally.wrong, tally.trials, settings.sizes, weight), np.nan)
 
 
 def _check(
@@ -304,7 +304,7 @@ def _check(
     return float(np.abs(mean_error(models, sizes) - unbiased).max())
 
 
-def _classification_size(model: RowModel, n_members: int, settings: AnalysisOptions) -> SizeRecommendation:
+def _classification_size(model: RowModel, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
     def mean_agreement(size: float) -> float:
         return float(model_agreement(model, [size])[0])
 
@@ -328,7 +328,7 @@ def _classification_size(model: RowModel, n_members: int, settings: AnalysisOpti
     )
 
 
-def agreement_reason(size: int | None, agreement: float, n_members: int, settings: AnalysisOptions) -> str:
+def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
     """Return one sentence with the agreement of the members, and the size that the wanted agreement takes."""
     now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
     wanted = f"{100 * settings.confidence:.6g} %"

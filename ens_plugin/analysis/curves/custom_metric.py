@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates
+from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate, subset_sizes
 from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
@@ -62,7 +62,7 @@ def with_metric_curve(
     adapter: EnsembleAdapter,
     sample: Sample,
     y: NDArray[Any],
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
     *,
     limit: int | None = None,
     groups: NDArray[np.integer] | None = None,

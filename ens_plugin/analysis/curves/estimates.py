@@ -16,15 +16,15 @@ from ens_plugin.core.uncertainty.pair_covariance import shared_variance
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["AnalysisOptions", "Estimates", "algorithmic_sd", "path_values"]
+__all__ = ["Estimates", "ResolvedOptions", "algorithmic_sd", "path_values"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class AnalysisOptions:
-    """The validated options of an analysis.
+class ResolvedOptions:
+    """The checked options of an analysis.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates, algorithmic_sd, path_values
+from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.tallies.growth_path import PathTally
@@ -34,7 +34,7 @@ def estimate_regression(
     path: PathTally | None,
     weight: FloatArray | RowWeight,
     n_members: int,
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
 ) -> Estimates:
     """Return curve, size, bias, variance and uncertainty of a regressor under squared loss.
 
@@ -46,7 +46,7 @@ def estimate_regression(
     path : PathTally or None
     weight : ndarray, shape (n_rows,), or RowWeight
     n_members : int
-    settings : AnalysisOptions
+    settings : ResolvedOptions
     """
     weight = as_row_weight(weight, tally.trials.size)
     moments = _moments(tally, weight)
@@ -110,7 +110,7 @@ def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoment
     return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total, weight.groups)
 
 
-def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: AnalysisOptions) -> ErrorCurve:
+def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: ResolvedOptions) -> ErrorCurve:
     sizes = np.append(settings.sizes.astype(np.float64), np.inf)
     lower, upper = loss.interval(sizes, settings.interval_level)
     error = loss.error(sizes)
@@ -132,7 +132,7 @@ def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Analy
     )
 
 
-def _regression_size(loss: SquaredLoss, n_members: int, settings: AnalysisOptions) -> SizeRecommendation:
+def _regression_size(loss: SquaredLoss, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
     size = loss.recommended_size(settings.tolerance, settings.max_size)
     excess = _relative_excess(loss, settings.sizes)
     now = float(_relative_excess(loss, np.array([n_members]))[0])
@@ -157,7 +157,7 @@ def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
     return np.asarray(loss.member_variance / sizes / loss.asymptote)
 
 
-def _excess_reason(size: int | None, now: float, n_members: int, settings: AnalysisOptions) -> str:
+def _excess_reason(size: int | None, now: float, n_members: int, settings: ResolvedOptions) -> str:
     if np.isnan(now):
         return (
             "The infinite ensemble's mean squared error cannot be distinguished from 0, so no relative excess exists."

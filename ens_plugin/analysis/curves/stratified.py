@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ens_plugin.analysis.curves.classification import agreement_reason, estimate_classification
-from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates
+from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.estimates.grouped_tally import CrossedMargins
 from ens_plugin.core.tallies.growth_path import PathTally
@@ -45,7 +45,7 @@ def estimate_by_members(
     path: PathTally | None,
     weight: FloatArray | RowWeight,
     n_members: int,
-    settings: AnalysisOptions,
+    settings: ResolvedOptions,
     *,
     has_scores: bool,
     spreads: FloatArray | None = None,
@@ -76,7 +76,7 @@ def estimate_by_members(
         )
     share = np.array([entry_weight.total[part].sum() for part in parts])
 
-    def combined(options: AnalysisOptions) -> Estimates:
+    def combined(options: ResolvedOptions) -> Estimates:
         estimates = [
             estimate_classification(
                 _of_part(tally, part),
@@ -136,7 +136,7 @@ def largest_shared_size(trials: FloatArray, sampled: NDArray[np.integer]) -> int
 
 
 def combine_estimates(
-    estimates: Sequence[Estimates], share: FloatArray, n_effective: float, n_members: int, settings: AnalysisOptions
+    estimates: Sequence[Estimates], share: FloatArray, n_effective: float, n_members: int, settings: ResolvedOptions
 ) -> Estimates:
     r"""Return the estimates for all rows from those of disjoint parts of them.
 
@@ -149,7 +149,7 @@ def combine_estimates(
     n_effective : float
         Effective number of rows of all parts.
     n_members : int
-    settings : AnalysisOptions
+    settings : ResolvedOptions
 
     Notes
     -----
@@ -171,7 +171,7 @@ def combine_estimates(
     )
 
 
-def _curve(curves: list[ErrorCurve], share: FloatArray, n_effective: float, settings: AnalysisOptions) -> ErrorCurve:
+def _curve(curves: list[ErrorCurve], share: FloatArray, n_effective: float, settings: ResolvedOptions) -> ErrorCurve:
     error, lower, upper = (
         np.array([np.append(getattr(curve, name), last) for curve, last in zip(curves, lasts, strict=True)])
         for name, lasts in (
@@ -221,7 +221,7 @@ def _bias_variance(parts: list[BiasVariance], share: FloatArray) -> BiasVariance
 
 
 def _recommendation(
-    parts: list[SizeRecommendation], share: FloatArray, n_members: int, settings: AnalysisOptions
+    parts: list[SizeRecommendation], share: FloatArray, n_members: int, settings: ResolvedOptions
 ) -> SizeRecommendation:
     sizes = _tabulated(parts[0].sizes, settings.max_size)
     wanted = 1.0 - settings.confidence

@@ -135,9 +135,13 @@ def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_]) -> None:
     if lost > REFUSED_WEIGHT:
         n_groups = np.unique(weight.groups).size
         left = np.unique(weight.groups[usable]).size
-        raise TooFewMembersError(
+        finding = (
             f"Only {left} of {n_groups} groups are out of bag for enough members, and {100 * lost:.3g} % of the weight "
-            f"is on the others: a bag holds a row of nearly every group. {_remedies(weight)}"
+            "is on the others"
+        )
+        raise TooFewMembersError(
+            f"{finding}: a bag holds a row of nearly every group. {_remedies(weight)}",
+            finding,
         )
 
 

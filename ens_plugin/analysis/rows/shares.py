@@ -211,13 +211,14 @@ def _refuse_label(found: Representation, names: list[str], label: int) -> None:
     others = np.arange(found.n_rows.size) != label
     n_rows = found.n_rows * others
     of_others = float(found.members @ n_rows / max(n_rows.sum(), 1.0))
-    raise TooFewMembersError(
+    finding = (
         f"Of the {round(found.n_rows[label])} rows of label {names[label]!r}, {round(found.n_usable[label])} have "
         f"enough out-of-bag members to be judged by; a row has {found.members[label]:.3g} on average, and a row of the "
         f"other labels {of_others:.3g}. The error without this label, which has {100 * found.weight[label]:.3g} % of "
         f"the weight ({100 * found.missing[label]:.3g} % of that on rows that no usable row represents), would be "
-        f"another error. {WHY} {REMEDIES}"
+        "another error"
     )
+    raise TooFewMembersError(f"{finding}. {WHY} {REMEDIES}", finding)
 
 
 def _missing_weight(found: Representation) -> tuple[str, ...]:
@@ -226,13 +227,14 @@ def _missing_weight(found: Representation) -> tuple[str, ...]:
     if missing <= MOST_MISSING:
         return ()
     n_rows, n_dropped = found.n_rows.sum(), (found.n_rows - found.n_usable).sum()
-    sentence = (
+    finding = (
         f"{round(n_dropped)} of {round(n_rows)} rows have too few out-of-bag members to be judged by, and "
         f"{100 * missing:.3g} % of the weight lies on rows that are in nearly every bag and that no others represent. "
-        f"More than {100 * MOST_MISSING:g} % leaves the error in doubt. {WHY} {REMEDIES}"
+        f"More than {100 * MOST_MISSING:g} % leaves the error in doubt"
     )
+    sentence = f"{finding}. {WHY} {REMEDIES}"
     if missing > REFUSED_MISSING:
-        raise TooFewMembersError(sentence)
+        raise TooFewMembersError(sentence, finding)
     return (sentence,)
 
 

@@ -115,8 +115,8 @@ def hypergeometric_curve(
     odd = 2.0 * np.ceil(wanted / 2.0) - 1.0
     if odd.max() > limit:
         raise InputError(
-            f"size {odd.max():g} is above {limit}, the largest size for which 90 % of the rows have enough out-of-bag "
-            "members; pass smaller sizes, or use estimator='deconvolved', which reaches every size."
+            f"size {wanted.max():g} is above {limit}, the largest size for which 90 % of the rows have enough "
+            "out-of-bag members; pass smaller sizes, or use estimator='deconvolved', which reaches every size."
         )
     index = pair_index(k, n)
     first = np.unique(index, return_index=True)[1]

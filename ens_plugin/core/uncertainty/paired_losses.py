@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 
 from ens_plugin.core.tallies.tally import AnyTally, SupportTally, ValueTally
 
-__all__ = ["Difference", "mean_difference", "row_losses", "share_difference"]
+__all__ = ["Difference", "mean_difference", "row_losses", "separate_difference", "share_difference"]
 
 FloatArray = NDArray[np.float64]
 
@@ -124,3 +124,26 @@ def mean_difference(candidate: FloatArray, baseline: FloatArray, level: float) -
     sd = float(difference.std(ddof=1))
     half = float(stdtrit(difference.size - 1, 0.5 + level / 2.0)) * sd / math.sqrt(difference.size)
     return Difference(estimate, estimate - half, estimate + half)
+
+
+def separate_difference(candidate: Difference, baseline: Difference) -> Difference:
+    """Difference of two estimates made apart, with the ends that their intervals allow at most.
+
+    Parameters
+    ----------
+    candidate, baseline : Difference
+        An estimate with its interval.
+
+    Returns
+    -------
+    Difference
+        Candidate minus baseline.
+
+    Examples
+    --------
+    >>> separate_difference(Difference(3.0, 2.0, 4.0), Difference(1.0, 0.5, 2.5))
+    Difference(estimate=2.0, lower=-0.5, upper=3.5)
+    """
+    return Difference(
+        candidate.estimate - baseline.estimate, candidate.lower - baseline.upper, candidate.upper - baseline.lower
+    )

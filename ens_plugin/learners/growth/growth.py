@@ -6,14 +6,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier, is_regressor
 from tqdm import tqdm
 
-from ens_plugin.analysis.analyze import analyze
+from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.scalars import as_confidence, as_count, as_positive
 from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
@@ -27,10 +28,6 @@ from ens_plugin.user_warnings import warn_user
 __all__ = ["MAX_SIZE", "grow"]
 
 MAX_SIZE = 5001
-# Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
-LOOKED_AT = 20001
-CONFIDENCE = 0.99
-TOLERANCE = 0.01
 PROBE_SIZES = {"one_shot": 50, "iterative": 100}
 # Below these every figure is rough, and no size is acted on.  Four out-of-bag members per row can all agree by chance,
 # and the size would be far too small.
@@ -123,16 +120,16 @@ def grow(
     method = _current_name(method)
     next_size = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
-    criterion = _criterion(confidence, tolerance)
+    options = _options(confidence, tolerance, limit, sample_weight)
     trainer = find_trainer(split_pipeline(estimator)[0])
     _refuse_other_task(split_pipeline(estimator)[0], confidence, tolerance)
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
     with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
-        course = _Course(next_size, first, limit, criterion, sample_weight, bar)
+        course = _Course(next_size, first, limit, options, bar)
         training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
         model = trainer(ensemble, training, first, course.next_size)
-    outcome = outcome_of(method, course.steps, limit, _target(course.report, criterion))
+    outcome = outcome_of(method, course.steps, limit, _target(course.report, options))
     if not outcome.converged:
         warn_user(outcome.reason, NotConvergedWarning)
     if outcome.n_members < course.steps[-1].n_members:
@@ -197,15 +194,15 @@ def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int
     return first, limit
 
 
-class _Criterion(NamedTuple):
-    confidence: float
-    tolerance: float
-
-
-def _criterion(confidence: float | None, tolerance: float | None) -> _Criterion:
-    return _Criterion(
-        CONFIDENCE if confidence is None else as_confidence(confidence),
-        TOLERANCE if tolerance is None else as_positive(tolerance, "tolerance"),
+def _options(
+    confidence: float | None, tolerance: float | None, limit: int, sample_weight: ArrayLike | None
+) -> AnalysisOptions:
+    return AnalysisOptions(
+        sample_weight=sample_weight,
+        confidence=AnalysisOptions.confidence if confidence is None else as_confidence(confidence),
+        tolerance=AnalysisOptions.tolerance if tolerance is None else as_positive(tolerance, "tolerance"),
+        # Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
+        max_size=max(AnalysisOptions.max_size, limit),
     )
 
 
@@ -230,8 +227,7 @@ class _Course:
     rule: NextWanted
     first: int
     limit: int
-    criterion: _Criterion
-    sample_weight: ArrayLike | None
+    options: AnalysisOptions
     bar: Any
     steps: list[GrowthStep] = field(default_factory=list)
     report: EnsembleReport | None = None
@@ -263,15 +259,7 @@ class _Course:
 
     def _estimate(self, evidence: TrainedModel) -> tuple[EnsembleReport | None, str]:
         try:
-            report = analyze(
-                evidence.model,
-                evidence.X,
-                evidence.y,
-                sample_weight=self.sample_weight,
-                max_size=max(LOOKED_AT, self.limit),
-                confidence=self.criterion.confidence,
-                tolerance=self.criterion.tolerance,
-            )
+            report = run_analysis(evidence.model, evidence.X, evidence.y, self.options)
         except TooFewMembersError as error:
             return None, str(error)
         return report, _weakness(report)
@@ -308,7 +296,7 @@ def _step(
     )
 
 
-def _target(report: EnsembleReport | None, criterion: _Criterion) -> str:
+def _target(report: EnsembleReport | None, options: AnalysisOptions) -> str:
     if report is not None and report.recommendation.criterion == "excess_error":
-        return f"an excess error of at most {100 * criterion.tolerance:.4g} %"
-    return f"an agreement of {100 * criterion.confidence:.4g} % with the infinite ensemble"
+        return f"an excess error of at most {100 * options.tolerance:.4g} %"
+    return f"an agreement of {100 * options.confidence:.4g} % with the infinite ensemble"

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.learners.growth.growth import MAX_SIZE, grow
 from ens_plugin.learners.growth.member_training import LARGEST_SEED, find_trainer
@@ -177,7 +178,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         self,
         estimator: Any = None,
         *,
-        confidence: float = 0.99,
+        confidence: float = AnalysisOptions.confidence,
         method: str = "one_shot",
         probe_size: int | None = None,
         max_size: int = MAX_SIZE,
@@ -282,7 +283,7 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         self,
         estimator: Any = None,
         *,
-        tolerance: float = 0.01,
+        tolerance: float = AnalysisOptions.tolerance,
         method: str = "one_shot",
         probe_size: int | None = None,
         max_size: int = MAX_SIZE,

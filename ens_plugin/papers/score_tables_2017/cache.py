@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import zipfile
 from dataclasses import fields
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from platformdirs import user_cache_path
 
 from ens_plugin.errors import EnsPluginWarning
+from ens_plugin.files import write_whole
 from ens_plugin.papers.score_tables_2017.score_tables import GRIDS, TABLE_VERSION, ScoreTables, build_score_tables
 from ens_plugin.user_warnings import warn_user
 
@@ -90,18 +90,13 @@ def _read(path: Path) -> ScoreTables | None:
 
 
 def _write(path: Path, tables: ScoreTables) -> None:
-    """Write to a temporary file and move it into place, so that a reader finds all of it or nothing."""
-    part: str | None = None
+    content = BytesIO()
+    arrays = {name: getattr(tables, name) for name in NAMES}
+    np.savez_compressed(content, checksum=np.array(_checksum(tables)), **arrays)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        arrays = {name: getattr(tables, name) for name in NAMES}
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, checksum=np.array(_checksum(tables)), **arrays)
-        Path(part).replace(path)
+        write_whole(path, content.getvalue())
     except OSError as error:
-        if part is not None:
-            Path(part).unlink(missing_ok=True)
         warn_user(
             f"The score tables could not be kept in {path.parent} ({error}); they will be built again next time.",
             EnsPluginWarning,

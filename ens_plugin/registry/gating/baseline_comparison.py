@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ens_plugin.core.uncertainty.cut_comparison import interval_over_seeds
-from ens_plugin.core.uncertainty.paired_losses import Difference, mean_difference, share_difference
+from ens_plugin.analysis.checks.judged_rows import judged_by_both, paired_difference
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.core.uncertainty.paired_losses import Difference, separate_difference
 from ens_plugin.errors import GateError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
@@ -16,7 +17,7 @@ from ens_plugin.tracking.measurement import Measurement
 
 __all__ = ["LEVEL", "Comparison", "compare_intervals", "compare_pairs"]
 
-LEVEL = 0.95
+LEVEL = AnalysisOptions.interval_level
 FEWEST_PAIRS = 2
 
 
@@ -48,28 +49,12 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
         If fewer than two rows are out of bag for members of both models, or the models have different tasks.
     """
     _check_same_error(candidate.report, baseline.report)
-    both = np.isfinite(candidate.losses) & np.isfinite(baseline.losses)
-    n_rows = int(np.count_nonzero(both))
+    n_rows = int(np.count_nonzero(judged_by_both(candidate.judged, baseline.judged)))
     if n_rows < FEWEST_PAIRS:
         raise GateError(f"Only {n_rows} rows can be scored by both models. Pass more rows.")
-    pairs = candidate.losses[both], baseline.losses[both]
-    compare = share_difference if candidate.report.task == "classification" else mean_difference
-    found = compare(*pairs, LEVEL)
-    seeds = math.sqrt(candidate.seed_variance + baseline.seed_variance)
-    lower, upper = interval_over_seeds(found.estimate, (found.lower, found.upper), seeds, LEVEL)
-    shift = _to_own_size(candidate) - _to_own_size(baseline)
+    increase = paired_difference(candidate.judged, baseline.judged, candidate.report.task, LEVEL)
     kind = "held-out" if candidate.report.data == "holdout" else "out-of-bag"
-    return Comparison(
-        Difference(found.estimate + shift, lower + shift, upper + shift),
-        f"paired differences on {n_rows} {kind} rows",
-    )
-
-
-def _to_own_size(measured: Measurement) -> float:
-    """Return the error of all members minus the mean loss, which is that of each row's out-of-bag members."""
-    if measured.report.data == "holdout":
-        return 0.0
-    return measured.report.error - float(np.nanmean(measured.losses))
+    return Comparison(increase, f"paired differences on {n_rows} {kind} rows")
 
 
 def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Comparison:
@@ -87,14 +72,10 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
             raise GateError(
                 f"A comparison needs 95 % intervals, and a report of {report.n_members} members has "
                 f"{f'{report.error_curve.interval_level:.4g} ones' if known else 'none at that size'}. "
-                "Analyse the model again with interval_level=0.95 and the default estimator."
+                f"Analyse the model again with interval_level={LEVEL:g} and the default estimator."
             )
-    low, high = candidate.error_interval
-    baseline_low, baseline_high = baseline.error_interval
-    return Comparison(
-        Difference(candidate.error - baseline.error, low - baseline_high, high - baseline_low),
-        "both 95 % data intervals",
-    )
+    apart = (Difference(report.error, *report.error_interval) for report in (candidate, baseline))
+    return Comparison(separate_difference(*apart), "both 95 % data intervals")
 
 
 def _check_same_error(candidate: EnsembleReport, baseline: EnsembleReport) -> None:

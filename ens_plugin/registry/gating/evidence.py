@@ -223,7 +223,7 @@ def scalar_tables(
 
 def _report_scalars(report: EnsembleReport) -> dict[str, float]:
     scalars = {name: value for name, value in report.metrics().items() if math.isfinite(value)}
-    if "recommended_size" in scalars:
-        # Capped sizes are lower bounds, so this is then an upper bound of the ratio.
-        scalars["size_ratio"] = report.n_members / scalars["recommended_size"]
+    if report.size_ratio is not None:
+        # Of a capped size, which is a lower bound, this is an upper bound.
+        scalars["size_ratio"] = report.size_ratio
     return scalars

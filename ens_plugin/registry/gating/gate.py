@@ -28,6 +28,7 @@ from ens_plugin.registry.gating.policy import Policy, Requirement, read_policy
 from ens_plugin.registry.gating.share_bounds import check_share_bounds
 from ens_plugin.registry.gating.verdict import check_alias_stayed, move_alias, write_verdict
 from ens_plugin.report.text import printable
+from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
 from ens_plugin.tracking.logging.report_log import check_prefix
 from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
@@ -59,7 +60,7 @@ def gate(
     y: ArrayLike | None = None,
     data: Literal["oob", "holdout"] = "oob",
     promote: str | None = None,
-    prefix: str = "ens",
+    prefix: str = DEFAULT_PREFIX,
     audit_log: str | Path | None = None,
 ) -> GateDecision:
     """Judge a version of a registered model by a policy, and promote it if it passes and `promote` is given.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.errors import InputError
 from ens_plugin.registry.rightsizing.cut_model import LoggedCut, log_cut_model, register_cut_model
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
 from ens_plugin.report.quantities import members_text
@@ -17,6 +18,7 @@ from ens_plugin.report.text import WIDTH, printable, tells_size, verdict
 from ens_plugin.tracking.store.models import load_model
 
 if TYPE_CHECKING:
+    from ens_plugin.analysis.row_blocks import Progress
     from ens_plugin.sizing.checks import Check
     from ens_plugin.sizing.savings import Savings
 
@@ -103,14 +105,14 @@ def rightsize(
     y: ArrayLike,
     *,
     register: str | None = None,
-    data: Literal["oob", "holdout"] = "oob",
-    sample_weight: ArrayLike | None = None,
-    confidence: float = 0.99,
-    tolerance: float = 0.01,
-    max_size: int = 20001,
-    estimator: str = "auto",
-    random_state: int | None = 0,
-    n_jobs: int | None = None,
+    data: Literal["oob", "holdout"] = AnalysisOptions.data,
+    sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
+    confidence: float = AnalysisOptions.confidence,
+    tolerance: float = AnalysisOptions.tolerance,
+    max_size: int = AnalysisOptions.max_size,
+    estimator: str = AnalysisOptions.estimator,
+    random_state: int | None = AnalysisOptions.random_state,
+    n_jobs: int | None = AnalysisOptions.n_jobs,
 ) -> Rightsizing:
     """Cut a logged ensemble to its recommended size and log the smaller one as a new version.
 
@@ -165,17 +167,17 @@ def rightsize(
     check_name(register)
     found = find_source(source)
     model = load_model(found.uri)
-    options: dict[str, Any] = {
-        "data": data,
-        "sample_weight": sample_weight,
-        "confidence": confidence,
-        "tolerance": tolerance,
-        "max_size": max_size,
-        "estimator": estimator,
-        "random_state": random_state,
-        "n_jobs": n_jobs,
-    }
-    return rightsize_analysed(found, model, X, y, run_analysis(model, X, y, **options), register, **options)
+    options = AnalysisOptions(
+        data=data,
+        sample_weight=sample_weight,
+        confidence=confidence,
+        tolerance=tolerance,
+        max_size=max_size,
+        estimator=estimator,
+        random_state=random_state,
+        n_jobs=n_jobs,
+    )
+    return rightsize_analysed(found, model, X, y, options, run_analysis(model, X, y, options), register)
 
 
 def check_name(register: str | None) -> None:
@@ -203,9 +205,10 @@ def rightsize_analysed(
     model: Any,
     X: Any,
     y: ArrayLike,
+    options: AnalysisOptions,
     report: EnsembleReport,
     register: str | None,
-    **options: Any,
+    progress: Progress | None = None,
 ) -> Rightsizing:
     """Return what :func:`rightsize` returns, for a model that is loaded and analysed with `options` already.
 
@@ -214,10 +217,12 @@ def rightsize_analysed(
     EnsPluginError
         As :func:`rightsize`.
     """
+    from ens_plugin.sizing.sufficient_cut import sufficient_cut
+
     size = _size_to_cut_to(report)
     if size is None:
         return Rightsizing(source.uri, "no_size" if report.recommended_size is None else "not_needed", report)
-    cut, cut_report, checks = _kept(model, report, size, X, y, options)
+    cut, cut_report, checks = sufficient_cut(model, report, size, X, y, options, progress)
     if not all(check.passed for check in checks):
         return Rightsizing(source.uri, "refused", report, cut_report, checks)
     if cut_report.n_members == report.n_members:
@@ -245,49 +250,6 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
         )
     size = report.recommended_size
     return None if size is None or size >= report.n_members else size
-
-
-def _kept(
-    model: Any, report: EnsembleReport, size: int, X: Any, y: ArrayLike, options: dict[str, Any]
-) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut to the first size whose own report recommends no more members, or that fails a check; else keep all.
-
-    A recommended size is an estimate. Without this, half of the smaller models would fail a gate that requires the
-    same agreement.
-    """
-    while size < report.n_members:
-        cut, cut_report = _cut(model, size, X, y, options)
-        checks = _checked(model, cut, X, report, cut_report, options)
-        wanted = cut_report.recommended_size
-        if not all(check.passed for check in checks) or (wanted is not None and wanted <= size):
-            return cut, cut_report, checks
-        # A report on few members can recommend far too many, so the size grows in steps, each with a better report.
-        step = 2 * max(size // 10, 1)
-        size = size + step if wanted is None else min(max(wanted, size + 2), size + step)
-    return model, report, ()
-
-
-def _cut(model: Any, size: int, X: Any, y: ArrayLike, options: dict[str, Any]) -> tuple[Any, EnsembleReport]:
-    from ens_plugin.analysis.analyze import run_analysis
-    from ens_plugin.sizing.truncate import truncate
-
-    cut = truncate(model, size)
-    try:
-        return cut, run_analysis(cut, X, y, **options)
-    except TooFewMembersError as error:
-        found = str(error).split(": ")[0].rstrip(".")
-        raise TooFewMembersError(
-            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
-            "data='holdout', or get a larger size by a higher confidence or a lower tolerance."
-        ) from error
-
-
-def _checked(
-    model: Any, cut: Any, X: Any, report: EnsembleReport, cut_report: EnsembleReport, options: dict[str, Any]
-) -> tuple[Check, ...]:
-    from ens_plugin.sizing.checks import cut_checks
-
-    return cut_checks(model, cut, X, report, cut_report, options.get("sample_weight"))
 
 
 def _measured(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:

@@ -18,6 +18,7 @@ from ens_plugin.tracking.autolog.fit_watch import (
     stop_watching,
 )
 from ens_plugin.tracking.autolog.settings import AutologOptions, warn_once
+from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
 from ens_plugin.tracking.logging.report_log import check_prefix
 from ens_plugin.tracking.store.mlflow_events import FitEvents
 
@@ -44,7 +45,7 @@ def autolog(
     exclusive: bool = False,
     *,
     max_overhead: float = 0.1,
-    prefix: str = "ens",
+    prefix: str = DEFAULT_PREFIX,
     log_artifacts: bool = True,
 ) -> None:
     """Log a report to MLflow after every fit of a bagged ensemble.

@@ -22,6 +22,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import (
     BagError,
@@ -46,7 +47,6 @@ SHORT_FIT_S = 0.1  # a fit shorter than this is reported without page and figure
 SENDING_S = 0.3
 LEAST_WAIT_S = 1.0
 SLOW_S = 4.0  # a server that is down is noticed before; less than the end of a program waits
-RANDOM_STATE = 0
 
 # matplotlib's defaults and the number of BLAS threads are the whole process's.
 _one_at_a_time = threading.Lock()
@@ -184,11 +184,12 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
         deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
     deadline -= SENDING_S + (RENDERING_S if settings.log_artifacts else 0.0)
     allowance = settings.seconds_for(fit.seconds)
+    options = AnalysisOptions(sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
     cautions: list[str] = []
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
         left = deadline - time.perf_counter()
-        rows = affordable_rows(adapter, features, bags, left, allowance, RANDOM_STATE)
+        rows = affordable_rows(adapter, features, bags, left, allowance, options.random_state)
         if rows is not None:
             cautions.append(
                 f"Only {rows.size} of the {features.shape[0]} training rows were analysed, drawn at random, to keep "
@@ -203,9 +204,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             ensemble,
             data.rows_for(ensemble),
             data.y,
-            sample_weight=data.sample_weight,
-            n_jobs=_n_jobs(ensemble),
-            random_state=RANDOM_STATE,
+            options,
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
     return replace(report, warnings=(*cautions, *report.warnings))

@@ -69,7 +69,7 @@ def _time_passes(rows: Any, target: NDArray[Any]) -> PassSeconds:
 
 
 def affordable_rows(
-    adapter: EnsembleAdapter, features: Any, bags: Bags, seconds: float, allowance: float, random_state: int
+    adapter: EnsembleAdapter, features: Any, bags: Bags, seconds: float, allowance: float, random_state: int | None
 ) -> NDArray[np.intp] | None:
     """Choose rows at random, as many as can be analysed in the given time.
 
@@ -84,7 +84,7 @@ def affordable_rows(
         Time left for the members' predictions and the estimates.
     allowance : float
         Time allowed for the whole report; half of it may go into the first 1000 rows, whatever is left.
-    random_state : int
+    random_state : int or None
         Seed of the choice; how many rows are chosen depends on how fast the members predict.
 
     Returns

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from ens_plugin.report.result import EnsembleReport
 
-__all__ = ["RENDERING_S", "artifact_path", "render_artifacts", "write_data"]
+__all__ = ["DEFAULT_PREFIX", "RENDERING_S", "artifact_path", "render_artifacts", "write_data"]
 
+DEFAULT_PREFIX = "ens"  # of the names of everything that a run gets of a report
 RENDERING_S = 0.6  # of page and figures, on two cores of 2020
 
 _last_seconds = deque([RENDERING_S], maxlen=2)  # two, because the first drawing of a process takes longer
@@ -24,7 +25,7 @@ def artifact_path(prefix: str) -> str:
     >>> artifact_path("ens"), artifact_path("challenger")
     ('ensemble', 'ensemble/challenger')
     """
-    return "ensemble" if prefix == "ens" else f"ensemble/{prefix}"
+    return "ensemble" if prefix == DEFAULT_PREFIX else f"ensemble/{prefix}"
 
 
 def render_artifacts(report: EnsembleReport, directory: Path, deadline: float = math.inf) -> bool:

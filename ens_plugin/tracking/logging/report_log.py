@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary, printable
-from ens_plugin.tracking.logging.artifacts import artifact_path, render_artifacts
+from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX, artifact_path, render_artifacts
 from ens_plugin.tracking.logging.curve_points import Point, curve_points, scalar_points
 from ens_plugin.tracking.logging.description import merge_description
 from ens_plugin.tracking.store.connection import check_server, tracking_errors
@@ -28,7 +28,7 @@ DESCRIPTION_TAG = "mlflow.note.content"
 
 
 def log_report(
-    report: EnsembleReport, *, run_id: str | None = None, model_id: str | None = None, prefix: str = "ens"
+    report: EnsembleReport, *, run_id: str | None = None, model_id: str | None = None, prefix: str = DEFAULT_PREFIX
 ) -> str:
     """Log a report to an MLflow run: scalars, the error curve, artifacts and a short description.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ens_plugin.analysis.curves.classification import estimate_classification
-from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates
+from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.regression import estimate_regression
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.tallies.subsets import Sample
@@ -27,7 +27,7 @@ from ens_plugin.core.tallies.tally import (
 
 FloatArray = NDArray[np.float64]
 
-SETTINGS = AnalysisOptions(
+SETTINGS = ResolvedOptions(
     estimator="deconvolved",
     data="holdout",
     confidence=0.95,

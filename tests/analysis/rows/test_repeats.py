@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import RepeatedRows, copies_findings, find_repeats, refuse_copies
 from ens_plugin.errors import DataMismatchError, EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError
@@ -215,7 +216,7 @@ def test_chosen_rows_know_of_copies_among_the_others() -> None:
     X, y = noisy(200)
     X, y = np.concatenate([X, X[:20]]), np.append(y, y[:20])
     forest = RandomForestClassifier(30, random_state=0).fit(X, y)
-    report = run_analysis(forest, X, y, choose_rows=lambda adapter, features, bags: np.arange(200))
+    report = run_analysis(forest, X, y, AnalysisOptions(), choose_rows=lambda adapter, features, bags: np.arange(200))
     assert report.basis.n_repeated == 20
 
 

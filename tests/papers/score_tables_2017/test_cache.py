@@ -87,7 +87,7 @@ def test_a_failed_write_leaves_nothing_behind(
     def fail(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(cache.np, "savez_compressed", fail)
+    monkeypatch.setattr("ens_plugin.files.os.replace", fail)
     with pytest.warns(EnsPluginWarning, match="disk full"):
         load_score_tables(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,12 +15,13 @@ from uuid import uuid4
 import mlflow
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import (
     EnsPluginError,
     GateError,
@@ -342,7 +344,7 @@ def test_exactly_the_recommended_size_is_left_alone() -> None:
     report = classification_report()
     size = report.recommended_size
     assert size is not None
-    found = rightsize_analysed(SOURCE, None, X, Y, replace(report, n_members=size), None)
+    found = rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), replace(report, n_members=size), None)
     assert found.outcome == "not_needed"
 
 
@@ -350,13 +352,13 @@ def test_a_size_that_is_not_known_is_no_answer() -> None:
     report = classification_report()
     unknown = replace(report.recommendation, size=None, values=np.full(report.recommendation.values.shape, np.nan))
     with pytest.raises(InputError, match="recommended size is not available"):
-        rightsize_analysed(SOURCE, None, X, Y, replace(report, recommendation=unknown), None)
+        rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), replace(report, recommendation=unknown), None)
 
 
 def test_a_size_from_a_few_rows_is_no_answer() -> None:
     report = replace(classification_report(), n_rows=29)
     with pytest.raises(InputError, match=r"29 rows are too few .* Pass 30 rows or more"):
-        rightsize_analysed(SOURCE, None, X, Y, report, None)
+        rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), report, None)
 
 
 def test_no_size_large_enough_is_a_no(unchanged: str) -> None:
@@ -370,7 +372,7 @@ def test_a_cut_that_breaks_the_promise_is_refused(embedded: Client, name: str, m
     misled = RandomForestClassifier(25, random_state=0).fit(X[::2], np.roll(Y[::2], 100))
     log(Case("sklearn", half, options=CLOUDPICKLE), name)
     before = counts(embedded)
-    monkeypatch.setattr("ens_plugin.sizing.truncate.truncate", lambda model, size: misled)
+    monkeypatch.setattr("ens_plugin.sizing.sufficient_cut.truncate", lambda model, size: misled)
     found = rightsize(f"models:/{name}/1", X[1::2], Y[1::2], data="holdout", **EASY)
     assert (found.outcome, found.passed, found.logged) == ("refused", False, None)
     assert {check.name: check.passed for check in found.checks} == {"agreement": False, "error": False}
@@ -388,8 +390,19 @@ def test_one_failed_check_is_enough(wrong: int, unchanged: str, monkeypatch: pyt
         found[wrong] = checks.Check(found[wrong].name, False, None, None, "No.")
         return tuple(found)
 
-    monkeypatch.setattr(checks, "cut_checks", one_fails)
+    monkeypatch.setattr("ens_plugin.sizing.sufficient_cut.cut_checks", one_fails)
     assert rightsize(unchanged, X, Y, **EASY).outcome == "refused"
+
+
+def test_what_was_found_about_too_few_members_stands_without_its_remedies(unchanged: str) -> None:
+    with pytest.raises(TooFewMembersError) as caught:
+        rightsize(unchanged, X, Y, confidence=0.95)
+    assert re.fullmatch(
+        r"The recommended 3 members cannot be checked on these rows \(\d+ of 569 rows have fewer than 2 out-of-bag "
+        r"members \(mean 1\.\d\d\)\)\. Pass held-out rows with data='holdout', or get a larger size by a higher "
+        r"confidence or a lower tolerance\.",
+        str(caught.value),
+    )
 
 
 def test_members_too_few_to_be_checked_are_not_logged(unchanged: str) -> None:
@@ -573,25 +586,6 @@ def test_the_sentence_hides_control_characters() -> None:
 
 def cut_to(report: EnsembleReport, n_members: int) -> EnsembleReport:
     return replace(report, n_members=n_members)
-
-
-@pytest.mark.parametrize("random_state", range(3))
-def test_a_cut_passes_a_gate_that_wants_the_same_agreement(random_state: int) -> None:
-    from ens_plugin.registry.rightsizing.rightsizing import _kept
-
-    X, y = load_wine(return_X_y=True)
-    forest = RandomForestClassifier(100, random_state=random_state).fit(X, y)
-    report = ens_plugin.analyze(forest, X, y)
-    assert report.recommended_size is not None
-    _, cut_report, checks = _kept(forest, report, report.recommended_size, X, y, {})
-    assert cut_report.n_members < 100
-    assert cut_report.recommendation.agreement is not None
-    assert cut_report.recommendation.agreement >= 0.99
-    assert all(check.passed for check in checks)
-    # Without the members that are added, the gate would stop these.
-    first = ens_plugin.analyze(ens_plugin.truncate(forest, report.recommended_size), X, y)
-    assert first.recommendation.agreement is not None
-    assert first.recommendation.agreement < 0.99
 
 
 def test_printed_it_tells_what_became_of_the_model() -> None:

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.estimates import AnalysisOptions
-from ens_plugin.analysis.options import clip_sizes_to_oob, encode_target, resolve_settings, row_weights
+from ens_plugin.analysis.arguments import clip_sizes_to_oob, encode_target, resolve_options, row_weights
+from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import InputError, TooFewMembersError
 
 
@@ -25,9 +26,8 @@ def adapter(classes: list[Any] | None = None, n_members: int = 50) -> EnsembleAd
     return cast(EnsembleAdapter, Stub(classes, n_members))
 
 
-def resolve(model: EnsembleAdapter | None = None, **options: Any) -> AnalysisOptions:
-    chosen: dict[str, Any] = {"data": "oob", "metric": None, "random_state": 0, **options}
-    return resolve_settings(adapter([0, 1]) if model is None else model, **chosen)
+def resolve(model: EnsembleAdapter | None = None, **options: Any) -> ResolvedOptions:
+    return resolve_options(adapter([0, 1]) if model is None else model, AnalysisOptions(**options))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,220 @@
+"""The arguments of an analysis, checked and completed before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, REGRESSION_ESTIMATORS, AnalysisOptions, Metric
+from ens_plugin.core.estimates.error_curve import hypergeometric_limit
+from ens_plugin.core.validation import LARGEST, MAX_SIZE, as_array, as_sizes, as_weight, one_line, shown
+from ens_plugin.errors import InputError, TooFewMembersError
+
+__all__ = ["clip_sizes_to_oob", "encode_target", "n_threads", "resolve_options", "row_weights"]
+
+IntArray = NDArray[np.int64]
+
+N_DEFAULT_SIZES = 220
+MIN_TOLERANCE = 1e-9
+
+
+def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> ResolvedOptions:
+    """Return the options of an analysis, checked, with ``"auto"`` and None resolved.
+
+    Raises
+    ------
+    InputError
+        Naming the option that is out of range.
+    TooFewMembersError
+        If the ensemble has a single member.
+    """
+    if adapter.n_members < 2:
+        raise TooFewMembersError(
+            "The ensemble has one member, from which no curve over sizes can be estimated. Train at least 2, better 50."
+        )
+    data, max_size = options.data, options.max_size
+    if not isinstance(data, str) or data not in ("oob", "holdout"):
+        raise InputError(
+            f"data must be 'oob' (the training rows) or 'holdout' (rows no member was trained on), got {shown(data)}."
+        )
+    _check_shares(options)
+    if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
+        raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
+    estimator = _resolve_estimator(options.estimator, adapter.info.task, options.metric)
+    return ResolvedOptions(
+        estimator=estimator,
+        data=data,
+        confidence=float(options.confidence),
+        tolerance=float(options.tolerance),
+        interval_level=float(options.interval_level),
+        max_size=int(max_size),
+        sizes=_tabulated_sizes(options.sizes, estimator, adapter.n_members, int(max_size)),
+        random_state=_seed(options.random_state),
+    )
+
+
+def _check_shares(options: AnalysisOptions) -> None:
+    for name in ("confidence", "tolerance", "interval_level"):
+        if not isinstance(getattr(options, name), Real):
+            raise InputError(f"{name} must be a number, got {shown(getattr(options, name))}.")
+    if not 0.5 < options.confidence < 1.0:
+        raise InputError(f"confidence must lie strictly between 0.5 and 1, got {shown(options.confidence)}.")
+    if not 0.0 < options.interval_level < 1.0:
+        raise InputError(f"interval_level must lie strictly between 0 and 1, got {shown(options.interval_level)}.")
+    if not MIN_TOLERANCE <= options.tolerance < np.inf:
+        raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(options.tolerance)}.")
+
+
+def _resolve_estimator(estimator: str, task: str, metric: Metric | None) -> str:
+    allowed = CLASSIFICATION_ESTIMATORS if task == "classification" else REGRESSION_ESTIMATORS
+    if metric is not None and not callable(metric):
+        raise InputError(f"metric must be a callable (y, mean_output) -> float, or None, got {shown(metric)}.")
+    if not isinstance(estimator, str):
+        raise InputError(f"estimator must be a string, got {shown(estimator)}.")
+    if metric is not None and estimator != "auto":
+        raise InputError("A metric of your own is estimated by subset averages; leave estimator='auto'.")
+    if estimator == "auto":
+        return allowed[0]
+    if estimator not in allowed:
+        raise InputError(f"estimator must be 'auto' or one of {', '.join(allowed)} for {task}, got {shown(estimator)}.")
+    return estimator
+
+
+def _seed(random_state: int | None) -> int:
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if (
+        isinstance(random_state, (bool, np.bool_))
+        or not isinstance(random_state, (int, np.integer))
+        or random_state < 0
+    ):
+        raise InputError(f"random_state must be a non-negative integer or None, got {shown(random_state)}.")
+    return int(random_state)
+
+
+def _tabulated_sizes(sizes: ArrayLike | None, estimator: str, n_members: int, max_size: int) -> IntArray:
+    if sizes is not None:
+        wanted = as_sizes(sizes)
+        if not np.isfinite(wanted).all():
+            raise InputError("sizes must be finite; the limit is in error_curve.asymptote.")
+        # The scalars of a report are those of the current size, whatever sizes the user gave.
+        known = wanted if estimator in ("hypergeometric", "path") else np.append(wanted, n_members)
+        return np.asarray(np.unique(known.astype(np.int64)))
+    if estimator == "path":
+        return np.arange(1, n_members + 1)
+    largest = max(max_size, 2 * n_members)
+    odd = np.geomspace(1, largest, N_DEFAULT_SIZES).astype(np.int64) // 2 * 2 + 1
+    return np.asarray(np.unique(np.append(odd, n_members)))
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Return the number of threads that `n_jobs` stands for, in joblib's convention."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise InputError(f"n_jobs must be a whole number other than 0, or None, got {shown(n_jobs)}.")
+    return int(effective_n_jobs(n_jobs))
+
+
+def clip_sizes_to_oob(
+    settings: ResolvedOptions, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None
+) -> ResolvedOptions:
+    """Return the options with the sizes of the hypergeometric estimator that most rows have members for."""
+    limit = hypergeometric_limit(trials, rows)
+    if settings.estimator != "hypergeometric" or limit < 1:
+        return settings
+    return replace(settings, sizes=np.arange(1, limit + 1, 2))
+
+
+def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
+    """Return label codes (int64) or finite values (float64) of shape (n_rows,).
+
+    Raises
+    ------
+    InputError
+        If y is empty, has more than one column, holds NaN, a label the ensemble does not know, or a
+        single label.
+    """
+    target = as_array(y, "y")
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.ndim != 1:
+        raise InputError(f"y must have one dimension, got shape {target.shape}; several outputs are not supported.")
+    if target.size == 0:
+        raise InputError("y is empty; pass the true labels or values of the rows.")
+    missing = _count_missing(target)
+    if missing:
+        raise InputError(
+            f"y holds {missing} missing values (NaN, None or infinite); leave these rows out or fill them in."
+        )
+    if adapter.classes is None:
+        return _real_values(target)
+    return _label_codes(target, adapter.classes)
+
+
+def _count_missing(target: NDArray[Any]) -> int:
+    if target.dtype.kind == "f":
+        return int(np.count_nonzero(~np.isfinite(target)))
+    if target.dtype.kind == "O":
+        try:
+            return sum(map(_is_missing, target))
+        except Exception as error:  # a user's class may raise anything where it is compared
+            raise InputError(
+                f"y holds values that cannot be compared ({type(error).__name__}); use numbers."
+            ) from error
+    return 0
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, or not equal to itself: NaN, NaT, and pandas.NA, which compares as no bool."""
+    itself = value == value
+    return value is None or not (isinstance(itself, (bool, np.bool_)) and bool(itself))
+
+
+def _real_values(target: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        if target.dtype.kind in "cmM":
+            raise TypeError(f"dtype {target.dtype}")
+        values = target.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"y must hold numbers for a regression ensemble ({one_line(str(error))}).") from error
+    if not np.abs(values).max() <= LARGEST:
+        raise InputError(f"y holds values beyond {LARGEST:g}, whose squared errors overflow; scale y down.")
+    return values
+
+
+def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    code_of = {label: code for code, label in enumerate(classes.tolist())}
+    try:
+        labels, index = np.unique(target, return_inverse=True)
+        unknown = [label for label in labels.tolist() if label not in code_of]
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(
+            f"y mixes labels that cannot be compared ({one_line(str(error))}); use labels of one type."
+        ) from error
+    if unknown:
+        raise InputError(
+            f"y holds labels that the ensemble does not know: {shown(unknown[:5])}; it knows "
+            f"{shown(classes.tolist()[:10])}. Pass "
+            "the labels as the ensemble was trained on them (a booster knows codes only)."
+        )
+    if labels.size < 2:
+        raise InputError(
+            f"y holds a single label, {shown(labels.tolist()[0])}: an error rate over one class does not describe the "
+            "others. Pass rows of at least two classes."
+        )
+    return np.array([code_of[label] for label in labels.tolist()], dtype=np.int64)[index]
+
+
+def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: Metric | None) -> NDArray[np.float64]:
+    """Return the evaluation weight of each row, ones if none are given."""
+    if sample_weight is not None and metric is not None:
+        raise InputError(
+            "metric(y, mean_output) takes no weights: leave out sample_weight, or weigh inside your metric."
+        )
+    return as_weight(sample_weight, n_rows, "sample_weight")

@@ -1,0 +1,40 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+__all__ = ["write_whole"]
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; a reader finds the old content or the new.
+
+    Parameters
+    ----------
+    path : Path
+        An existing file is replaced.
+    content : bytes
+
+    Raises
+    ------
+    OSError
+        If the folder does not exist, or the file cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_whole(Path(folder) / "curve.csv", b"size,error")
+    ...     [file.name for file in Path(folder).iterdir()]
+    ['curve.csv']
+    """
+    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.tmp"
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

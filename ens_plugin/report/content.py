@@ -1,0 +1,100 @@
+"""What a report holds: its fields, and the scalars that follow from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ens_plugin.report.basis import EstimateBasis
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+
+__all__ = ["FEWEST_ROWS", "ReportContent"]
+
+# On fewer rows, no recommended size is precise enough to act on.
+FEWEST_ROWS = 30
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReportContent:
+    """The fields of an :class:`ens_plugin.EnsembleReport`, whose docstring describes them, and their scalars."""
+
+    task: Literal["classification", "regression"]
+    model: str
+    n_members: int
+    n_rows: int
+    rows_without_oob: int
+    mean_oob_members: float
+    aggregation: str
+    bags: str
+    data: Literal["oob", "holdout"]
+    error_curve: ErrorCurve
+    recommendation: SizeRecommendation
+    bias_variance: BiasVariance
+    algorithmic_sd: float
+    algorithmic_sd_is_bound: bool
+    warnings: tuple[str, ...] = ()
+    created: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    basis: EstimateBasis = field(default_factory=EstimateBasis)
+
+    @property
+    def recommended_size(self) -> int | None:
+        """The recommended number of members; None when above the largest size considered."""
+        return self.recommendation.size
+
+    @property
+    def is_actionable(self) -> bool:
+        """Whether a decision on size can rest on this report: rows enough, a known size and no doubts."""
+        return self.recommendation.is_known and self.n_rows >= FEWEST_ROWS and not self.basis.doubts
+
+    @property
+    def size_ratio(self) -> float | None:
+        """Current size over the recommended one, or over `max_size` where that is above it; None if not known."""
+        if not self.recommendation.is_known:
+            return None
+        return self.n_members / (self.recommended_size or self.recommendation.max_size)
+
+    @property
+    def error(self) -> float:
+        """Expected error at the current size; NaN if the curve stops below it."""
+        return self.error_curve.at(self.n_members) if self.error_curve.reaches(self.n_members) else math.nan
+
+    @property
+    def error_interval(self) -> tuple[float, float]:
+        """Data interval of :attr:`error`; NaNs if the curve stops below the current size."""
+        if not self.error_curve.reaches(self.n_members):
+            return math.nan, math.nan
+        return self.error_curve.interval_at(self.n_members)
+
+    def metrics(self) -> dict[str, float]:
+        """Return a flat dictionary of the scalars that MLflow gets, without a prefix.
+
+        Returns
+        -------
+        dict of str to float
+            Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  Values that
+            this report does not define (``"agreement"`` for regression, the asymptote of the path
+            estimator) are left out.  ``"recommended_size"`` is `max_size` when the recommendation
+            lies above it, and ``"size_capped"`` is then 1; both are left out where it is not known.
+        """
+        lower, upper = self.error_interval
+        recommended = self.recommendation.size
+        values: dict[str, float | None] = {
+            "error": self.error,
+            "error_lower": lower,
+            "error_upper": upper,
+            "asymptotic_error": self.error_curve.asymptote,
+            "excess_error": self.error - self.error_curve.asymptote,
+            "algorithmic_sd": self.algorithmic_sd,
+            "n_members": float(self.n_members),
+            "recommended_size": float(self.recommendation.max_size if recommended is None else recommended),
+            "size_capped": float(recommended is None),
+            "agreement": self.recommendation.agreement,
+            "member_error": self.bias_variance.member_error,
+            "member_variance": self.bias_variance.member_variance,
+            "bias": self.bias_variance.bias,
+        }
+        if not self.recommendation.is_known:
+            values["recommended_size"] = values["size_capped"] = None
+        return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}

@@ -1,0 +1,83 @@
+"""A trained ensemble cut to the first size that its own report finds large enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.row_blocks import Progress
+from ens_plugin.errors import TooFewMembersError
+from ens_plugin.report.quantities import members_text
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.sizing.checks import Check, cut_checks
+from ens_plugin.sizing.truncate import truncate
+
+__all__ = ["sufficient_cut"]
+
+
+def sufficient_cut(
+    model: Any,
+    report: EnsembleReport,
+    size: int,
+    X: Any,
+    y: ArrayLike,
+    options: AnalysisOptions,
+    progress: Progress | None = None,
+) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
+    """Cut to the first size whose own report recommends no more members, or that fails a check; else keep all.
+
+    A recommended size is an estimate. Without this, half of the smaller models would fail a gate that requires the
+    same agreement.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+    report : EnsembleReport
+        Report on `model`.
+    size : int
+        First size to cut to.
+    X, y : array-like
+        Rows of the report.
+    options : AnalysisOptions
+        Of the report.
+    progress : callable, optional
+
+    Returns
+    -------
+    cut : fitted ensemble
+    cut_report : EnsembleReport
+    checks : tuple of Check
+        Empty where all members are kept.
+
+    Raises
+    ------
+    TooFewMembersError
+        If the members of a cut are too few to be checked on these rows.
+    """
+    while size < report.n_members:
+        cut = truncate(model, size)
+        cut_report = _report_on_cut(cut, size, X, y, options, progress)
+        checks = cut_checks(model, cut, X, report, cut_report, options.sample_weight)
+        wanted = cut_report.recommended_size
+        if not all(check.passed for check in checks) or (wanted is not None and wanted <= size):
+            return cut, cut_report, checks
+        # A report on few members can recommend far too many, so the size grows in steps, each with a better report.
+        step = 2 * max(size // 10, 1)
+        size = size + step if wanted is None else min(max(wanted, size + 2), size + step)
+    return model, report, ()
+
+
+def _report_on_cut(
+    cut: Any, size: int, X: Any, y: ArrayLike, options: AnalysisOptions, progress: Progress | None
+) -> EnsembleReport:
+    try:
+        return run_analysis(cut, X, y, options, progress=progress)
+    except TooFewMembersError as error:
+        found = error.finding or str(error).rstrip(".")
+        raise TooFewMembersError(
+            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
+            "data='holdout', or get a larger size by a higher confidence or a lower tolerance."
+        ) from error
