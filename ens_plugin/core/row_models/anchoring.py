@@ -58,14 +58,9 @@ class Anchor:
     def mismatch(self) -> float:
         """How far subsets contradict the model at the largest size: an indication of its error beyond that size.
 
-        The absolute fitted difference there; its standard deviation is `mismatch_sd`.
+        The absolute fitted difference there.
         """
         return float(abs(self.at(self.sizes[-1:])[0]))
-
-    @property
-    def mismatch_sd(self) -> float:
-        """Standard deviation of the difference at the largest size, over samples of rows and draws of subsets."""
-        return float(self.sd[-1])
 
 
 def mean_error(models: list[RowModel], sizes: ArrayLike) -> FloatArray:

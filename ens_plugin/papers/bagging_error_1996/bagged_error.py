@@ -274,7 +274,7 @@ def simple_estimates(
     Notes
     -----
     1996 sections 3.2 and 3.3, Table 1(a).  "E2-V2" is the unbiased error of the infinite ensemble
-    (:func:`ens_plugin.core.estimates.squared_loss.fit_squared_loss`), hence below that of a finite one.
+    (:func:`ens_plugin.core.estimates.squared_loss.fit_moments`), hence below that of a finite one.
 
     Examples
     --------
