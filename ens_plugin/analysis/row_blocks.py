@@ -28,6 +28,7 @@ from ens_plugin.core.tallies.tally import (
     tally_support,
     tally_values,
 )
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
     "BlockReader",
@@ -40,8 +41,6 @@ __all__ = [
     "tally_rows",
 ]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]
 
 BLOCK_BYTES = 16_000_000

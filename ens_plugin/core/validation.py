@@ -1,4 +1,4 @@
-"""Checks of arguments shared by the core: each names the argument it refuses."""
+"""Checks of arguments, each of which names the argument it refuses, and the types of the arrays they return."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from ens_plugin.errors import InputError
 __all__ = [
     "LARGEST",
     "MAX_SIZE",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
     "as_array",
     "as_counts",
     "as_probability",
@@ -25,6 +28,8 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 MAX_SIZE = 1_000_000_000
 LARGEST = 1e100  # of values and weights: their squares and sums over rows are still numbers

@@ -8,9 +8,9 @@ from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["BiasVariance", "ErrorCurve", "SizeRecommendation"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ens_plugin.errors import InputError
 from ens_plugin.report.basis import EstimateBasis
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
@@ -24,8 +21,6 @@ __all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
 # On fewer rows, no recommended size is precise enough to act on.
 FEWEST_ROWS = 30
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SCHEMA_VERSION = 1
 # In characters; a report on 100 000 sizes has 17 million.

@@ -12,13 +12,13 @@ from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.spark.groupings import Grouping, crossed_of, tally_of
 from ens_plugin.spark.parts import KeptRows, Part
 
 __all__ = ["in_row_order", "refuse_alike_rows", "tallied_rows"]
 
-FloatArray = NDArray[np.float64]
 
 LEAST_VARIETY = 0.25
 

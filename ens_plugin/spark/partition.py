@@ -26,6 +26,7 @@ from ens_plugin.analysis.row_blocks import BlockReader, TalliedBlock, block_rows
 from ens_plugin.core.estimates.squared_loss import loss_moments
 from ens_plugin.core.tallies.row_sampling import sample_keys
 from ens_plugin.core.tallies.tally import SupportTally, ValueTally, select_rows
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.spark.groupings import Grouping, block_groups, codes_of
 from ens_plugin.spark.parts import KeptRows, Part, Problems, merge_parts
@@ -33,7 +34,6 @@ from ens_plugin.spark.repeats import row_marks
 
 __all__ = ["Plan", "load_model", "read_partition"]
 
-FloatArray = NDArray[np.float64]
 
 MERGED_AT_ONCE = 16
 TARGET, WEIGHT, ROW = "__target", "__weight", "__row"

@@ -16,12 +16,10 @@ from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_s
 from ens_plugin.core.estimates.grouped_tally import Groups, merge_groups
 from ens_plugin.core.estimates.squared_loss import LossMoments
 from ens_plugin.core.tallies.row_sampling import smallest_keys
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.spark.repeats import Marks, merge_marks
 
 __all__ = ["KeptRows", "Part", "Problems", "from_bytes", "merge_parts", "to_bytes"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.classification import seed_noise
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
@@ -15,10 +12,9 @@ from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance, squared_losses_at
 from ens_plugin.core.uncertainty.paired_losses import row_losses
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["JudgedRows", "judge_rows"]
-
-FloatArray = NDArray[np.float64]
 
 
 class JudgedRows(NamedTuple):

@@ -42,13 +42,12 @@ from ens_plugin.core.uncertainty.intervals import (
     wilson_interval,
 )
 from ens_plugin.core.uncertainty.member_jackknife import left_out_sd
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["agreement_reason", "estimate_classification", "seed_noise"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)

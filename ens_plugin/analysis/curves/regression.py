@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ens_plugin.analysis.curves.estimates import AnalysisOptions, Estimates, algorithmic_sd, path_values
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
@@ -13,12 +12,11 @@ from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import ValueTally, tally_values
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["estimate_regression"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Fewer rows with half of the squared error are a count too small to estimate from.
 FEWEST_CARRIERS = 5

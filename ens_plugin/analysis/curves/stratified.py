@@ -24,13 +24,12 @@ from ens_plugin.core.tallies.representation import bounds_by_members
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
+from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["combine_estimates", "estimate_by_members", "largest_shared_size", "parts_by_members"]
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 # A part whose rows the sample of the members' outputs hardly holds has no estimates of its own.
 FEWEST_SAMPLED = 5

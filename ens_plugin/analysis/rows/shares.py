@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.tallies.representation import Representation, represent
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.report.basis import LabelBasis
 from ens_plugin.report.text import printable
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]
 
-FloatArray = NDArray[np.float64]
 
 # Mean number of members of a row, where its label is left out less often than others.
 LEAST_MEMBERS = {1: 3.0, 2: 4.0}

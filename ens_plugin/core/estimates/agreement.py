@@ -21,12 +21,10 @@ from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, label_support, member_margins, strongest_rival
-from ens_plugin.core.validation import as_sizes
+from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 N_SIZES = 48
 LARGEST_SIZE = 100_001

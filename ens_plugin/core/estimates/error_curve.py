@@ -3,16 +3,15 @@ r"""Error as a function of ensemble size from counts of wrong votes (two labels,
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.majority import majority_curve, subset_majority_error
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
-from ens_plugin.core.validation import as_counts, as_sizes, pair_index
+from ens_plugin.core.validation import FloatArray, as_counts, as_sizes, pair_index
 from ens_plugin.errors import InputError
 
 __all__ = ["binomial_curve", "hypergeometric_curve", "hypergeometric_limit"]
 
-FloatArray = NDArray[np.float64]
 
 ROWS_PER_DROPPED_ROW = 10
 

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.tallies.row_groups import group_sums
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
-from ens_plugin.core.validation import as_sizes, as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = ["LossMoments", "SquaredLoss", "fit_moments", "loss_moments"]
 
-FloatArray = NDArray[np.float64]
 
 LARGEST_LOG = 700.0
 TINY = 1e-200

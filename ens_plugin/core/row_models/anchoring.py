@@ -11,17 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.row_model import RowModel, model_error, row_means
 from ens_plugin.core.tallies.row_weight import row_quantiles
 from ens_plugin.core.tallies.subset_rates import SubsetRates
-from ens_plugin.core.validation import as_sizes
+from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["Anchor", "anchor_models", "mean_error", "subset_limit"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FEWER_POWERS = (4, 3)
 EXACT_SD = 1e-7

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import BSpline
+
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["GRID", "Density", "fit_density"]
 
-FloatArray = NDArray[np.float64]
 
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS

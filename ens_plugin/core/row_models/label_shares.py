@@ -11,16 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from ens_plugin.core.row_models.mixture import Mixture, mixture_of_counts
 from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["LabelShares", "LabelVotes", "fit_label_shares"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 RIVAL_PARTS: FloatArray = np.arange(0.0, 0.96, 0.025)
 # More mass than that only makes up for small shares of soft votes, which vary less than votes would.

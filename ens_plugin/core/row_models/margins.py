@@ -19,11 +19,10 @@ from scipy.special import ndtr
 from ens_plugin.core.row_models.density import N_CELLS, Density, fit_density
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import as_sizes, as_values
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values
 
 __all__ = ["MarginModel", "fit_margins"]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
 SPREAD_CELLS = 200

@@ -10,20 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.density import GRID, Density, fit_density
 from ens_plugin.core.row_models.majority import grid_majority_error, majority_error, majority_slope, soft_majority_error
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import as_counts, as_probability, as_sizes, pair_index
+from ens_plugin.core.validation import FloatArray, IntArray, as_counts, as_probability, as_sizes, pair_index
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.user_warnings import warn_user
 
 __all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "mixture_of_counts", "share_angle"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FEW_ROWS = 30
 MANY_VOTES = 60.0

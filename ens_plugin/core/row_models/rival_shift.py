@@ -13,18 +13,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
 from ens_plugin.core.row_models.margins import MarginModel, fit_margins
 from ens_plugin.core.row_models.row_model import model_error
 from ens_plugin.core.tallies.tally import strongest_rival
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["fit_rival_shift"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # The simulation is a means of integration: its seed is fixed, so that no random_state moves the estimate.
 SEED = 20_130_701

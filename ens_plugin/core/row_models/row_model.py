@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.row_models.density import Density
+from ens_plugin.core.validation import FloatArray
 
 __all__ = [
     "RowModel",
@@ -27,7 +28,6 @@ __all__ = [
     "row_variances",
 ]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
 ALL_ROWS = slice(None)

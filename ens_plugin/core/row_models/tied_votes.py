@@ -8,7 +8,7 @@ first of two labels instead: an error for rows of the second label, and none for
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaln
 
 from ens_plugin.core.row_models.mixture import FEW_ROWS, Mixture, fit_mixture
@@ -16,10 +16,9 @@ from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.tallies.row_weight import as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import count_members, wrong_support
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["even_size_shift", "tie_probability"]
-
-FloatArray = NDArray[np.float64]
 
 
 def tie_probability(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:

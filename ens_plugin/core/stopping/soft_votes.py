@@ -18,6 +18,7 @@ from scipy.special import betainc, ndtr, ndtri
 from ens_plugin.core.row_models.density import GRID
 from ens_plugin.core.scalars import as_confidence
 from ens_plugin.core.stopping.votes import StoppingTable, checkpoints, rarer_weights
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
     "DuelTable",
@@ -33,8 +34,6 @@ __all__ = [
     "vote_share_table",
 ]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 BISECTIONS = 24
 # No mean of members lies further out than that.

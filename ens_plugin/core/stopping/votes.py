@@ -16,7 +16,7 @@ from scipy.special import betaincc
 from scipy.stats import binom
 
 from ens_plugin.core.scalars import as_confidence, as_count
-from ens_plugin.core.validation import as_probability, as_weight
+from ens_plugin.core.validation import FloatArray, IntArray, as_probability, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = [
@@ -30,8 +30,6 @@ __all__ = [
     "uniform_prior",
 ]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 STEPS = 8
 

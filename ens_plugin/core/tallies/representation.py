@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ens_plugin.core.validation import FloatArray
+
 __all__ = ["Representation", "bounds_by_members", "represent"]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
 # Beyond chance: of a label's mean number of members, in standard errors; of the spread of the numbers, relative.

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import BoolArray, FloatArray
+
 __all__ = [
     "AnyTally",
     "MarginTally",
@@ -35,9 +37,6 @@ __all__ = [
     "tally_values",
     "wrong_support",
 ]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import FloatArray
+
 __all__ = ["FEWEST_MEMBERS", "SquaredCovariance", "squared_covariance", "variance_over_seeds"]
 
 FEWEST_MEMBERS = 4
 COLUMNS = 2048
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

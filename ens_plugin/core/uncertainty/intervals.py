@@ -11,6 +11,7 @@ from scipy.stats import gamma
 
 from ens_plugin.core.row_models.density import Density, cell_weights, design
 from ens_plugin.core.row_models.row_model import RowModel, group_means, mean_posterior, posterior_products
+from ens_plugin.core.validation import FloatArray
 
 __all__ = [
     "algorithmic_variance",
@@ -21,7 +22,6 @@ __all__ = [
     "wilson_interval",
 ]
 
-FloatArray = NDArray[np.float64]
 
 SD_INFLATION = 1.1
 N_DRAWS = 200

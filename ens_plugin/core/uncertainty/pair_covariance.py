@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import BoolArray, FloatArray
+
 __all__ = ["PairMean", "mean_pair_covariance", "shared_variance"]
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25

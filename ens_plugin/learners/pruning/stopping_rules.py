@@ -32,12 +32,12 @@ from ens_plugin.core.stopping.votes import (
 )
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, label_support
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import TooFewMembersError
 from ens_plugin.learners.pruning.member_queries import ReplayedRows, StoppingRule, codes, query_members
 
 __all__ = ["OutOfBagOutputs", "expected_saving", "make_stopping_rule", "out_of_bag_outputs", "row_prior"]
 
-FloatArray = NDArray[np.float64]
 
 REPLAYED_ROWS = 500
 SEED = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.validation import as_values
+from ens_plugin.core.validation import FloatArray, as_values
 from ens_plugin.errors import InputError
 from ens_plugin.papers.bagging_error_1996.member_outputs import (
     as_aligned_target,
@@ -21,8 +21,6 @@ from ens_plugin.papers.bagging_error_1996.member_outputs import (
 )
 
 __all__ = ["e1", "e2", "mix", "ratio", "simple_estimate", "simple_estimates", "v1", "v2", "v3", "v_c"]
-
-FloatArray = NDArray[np.float64]
 
 
 def v1(outputs: ArrayLike) -> FloatArray:

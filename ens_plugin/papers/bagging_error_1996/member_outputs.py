@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import as_values
+from ens_plugin.core.validation import BoolArray, FloatArray, as_values
 from ens_plugin.errors import InputError
 
 __all__ = ["as_aligned_target", "as_mask", "as_outputs", "check_same_members"]
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 SUM_TOLERANCE = 1e-6
 

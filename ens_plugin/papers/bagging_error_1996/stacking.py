@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.papers.bagging_error_1996.bagged_error import e2, simple_estimate, v2, v_c
 from ens_plugin.papers.bagging_error_1996.member_outputs import (
@@ -23,7 +24,6 @@ from ens_plugin.papers.bagging_error_1996.member_outputs import (
 
 __all__ = ["StackedLine", "conservative_stacking", "fit_line", "target_unit", "weighted_stacking"]
 
-FloatArray = NDArray[np.float64]
 
 MIN_ROWS = 3
 ROUNDING = 1e-12

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.scalars import as_chance, as_count
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 
 __all__ = [
@@ -23,8 +24,6 @@ __all__ = [
     "published_sd_bound",
     "sd_bound",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def mean_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:

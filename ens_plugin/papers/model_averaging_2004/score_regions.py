@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.scalars import as_chance
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.model_averaging_2004.bound_formulas import mean_bound
 
 __all__ = ["ScoreRegions", "models_by_row", "models_to_settle", "score_regions", "settled_rows"]
 
-FloatArray = NDArray[np.float64]
 
 # With the spread of two models in place of the true one, the bound is exceeded too often.
 MIN_MODELS = 3

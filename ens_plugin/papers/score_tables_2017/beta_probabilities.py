@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline, RectBivariateSpline
 from scipy.special import betainc, betaln, log_expit, ndtr, ndtri
 
 from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
 from ens_plugin.core.row_models.majority import majority_error
 from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.core.validation import as_weight
+from ens_plugin.core.validation import FloatArray, as_weight
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.score_means import log_mean_moments, mean_below_half
 from ens_plugin.papers.score_tables_2017.score_models import moments_of_mean, row_moments
@@ -22,7 +22,6 @@ from ens_plugin.papers.score_tables_2017.score_tables import EFFECT_MEANS, Score
 
 __all__ = ["BetaProbabilities", "fit_beta_probabilities", "shrink_beta_probabilities"]
 
-FloatArray = NDArray[np.float64]
 
 # alpha + beta: at the low end all but certain labels, at the high end one value on which all members agree.
 MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6

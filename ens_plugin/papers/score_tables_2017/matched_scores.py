@@ -9,10 +9,10 @@ chosen by the two moments that matter, and the universal tables of 2017 serve as
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
-from ens_plugin.core.validation import as_weight
+from ens_plugin.core.validation import FloatArray, as_weight
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.score_models import NormalScores, row_moments
 from ens_plugin.papers.score_tables_2017.score_shrinkage import shrink_rows
@@ -20,7 +20,6 @@ from ens_plugin.papers.score_tables_2017.score_tables import MAX_MIXED_SPREAD, S
 
 __all__ = ["fit_matched_scores", "match_probabilities", "shrink_matched_scores"]
 
-FloatArray = NDArray[np.float64]
 
 EDGE = 1e-6
 SPREAD_STEPS = 25

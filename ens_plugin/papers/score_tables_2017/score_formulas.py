@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from ens_plugin.core.validation import as_values
+from ens_plugin.core.validation import FloatArray, IntArray, as_values
 from ens_plugin.errors import InputError
 
 __all__ = ["linearized_scores"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def linearized_scores(scores: ArrayLike, target: ArrayLike) -> FloatArray:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import as_sizes
+from ens_plugin.core.validation import FloatArray, as_sizes
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
@@ -30,7 +30,6 @@ __all__ = [
     "smallest_size_within",
 ]
 
-FloatArray = NDArray[np.float64]
 
 LOSSES = ("zero_one", "log", "squared")
 AGGREGATIONS = ("mean_score", "mean_proba", "vote")

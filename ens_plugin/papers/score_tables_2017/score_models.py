@@ -11,18 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from ens_plugin.core.row_models.majority import majority_error
-from ens_plugin.core.validation import as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_values, as_weight
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
 __all__ = ["NormalScores", "fit_normal_scores", "row_moments", "scores_of_truth"]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
