@@ -27,7 +27,6 @@ from ens_plugin.errors import BagError, InputError, TooFewMembersError
 
 __all__ = ["TrainingVariance", "training_variance"]
 
-
 CELLS = 4_000_000
 FEWEST_ROWS = 30
 LINK_STEP = 1e-6

@@ -30,7 +30,6 @@ __all__ = [
     "plot_row_sizes",
 ]
 
-
 LINES = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00")
 DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 3)), (0, (2, 2)), (0, (5, 1, 1, 1, 1, 1)))
 BINS_PER_DECADE = 4

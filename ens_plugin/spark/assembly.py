@@ -19,7 +19,6 @@ from ens_plugin.spark.parts import KeptRows, Part
 
 __all__ = ["in_row_order", "refuse_alike_rows", "tallied_rows"]
 
-
 LEAST_VARIETY = 0.25
 
 

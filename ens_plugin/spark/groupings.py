@@ -20,7 +20,6 @@ from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["EXACT_ROWS", "Grouping", "block_groups", "choose_grouping", "codes_of", "crossed_of", "tally_of"]
 
-
 Grouping = Literal["values", "votes", "rows", "shares", "margins"]
 
 # The size of the sample: up to here every row may be a group of its own at no further cost.

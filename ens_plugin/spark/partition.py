@@ -34,7 +34,6 @@ from ens_plugin.spark.repeats import row_marks
 
 __all__ = ["Plan", "load_model", "read_partition"]
 
-
 MERGED_AT_ONCE = 16
 TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
 

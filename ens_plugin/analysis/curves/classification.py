@@ -48,7 +48,6 @@ from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommenda
 
 __all__ = ["agreement_reason", "estimate_classification", "seed_noise"]
 
-
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
 # Of the half-width of an interval.

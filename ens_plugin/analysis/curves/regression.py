@@ -17,7 +17,6 @@ from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommenda
 
 __all__ = ["estimate_regression"]
 
-
 # Fewer rows with half of the squared error are a count too small to estimate from.
 FEWEST_CARRIERS = 5
 FEWEST_SHARE = 0.05

@@ -30,7 +30,6 @@ from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommenda
 
 __all__ = ["combine_estimates", "estimate_by_members", "largest_shared_size", "parts_by_members"]
 
-
 # A part whose rows the sample of the members' outputs hardly holds has no estimates of its own.
 FEWEST_SAMPLED = 5
 FEWEST_SIZES = 100

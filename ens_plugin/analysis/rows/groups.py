@@ -18,7 +18,6 @@ from ens_plugin.errors import InputError, TooFewMembersError
 
 __all__ = ["encode_groups", "group_doubts", "refuse_groups_in_bags", "with_groups"]
 
-
 FEWEST_GROUPS = 10
 REFUSED_WEIGHT = 0.2
 DOUBTED_WEIGHT = 0.05

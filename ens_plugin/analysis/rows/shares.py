@@ -17,7 +17,6 @@ from ens_plugin.report.text import printable
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]
 
-
 # Mean number of members of a row, where its label is left out less often than others.
 LEAST_MEMBERS = {1: 3.0, 2: 4.0}
 # Shares of weight on rows that no usable row represents.

@@ -25,7 +25,6 @@ from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
 
-
 N_SIZES = 48
 LARGEST_SIZE = 100_001
 POWERS = np.array([0.5, 1.0, 3.0])

@@ -20,7 +20,6 @@ from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["CellVotes", "cell_agreement", "cell_size", "cell_size_draws", "gather_cells", "has_few_cells"]
 
-
 ROWS_PER_CELL = 4.0
 MAX_CELLS = 200
 N_DRAWS = 400

@@ -12,7 +12,6 @@ from ens_plugin.errors import InputError
 
 __all__ = ["binomial_curve", "hypergeometric_curve", "hypergeometric_limit"]
 
-
 ROWS_PER_DROPPED_ROW = 10
 
 

@@ -11,7 +11,6 @@ from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["Extrapolation", "extrapolate", "subset_sizes"]
 
-
 STRAIGHT_RANGE = 2
 CURVED_RANGE = 3
 MAX_SUBSET_SIZES = 16

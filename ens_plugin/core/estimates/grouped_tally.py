@@ -29,7 +29,6 @@ __all__ = [
     "vote_codes",
 ]
 
-
 ANGLE_CELLS = 257
 CELLS_PER_OCTAVE = 16
 CELLS_PER_ERROR = 6

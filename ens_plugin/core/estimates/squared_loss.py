@@ -16,7 +16,6 @@ from ens_plugin.errors import InputError
 
 __all__ = ["LossMoments", "SquaredLoss", "fit_moments", "loss_moments"]
 
-
 LARGEST_LOG = 700.0
 TINY = 1e-200
 

@@ -20,7 +20,6 @@ from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["Anchor", "anchor_models", "mean_error", "subset_limit"]
 
-
 FEWER_POWERS = (4, 3)
 EXACT_SD = 1e-7
 LEAST_SD = 2e-4

@@ -18,7 +18,6 @@ from ens_plugin.core.validation import FloatArray
 
 __all__ = ["GRID", "Density", "fit_density"]
 
-
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
 BETA_VARIANCE = 100.0

@@ -19,7 +19,6 @@ from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["LabelShares", "LabelVotes", "fit_label_shares"]
 
-
 RIVAL_PARTS: FloatArray = np.arange(0.0, 0.96, 0.025)
 # More mass than that only makes up for small shares of soft votes, which vary less than votes would.
 CONCENTRATIONS: FloatArray = np.exp(np.arange(0.0, 3.6, 0.5))

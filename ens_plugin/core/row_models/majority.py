@@ -28,7 +28,6 @@ __all__ = [
     "subset_majority_error",
 ]
 
-
 # Beyond, the incomplete beta function is quicker than one step for every two members.
 LARGEST_STEPPED = 100_000
 

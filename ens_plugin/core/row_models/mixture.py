@@ -22,7 +22,6 @@ from ens_plugin.user_warnings import warn_user
 
 __all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "mixture_of_counts", "share_angle"]
 
-
 FEW_ROWS = 30
 MANY_VOTES = 60.0
 MAX_GROUPS = 4096

@@ -23,7 +23,6 @@ from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["fit_rival_shift"]
 
-
 # The simulation is a means of integration: its seed is fixed, so that no random_state moves the estimate.
 SEED = 20_130_701
 DRAWN_ROWS = 6_000

@@ -34,7 +34,6 @@ __all__ = [
     "vote_share_table",
 ]
 
-
 BISECTIONS = 24
 # No mean of members lies further out than that.
 HIGHEST_SPREADS = 16.0

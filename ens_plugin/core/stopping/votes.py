@@ -30,7 +30,6 @@ __all__ = [
     "uniform_prior",
 ]
 
-
 STEPS = 8
 
 

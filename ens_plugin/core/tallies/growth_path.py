@@ -15,7 +15,6 @@ from ens_plugin.core.validation import FloatArray
 
 __all__ = ["CHUNK", "PathTally", "merge_paths", "tally_path"]
 
-
 CHUNK = 256
 
 

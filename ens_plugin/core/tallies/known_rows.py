@@ -13,7 +13,6 @@ from ens_plugin.core.validation import BoolArray
 
 __all__ = ["are_wrong_too_often", "chance_to_match", "match_training_rows", "may_be_known"]
 
-
 # The limits are strict because fresh rows match by more than chance: members that drew a similar row are right.
 FEWEST_INFORMATIVE = 8
 MOST_COMPARED = 100

@@ -22,7 +22,6 @@ __all__ = [
     "wilson_interval",
 ]
 
-
 SD_INFLATION = 1.1
 N_DRAWS = 200
 ROUNDING = 1e-14

@@ -11,7 +11,6 @@ from ens_plugin.core.validation import FloatArray
 
 __all__ = ["left_out_sd"]
 
-
 N_GROUPS = 8
 # Two members of a group, and two rows' members left beside it.
 FEWEST_MEMBERS = 4

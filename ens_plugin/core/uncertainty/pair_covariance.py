@@ -12,7 +12,6 @@ from ens_plugin.core.validation import BoolArray, FloatArray
 
 __all__ = ["PairMean", "mean_pair_covariance", "shared_variance"]
 
-
 OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
 MAX_PRODUCTS = 200_000_000

@@ -17,7 +17,6 @@ from ens_plugin.core.validation import FloatArray
 
 __all__ = ["FittedTail", "LargestValues", "fit_tail", "hall_limits", "largest_values"]
 
-
 N_KEPT = 256
 TAIL_ROWS = (10.0, 64.0)
 TAIL_SHARE = 1.0 / 15.0

@@ -15,7 +15,6 @@ from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["Members", "QueriedRows", "ReplayedRows", "StoppingRule", "Totals", "codes", "mean_outputs", "query_members"]
 
-
 BLOCK_BYTES = 16_000_000
 CACHE_BYTES = 1_000_000
 FEWEST_ROWS = 256

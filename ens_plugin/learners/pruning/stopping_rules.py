@@ -38,7 +38,6 @@ from ens_plugin.learners.pruning.member_queries import ReplayedRows, StoppingRul
 
 __all__ = ["OutOfBagOutputs", "expected_saving", "make_stopping_rule", "out_of_bag_outputs", "row_prior"]
 
-
 REPLAYED_ROWS = 500
 SEED = 0
 

@@ -10,7 +10,6 @@ from ens_plugin.errors import InputError
 
 __all__ = ["as_aligned_target", "as_mask", "as_outputs", "check_same_members"]
 
-
 SUM_TOLERANCE = 1e-6
 
 

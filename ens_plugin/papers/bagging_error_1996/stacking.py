@@ -24,7 +24,6 @@ from ens_plugin.papers.bagging_error_1996.member_outputs import (
 
 __all__ = ["StackedLine", "conservative_stacking", "fit_line", "target_unit", "weighted_stacking"]
 
-
 MIN_ROWS = 3
 ROUNDING = 1e-12
 

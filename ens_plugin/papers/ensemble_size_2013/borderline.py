@@ -18,7 +18,6 @@ from ens_plugin.errors import InputError
 
 __all__ = ["borderline_density", "borderline_size", "limiting_disagreement", "limiting_row_size_tail"]
 
-
 # The integral of the normal distribution function from minus infinity to 0 (2013 eq. 14).
 HALF_LINE = 1.0 / math.sqrt(2.0 * math.pi)
 

@@ -18,7 +18,6 @@ from ens_plugin.errors import InputError
 
 __all__ = ["deconvolved_size", "normal_row_size", "plugin_size", "row_size", "row_size_tail"]
 
-
 LARGEST_SIZE = 10**9
 
 

@@ -42,7 +42,6 @@ from ens_plugin.papers.score_tables_2017.bites.probes import seeded_clone
 
 __all__ = ["BootstrapModelAveragingClassifier"]
 
-
 BOOTSTRAPS = ("rows", "parametric")
 CHECKED_ROWS = 2
 

@@ -19,7 +19,6 @@ from ens_plugin.papers.model_averaging_2004.bound_formulas import (
 
 __all__ = ["ParameterBounds", "parameter_bounds"]
 
-
 MIN_MODELS = 5
 
 

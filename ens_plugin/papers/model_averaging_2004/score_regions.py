@@ -20,7 +20,6 @@ from ens_plugin.papers.model_averaging_2004.bound_formulas import mean_bound
 
 __all__ = ["ScoreRegions", "models_by_row", "models_to_settle", "score_regions", "settled_rows"]
 
-
 # With the spread of two models in place of the true one, the bound is exceeded too often.
 MIN_MODELS = 3
 

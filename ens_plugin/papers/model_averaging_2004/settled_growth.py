@@ -15,7 +15,6 @@ from ens_plugin.user_warnings import warn_user
 
 __all__ = ["FIRST_BATCH", "SettlingStep", "grow_until_settled", "models_for_share"]
 
-
 FIRST_BATCH = 25
 # A warning is issued before max_size is reached where the models needed, in units of max_size, and the models still to
 # come, in units of those at hand, are at least these.

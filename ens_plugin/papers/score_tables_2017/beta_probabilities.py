@@ -22,7 +22,6 @@ from ens_plugin.papers.score_tables_2017.score_tables import EFFECT_MEANS, Score
 
 __all__ = ["BetaProbabilities", "fit_beta_probabilities", "shrink_beta_probabilities"]
 
-
 # alpha + beta: at the low end all but certain labels, at the high end one value on which all members agree.
 MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6
 EDGE = 1e-6

@@ -20,7 +20,6 @@ from ens_plugin.papers.score_tables_2017.score_tables import MAX_MIXED_SPREAD, S
 
 __all__ = ["fit_matched_scores", "match_probabilities", "shrink_matched_scores"]
 
-
 EDGE = 1e-6
 SPREAD_STEPS = 25
 MEAN_STEPS = 6

@@ -18,7 +18,6 @@ from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, score_
 
 __all__ = ["NormalPair", "fit_normal_pair"]
 
-
 EM_STEPS = 100
 PRIOR_MEMBERS = 2.0
 COUNTED_SIZE = 400

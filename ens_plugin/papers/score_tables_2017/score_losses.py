@@ -30,7 +30,6 @@ __all__ = [
     "smallest_size_within",
 ]
 
-
 LOSSES = ("zero_one", "log", "squared")
 AGGREGATIONS = ("mean_score", "mean_proba", "vote")
 Rows = TypeVar("Rows", bound="ScoreRows")
@@ -261,7 +260,7 @@ def _mean_loss(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, agg
         return rows.wrong(size, aggregation, tables)
     if loss == "squared":
         return np.asarray(2.0 * rows.miss_moments(size, aggregation, tables)[1])
-    return -rows.log_moments(size, aggregation, tables)[0]
+    return np.asarray(-rows.log_moments(size, aggregation, tables)[0])
 
 
 def _log_split(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:

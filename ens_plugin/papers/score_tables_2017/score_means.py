@@ -21,7 +21,6 @@ from ens_plugin.errors import InputError
 
 __all__ = ["log_mean_moments", "mean_below_half"]
 
-
 # Small sums still show the shape of one member, ties above all: they get the finer lattice.
 LATTICES = ((4, 2**15), (16, 2**13), (np.inf, 2**9))
 REACH = 9.0

@@ -17,7 +17,6 @@ from ens_plugin.papers.score_tables_2017.score_models import NormalScores, row_m
 
 __all__ = ["shrink_normal_scores", "shrink_rows"]
 
-
 SCORE_QUANTILE = 0.995
 NEGLIGIBLE_SHARE = 1e-9
 # Rows on which members differ more are not spread like the others: each group has a density of its own.

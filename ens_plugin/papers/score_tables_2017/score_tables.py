@@ -24,7 +24,6 @@ from ens_plugin.papers.score_tables_2017.score_means import log_mean_moments, me
 
 __all__ = ["TABLE_VERSION", "ScoreTables", "build_score_tables", "score_quadrature"]
 
-
 TABLE_VERSION = 1
 MAX_SPREAD = 64.0
 MAX_MIXED_SPREAD = 8.0

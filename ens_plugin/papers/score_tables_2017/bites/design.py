@@ -30,7 +30,6 @@ from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
 __all__ = ["BiteDesign", "BiteOption", "design_bites"]
 
-
 MIXINGS = ("mean_score", "mean_proba")
 
 
