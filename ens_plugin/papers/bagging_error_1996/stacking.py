@@ -187,36 +187,14 @@ def conservative_stacking(
 
 
 def weighted_stacking(
-    outputs: ArrayLike,
-    out_of_bag: ArrayLike,
-    target: ArrayLike,
-    test_outputs: ArrayLike,
-    *,
-    unit: float = 1.0,
+    outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike, *, unit: float = 1.0
 ) -> FloatArray:
     r"""Squared error at each test input: the stacked line and E2 - V2, weighted by the line's fit.
 
     Parameters
     ----------
-    outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        At the training rows.
-    out_of_bag : array-like of bool, shape (n_members, n_rows)
-    target : array-like, shape (n_rows,)
-    test_outputs : array-like, shape (n_members, n_test) or (n_members, n_test, n_labels)
-        At test inputs, which need no labels.
-    unit : float
-        Unit in which y is measured when chi-squared is taken.  1 is the paper's scheme, which changes when
-        y is rescaled; :func:`target_unit` makes it free of the unit.  Positive.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_test,)
-        The estimate for a test set is its mean.  Not cut at 0: the paper does not, and a line can be below.
-
-    Raises
-    ------
-    InputError
-        As :func:`fit_line`; if the members of the two outputs differ, or the unit is not positive.
+    outputs, out_of_bag, target, test_outputs, unit
+        As for :func:`conservative_stacking`, and so are the result and the errors.
 
     Notes
     -----
