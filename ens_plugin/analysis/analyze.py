@@ -16,10 +16,9 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.build_report import Metric, build_report, compare_with_stored
-from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
+from ens_plugin.analysis.checks.distinct_rows import row_likeness, with_distinct_rows
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
-from ens_plugin.analysis.checks.likeness import row_likeness
 from ens_plugin.analysis.options import encode_target, n_threads, resolve_settings, row_weights
 from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows

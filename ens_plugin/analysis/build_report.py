@@ -29,7 +29,7 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import ValueTally, select_rows
 from ens_plugin.core.uncertainty.paired_losses import row_losses
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
-from ens_plugin.report.basis import EstimateBasis
+from ens_plugin.report.estimates import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
 __all__ = ["Metric", "build_report", "compare_with_stored"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,11 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "as_array",
+    "as_chance",
+    "as_confidence",
+    "as_count",
     "as_counts",
+    "as_positive",
     "as_probability",
     "as_sizes",
     "as_values",
@@ -159,3 +165,31 @@ def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:
         return np.asarray(np.unique(first + 1j * second, return_inverse=True)[1])
     code = (first * (second.max() + 1) + second).astype(np.int64)
     return np.asarray(np.unique(code, return_inverse=True)[1])
+
+
+def as_positive(value: float, name: str) -> float:
+    """Return a finite positive number, or raise InputError naming `name`."""
+    if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+        raise InputError(f"{name} must be a positive finite number, got {value!r}.")
+    return float(value)
+
+
+def as_chance(value: float, name: str) -> float:
+    """Return a number strictly between 0 and 1, or raise InputError naming `name`."""
+    if not isinstance(value, Real) or not 0.0 < value < 1.0:
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def as_confidence(value: float, name: str = "confidence") -> float:
+    """Return a number strictly between 1/2 and 1, or raise InputError naming `name`."""
+    if not isinstance(value, Real) or not 0.5 < value < 1.0:
+        raise InputError(f"{name} must lie strictly between 0.5 and 1, got {value!r}.")
+    return float(value)
+
+
+def as_count(value: float, name: str, smallest: int = 1) -> int:
+    """Return a whole number of at least `smallest`, or raise InputError naming `name`."""
+    if not isinstance(value, Real) or not math.isfinite(value) or value != int(value) or value < smallest:
+        raise InputError(f"{name} must be a whole number of at least {smallest}, got {value!r}.")
+    return int(value)

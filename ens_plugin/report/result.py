@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.basis import EstimateBasis
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, SizeRecommendation
 
 if TYPE_CHECKING:
     pass

@@ -12,7 +12,7 @@ from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.tallies.representation import Representation, represent
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.report.basis import LabelBasis
+from ens_plugin.report.estimates import LabelBasis
 from ens_plugin.report.text import printable
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc, ndtr, ndtri
 
 from ens_plugin.core.row_models.density import GRID
-from ens_plugin.core.scalars import as_confidence
 from ens_plugin.core.stopping.votes import StoppingTable, checkpoints, rarer_weights
-from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.core.validation import FloatArray, IntArray, as_confidence
 
 __all__ = [
     "DuelTable",

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc
 from scipy.stats import binom
 
-from ens_plugin.core.scalars import as_confidence, as_count
-from ens_plugin.core.validation import FloatArray, IntArray, as_probability, as_weight
+from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = [

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from ens_plugin.core.scalars import as_chance, as_confidence
-from ens_plugin.core.validation import FloatArray, as_probability, as_sizes, as_weight
+from ens_plugin.core.validation import FloatArray, as_chance, as_confidence, as_probability, as_sizes, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = ["borderline_density", "borderline_size", "limiting_disagreement", "limiting_row_size_tail"]

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri
 
-from ens_plugin.core.scalars import as_chance, as_count
-from ens_plugin.core.validation import as_values
+from ens_plugin.core.validation import as_chance, as_count, as_values
 from ens_plugin.errors import InputError
 
 __all__ = ["ban_size", "error_reduction", "mcnemar_size", "reduction_size"]

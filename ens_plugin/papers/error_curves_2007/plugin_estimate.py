@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlog1py, xlogy
 
 from ens_plugin.core.row_models.majority import majority_curve, majority_error
-from ens_plugin.core.scalars import as_count
-from ens_plugin.core.validation import FloatArray, as_probability, as_sizes, as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_count, as_probability, as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = ["expected_plugin_curve", "expected_plugin_error", "plugin_bias", "plugin_bias_curve"]

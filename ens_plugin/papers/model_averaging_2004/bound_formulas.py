@@ -14,8 +14,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ens_plugin.core.scalars import as_chance, as_count
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, as_chance, as_count
 from ens_plugin.errors import InputError
 
 __all__ = [

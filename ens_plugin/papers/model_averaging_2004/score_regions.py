@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.scalars import as_chance
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, as_chance
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.model_averaging_2004.bound_formulas import mean_bound
 
