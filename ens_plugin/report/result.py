@@ -7,20 +7,15 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, SizeRecommendation
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
 
 # On fewer rows, no recommended size is precise enough to act on.
 FEWEST_ROWS = 30
-
-
 SCHEMA_VERSION = 1
 # In characters; a report on 100 000 sizes has 17 million.
 LONGEST_REPORT = 20_000_000

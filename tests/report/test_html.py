@@ -258,7 +258,7 @@ def test_a_failure_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch
     def refuse(source: str, destination: Path) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("ens_plugin.report.html.os.replace", refuse)
+    monkeypatch.setattr("ens_plugin.report.files.os.replace", refuse)
     with pytest.raises(InputError, match="no space left"):
         write_page(REPORTS["perfect"], target)
     assert os.listdir(tmp_path) == ["report.html"]

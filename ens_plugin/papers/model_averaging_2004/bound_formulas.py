@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import FloatArray, as_chance, as_count
+from ens_plugin.core.validation import FloatArray, as_chance, as_count, as_numbers
 from ens_plugin.errors import InputError
 
 __all__ = [
@@ -178,10 +178,7 @@ def published_sd_bound(sd: ArrayLike, n_models: int, n_rows: int, delta: float =
 
 
 def _as_sd(sd: ArrayLike) -> FloatArray:
-    try:
-        array = np.asarray(sd, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"sd must hold numbers ({error}).") from error
+    array = as_numbers(sd, "sd")
     if not np.isfinite(array).all() or np.any(array < 0):
         raise InputError("sd must hold finite numbers of at least 0.")
     return array

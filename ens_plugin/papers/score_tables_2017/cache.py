@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
+import io
 import zipfile
 from dataclasses import fields
 from functools import lru_cache
@@ -15,6 +14,7 @@ from platformdirs import user_cache_path
 
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.papers.score_tables_2017.score_tables import GRIDS, TABLE_VERSION, ScoreTables, build_score_tables
+from ens_plugin.report.files import replace_file
 from ens_plugin.user_warnings import warn_user
 
 __all__ = ["load_score_tables", "score_table_path"]
@@ -90,18 +90,13 @@ def _read(path: Path) -> ScoreTables | None:
 
 
 def _write(path: Path, tables: ScoreTables) -> None:
-    """Write to a temporary file and move it into place, so that a reader finds all of it or nothing."""
-    part: str | None = None
+    content = io.BytesIO()
+    arrays = {name: getattr(tables, name) for name in NAMES}
     try:
+        np.savez_compressed(content, checksum=np.array(_checksum(tables)), **arrays)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        arrays = {name: getattr(tables, name) for name in NAMES}
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, checksum=np.array(_checksum(tables)), **arrays)
-        Path(part).replace(path)
+        replace_file(path, content.getvalue())
     except OSError as error:
-        if part is not None:
-            Path(part).unlink(missing_ok=True)
         warn_user(
             f"The score tables could not be kept in {path.parent} ({error}); they will be built again next time.",
             EnsPluginWarning,

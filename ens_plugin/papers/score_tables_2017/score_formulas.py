@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from ens_plugin.core.validation import FloatArray, IntArray, as_values
+from ens_plugin.core.validation import FloatArray, IntArray, as_values, check_finite
 from ens_plugin.errors import InputError
 
 __all__ = ["linearized_scores"]
@@ -48,23 +48,15 @@ def linearized_scores(scores: ArrayLike, target: ArrayLike) -> FloatArray:
     c = np.asarray(scores, dtype=np.float64)
     if c.ndim != 3 or c.size == 0:
         raise InputError(f"scores must have shape (n_members, n_rows, n_labels), got {c.shape}.")
-    if not np.isfinite(c).all():
-        raise InputError("scores holds NaN or infinite values; remove or replace them.")
-    mean = _label_table(c.mean(axis=0), "scores")
+    check_finite(c, "scores")
+    mean = c.mean(axis=0)
+    if mean.shape[1] < 2:
+        raise InputError(f"scores must have shape (n_rows, n_labels) with at least 2 labels, got {mean.shape}.")
     codes = _codes(target, *mean.shape)
     rows, slopes = np.arange(mean.shape[0]), _rival_shares(mean, codes)
     odds = mean[rows, codes] - logsumexp(_without(mean, codes), axis=1)
     deviations = c - mean
     return np.asarray(odds + deviations[:, rows, codes] - np.sum(slopes * deviations, axis=2))
-
-
-def _label_table(values: ArrayLike, name: str) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
-        raise InputError(f"{name} must have shape (n_rows, n_labels) with at least 2 labels, got {array.shape}.")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} holds NaN or infinite values; remove or replace them.")
-    return array
 
 
 def _codes(target: ArrayLike, n_rows: int, n_labels: int) -> IntArray:

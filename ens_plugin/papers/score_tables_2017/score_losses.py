@@ -36,17 +36,11 @@ Rows = TypeVar("Rows", bound="ScoreRows")
 
 
 class ScoreRows(Protocol):
-    """Protocol of a model of the rows: quantities of an ensemble of one size, every array by row.
-
-    Attributes
-    ----------
-    weight : ndarray, shape (n_rows,)
-        Weight of each row.
-    """
+    """Protocol of a model of the rows: quantities of an ensemble of one size, every array by row."""
 
     @property
     def weight(self) -> FloatArray:
-        """Weight of each row."""
+        """Weight of each row, shape (n_rows,)."""
         ...
 
     def flipped(self: Rows) -> Rows:
