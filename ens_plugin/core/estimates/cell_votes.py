@@ -1,9 +1,4 @@
-r"""The recommended size where many rows share their features, so that the data are a few cells of equal rows.
-
-Rows with equal features get equal outputs of every member.  A smooth density of the rows' probabilities is then
-the wrong picture: what the size rests on is the one cell of rows whose votes are nearest to one half
-(``docs/methods.md``, section 5).
-"""
+"""The recommended size where many rows share their features (docs/methods.md, section 5)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-r"""Anchoring: a model's curve, corrected at small sizes by averages over subsets of the members.
-
-Where the model's form is an approximation (margins, soft votes), its error at small sizes is known
-without bias from random subsets.  The difference is a sum of few powers of 1/B, fitted by generalised
-least squares, so that the curve has no corners and the infinite ensemble's error is the model's
-(``docs/methods.md``, section 3).
-"""
+"""A model's curve, corrected at small sizes by averages over subsets of the members (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 

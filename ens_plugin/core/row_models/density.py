@@ -1,10 +1,4 @@
-r"""A smooth density on [0, 1], fitted to noisy rows by penalised maximum likelihood.
-
-Every row i has an unknown parameter (its probability of a wrong vote, or its margin moved to
-[0, 1]) drawn from one density g, and data with a known likelihood given that parameter.  The
-log-density is linear in a few columns: the two of the beta family, all but unpenalised, and cubic
-B-splines under a roughness penalty (``docs/methods.md``, section 2).
-"""
+"""A smooth density on [0, 1], fitted to noisy rows by penalised maximum likelihood (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 

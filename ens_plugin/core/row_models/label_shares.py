@@ -1,10 +1,4 @@
-r"""Draws of the shares of votes that a row's labels get from infinitely many members, given the members at hand.
-
-The votes for the true label and those for the others are taken apart.  The chance of a wrong vote
-is drawn from its deconvolved distribution, as for two labels.  How wrong votes fall on the other
-labels is drawn from a Dirichlet distribution around the confusions of the row's true label, with a
-part of its mass on one of them: most rows have one main rival (``docs/methods.md``, section 3).
-"""
+"""Draws of the shares of votes that a row's labels get from infinitely many members (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-r"""Many labels: how far the margin against the strongest rival lies too low, found by simulation.
-
-The strongest rival is the one with most votes, and part of those are luck; so the margin against it
-is too low, the more so the more labels and the fewer members there are.  Votes are simulated from
-label shares that fit the data (:mod:`ens_plugin.core.row_models.label_shares`), whose error is known, and the
-margin method is applied to them.  The shift that makes it right there is taken for the data
-(indirect inference; ``docs/methods.md``, section 3).
-"""
+"""How far margins against the strongest of many rivals lie too low, by simulation (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-r"""The error that a library's rule for tied votes adds to an ensemble of even size.
-
-Counted as half an error, a tie leaves an even size as good as the odd one below it.  A library gives the tie to the
-first of two labels instead: an error for rows of the second label, and none for rows of the first
-(``docs/methods.md``, section 2).
-"""
+"""The error that a library's rule for tied votes adds at even sizes (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 
@@ -89,7 +84,7 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
             own = fit_mixture(wrong[rows], trials[rows], weight)
             ties = tie_probability(own.support, even) @ own.weights
         else:
-            by_row = row_means(model, tie_probability(model.support, even)[:, None], sample.rows[rows])
+            by_row = row_means(model, tie_probability(model.support, even), sample.rows[rows])
             ties = by_row @ weight / weight.sum()
         shift += sign * share * ties
     return shift

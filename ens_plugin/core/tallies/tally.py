@@ -1,8 +1,4 @@
-"""Per-row tallies of the members' outputs: all that an estimator needs.
-
-Tallies of disjoint blocks of rows merge by concatenation, so blocks, threads and partitions change
-nothing, to the bit: sums over members run in member order, sums over rows wait for all rows.
-"""
+"""Per-row tallies of the members' outputs: all that an estimator needs; those of disjoint rows merge, to the bit."""
 
 from __future__ import annotations
 

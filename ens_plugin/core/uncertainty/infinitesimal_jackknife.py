@@ -1,9 +1,4 @@
-"""The variance of a bagged prediction over training sets, from the members of one ensemble.
-
-S. Wager, T. Hastie, B. Efron (2014), *Confidence intervals for random forests: the jackknife and the infinitesimal
-jackknife*, JMLR 15.  S. Wager, S. Athey (2018), *Estimation and inference of heterogeneous treatment effects using
-random forests*, JASA 113.  See ``docs/methods.md``, section 15.
-"""
+"""The variance of a bagged prediction over training sets, from one ensemble (docs/methods.md, section 15)."""
 
 from __future__ import annotations
 

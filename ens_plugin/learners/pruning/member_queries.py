@@ -36,13 +36,7 @@ class StoppingRule(Protocol):
 
 
 class Members(Protocol):
-    """Source of the members' outputs for rows, some of which are dropped on the way.
-
-    Attributes
-    ----------
-    together : int
-        Members that cost little more together than one does.
-    """
+    """Source of the members' outputs for rows, some of which are dropped on the way."""
 
     @property
     def together(self) -> int:

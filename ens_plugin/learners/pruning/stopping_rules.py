@@ -145,7 +145,7 @@ def row_prior(found: OutOfBagOutputs, kind: str) -> RowPrior:
     if kind == "scores":
         mean, variance = found.lead()
         model = fit_margins(mean, np.sqrt(variance), found.trials)
-        return RowPrior(model.support, model.point_weights[0], _close_spread(mean, variance))
+        return RowPrior(model.support, model.point_weights, _close_spread(mean, variance))
     first, second = found.support()
     worth = 1.0 if found.is_hard else _votes_per_member(found)
     mixture = fit_mixture(second, first + second, votes_per_member=worth)

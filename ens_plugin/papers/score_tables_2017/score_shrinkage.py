@@ -110,6 +110,6 @@ def _shrink_group(rows: NormalScores, trials: FloatArray) -> NormalScores:
     if unit <= 0.0 or not rows.variance.any() or total <= 0.0:
         return rows
     model = fit_margins(rows.mean / unit, rows.spread / unit, trials, rows.weight)
-    share = model.point_weights.ravel() * total
+    share = model.point_weights * total
     kept = share > NEGLIGIBLE_SHARE * total
     return NormalScores(model.support[kept] * unit, (model.spread[kept] * unit) ** 2, share[kept])
