@@ -141,30 +141,13 @@ def analyze(
     )
 
 
-def run_analysis(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    *,
-    data: str = "oob",
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    metric: Metric | None = None,
-    random_state: int | None = 0,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
-    choose_rows: RowChoice | None = None,
-    **options: Any,
-) -> EnsembleReport:
+def run_analysis(model: Any, X: Any, y: ArrayLike, **options: Any) -> EnsembleReport:
     """Return the report of :func:`analyze`, with progress shown: ``progress(blocks, total)`` wraps an iterable.
 
     ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
     with model_errors(model):
-        return _analyzed(
-            model, X, y, data, sample_weight, groups, metric=metric, random_state=random_state, n_jobs=n_jobs,
-            progress=progress, choose_rows=choose_rows, **options,
-        )[0]  # fmt: skip
+        return _analyzed(model, X, y, **options)[0]
 
 
 def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[EnsembleReport, JudgedRows]:
@@ -181,20 +164,7 @@ def analyze_rows(model: Any, X: Any, y: ArrayLike, *, data: str) -> tuple[Ensemb
         As :func:`analyze`.
     """
     with model_errors(model):
-        report, rows = _analyzed(
-            model,
-            X,
-            y,
-            data,
-            None,
-            None,
-            metric=None,
-            random_state=0,
-            n_jobs=None,
-            progress=None,
-            choose_rows=None,
-            judges=True,
-        )
+        report, rows = _analyzed(model, X, y, data=data, judges=True)
     assert rows is not None
     return report, rows
 
@@ -203,15 +173,15 @@ def _analyzed(
     model: Any,
     X: Any,
     y: ArrayLike,
-    data: str,
-    sample_weight: ArrayLike | None,
-    groups: ArrayLike | None,
     *,
-    metric: Metric | None,
-    random_state: int | None,
-    n_jobs: int | None,
-    progress: Progress | None,
-    choose_rows: RowChoice | None,
+    data: str = "oob",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    metric: Metric | None = None,
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    choose_rows: RowChoice | None = None,
     judges: bool = False,
     **options: Any,
 ) -> tuple[EnsembleReport, JudgedRows | None]:
@@ -284,17 +254,9 @@ def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bag
     if adapter.stored_oob_outputs() is None:
         return
     rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
-    everything = slice(0, rows.size)
-    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    everything, all_rows = slice(0, rows.size), np.arange(rows.size)
     reader = BlockReader(
-        adapter,
-        features[rows],
-        bags.take(rows),
-        target[rows],
-        np.ones(rows.size),
-        n_labels,
-        np.arange(rows.size),
-        False,
+        adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
     )
     compare_with_stored(adapter, reader.read(everything).sample, rows)
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
@@ -110,6 +110,5 @@ def _idle_tally(grouping: Grouping, adapter: EnsembleAdapter, idle: FloatArray) 
 
 
 def _sample(adapter: EnsembleAdapter, kept: KeptRows, entries: NDArray[np.intp]) -> Sample:
-    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
     counted = np.unpackbits(kept.counted, axis=0, count=adapter.n_members).view(np.bool_)
-    return Sample(RowBlock(kept.outputs, counted, kept.target, n_labels), entries, kept.weight)
+    return Sample(RowBlock(kept.outputs, counted, kept.target, label_count(adapter)), entries, kept.weight)

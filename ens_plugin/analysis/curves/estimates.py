@@ -59,10 +59,6 @@ class Estimates:
     doubts: tuple[str, ...] = ()
 
 
-# ---------------------------------------------------------------------------------------------
-# Classification
-
-
 def path_values(path: PathTally, sizes: IntArray) -> FloatArray:
     """Return the error along the order of growth at some sizes.
 

@@ -1,9 +1,4 @@
-r"""Estimates where rows differ in how often they were left out: one set for each part of the rows, put together.
-
-A distribution fitted to all rows takes their numbers of members as unrelated to their difficulty.  Where bags are
-drawn by weight they are related, so rows are parted by their number of members, each part is estimated by itself, and
-the parts are added up by their weight (``docs/methods.md``, "Rows that bags leave out unevenly").
-"""
+"""Estimates by parts of the rows that were left out about as often, put together (docs/methods.md, section 16)."""
 
 from __future__ import annotations
 

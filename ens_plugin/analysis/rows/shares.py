@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.core.tallies.representation import Representation, represent
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, TooFewMembersError
@@ -90,7 +90,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
     InputError
         If rows are left out unevenly and were grouped without their label, on a cluster.
     """
-    n_labels = 1 if adapter.classes is None else int(adapter.classes.size)
+    n_labels = max(label_count(adapter), 1)
     names = [""] if adapter.classes is None else [printable(str(name), 40) for name in adapter.classes]
     label, trials, weight, rows = _entries(evidence, adapter.n_members)
     found = represent(
