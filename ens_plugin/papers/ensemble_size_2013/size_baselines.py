@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri
 
-from ens_plugin.core.validation import as_chance, as_probability
+from ens_plugin.core.validation import as_chance, as_count, as_probability
 from ens_plugin.errors import InputError
 
-__all__ = ["ban_size", "mcnemar_size", "reduction_size"]
+__all__ = ["ban_size", "error_reduction", "mcnemar_size", "reduction_size"]
 
 WINDOW = 5
 BATCH = 20
@@ -125,6 +125,37 @@ def mcnemar_size(wrong: ArrayLike, level: float = 0.05) -> int:
     return int(sizes[np.argmax(alike)]) if alike.any() else n_members
 
 
+def error_reduction(n_members: int) -> float:
+    r"""Share of bagging's whole error reduction that m members bring: (m-1)/m.
+
+    Parameters
+    ----------
+    n_members : int
+
+    Returns
+    -------
+    float
+        Of the difference between one member's error and the infinite ensemble's, on average.
+
+    Raises
+    ------
+    InputError
+        If `n_members` is below 1.
+
+    Notes
+    -----
+    2013 section 3, reference [27] (Fumera et al. 2008).  Exact for squared loss, where the rest is
+    one member's variance over m; a rule of thumb for votes.
+
+    Examples
+    --------
+    >>> error_reduction(10)
+    0.9
+    """
+    members = as_count(n_members, "n_members")
+    return (members - 1) / members
+
+
 def reduction_size(share: float) -> int:
     """Smallest number of members that brings a share of the error reduction, by the (m-1)/m rule.
 
@@ -136,8 +167,7 @@ def reduction_size(share: float) -> int:
     Returns
     -------
     int
-        The same for every problem, which is the rule's weakness (2013 section 3).  Exact for squared loss, where m
-        members leave one member's variance over m; a rule of thumb for votes.
+        The same for every problem, which is the rule's weakness (2013 section 3).
 
     Raises
     ------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc
+from scipy.special import betaincc, ndtri
 
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.row_models.mixture import fit_mixture
@@ -24,7 +24,7 @@ from ens_plugin.core.validation import (
 )
 from ens_plugin.errors import InputError
 
-__all__ = ["deconvolved_size", "plugin_size", "row_size", "row_size_tail"]
+__all__ = ["deconvolved_size", "normal_row_size", "plugin_size", "row_size", "row_size_tail"]
 
 LARGEST_SIZE = 10**9
 
@@ -84,6 +84,39 @@ def _smallest_odd(minority: FloatArray, wanted: float, limit: int) -> FloatArray
 
 def _settles(minority: FloatArray, k: NDArray[np.int64], wanted: float) -> NDArray[np.bool_]:
     return np.asarray(betaincc(k + 1.0, k + 1.0, minority) >= wanted)
+
+
+def normal_row_size(probability: ArrayLike, confidence: float = 0.99) -> FloatArray:
+    r"""Approximate each row's size for probabilities close to 1/2.
+
+    Parameters
+    ----------
+    probability : array-like of float, shape (n_rows,)
+        Probability of one vote.
+    confidence : float, default=0.99
+        Wanted probability of the infinite ensemble's label, strictly between 0.5 and 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+        :math:`\Phi^{-1}(\alpha)^2 \, p(1-p) / (p - 1/2)^2` (2013 eq. 12); not rounded, infinity at
+        p = 1/2.
+
+    Raises
+    ------
+    InputError
+        If a probability is outside [0, 1] or `confidence` outside (0.5, 1).
+
+    Examples
+    --------
+    >>> normal_row_size([0.3, 0.55]).round(1)
+    array([ 28.4, 535.8])
+    """
+    p = as_probability(probability, "probability")
+    quantile = float(ndtri(as_confidence(confidence)))
+    distance = (p - 0.5) ** 2
+    away = distance > 0
+    return np.where(away, quantile**2 * p * (1.0 - p) / np.where(away, distance, 1.0), np.inf)
 
 
 def row_size_tail(

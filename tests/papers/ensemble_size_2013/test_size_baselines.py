@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size, mcnemar_size, reduction_size
+from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size, error_reduction, mcnemar_size, reduction_size
 
 
 def ban_by_hand(path: list[float]) -> int | None:
@@ -78,11 +78,12 @@ def test_mcnemar_when_no_smaller_size_will_do() -> None:
 @given(st.floats(0.01, 0.9999))
 def test_reduction_size_is_the_smallest(share: float) -> None:
     size = reduction_size(share)
-    assert (size - 1) / size >= share - 1e-9
-    assert size == 2 or (size - 2) / (size - 1) < share + 1e-12
+    assert error_reduction(size) >= share - 1e-9
+    assert size == 2 or error_reduction(size - 1) < share + 1e-12
 
 
 def test_reductions_of_the_rule() -> None:
+    assert [error_reduction(m) for m in (1, 2, 4)] == [0.0, 0.5, 0.75]
     assert [reduction_size(share) for share in (0.5, 0.9, 0.99)] == [2, 10, 100]
 
 
@@ -101,5 +102,7 @@ def test_bad_input_is_named() -> None:
         mcnemar_size([[0.5, 1.0]])
     with pytest.raises(InputError, match="level must lie strictly"):
         mcnemar_size([[0, 1]], 1.0)
+    with pytest.raises(InputError, match="n_members must be"):
+        error_reduction(0)
     with pytest.raises(InputError, match="share must lie strictly"):
         reduction_size(1.0)

@@ -11,7 +11,13 @@ from scipy.stats import binom, norm
 
 from ens_plugin.core.estimates.ensemble_size import agreement, recommended_size
 from ens_plugin.errors import InputError
-from ens_plugin.papers.ensemble_size_2013.vote_size import deconvolved_size, plugin_size, row_size, row_size_tail
+from ens_plugin.papers.ensemble_size_2013.vote_size import (
+    deconvolved_size,
+    normal_row_size,
+    plugin_size,
+    row_size,
+    row_size_tail,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -61,11 +67,13 @@ def test_row_size_grows_towards_one_half_and_with_confidence() -> None:
     assert np.all(row_size(p, 0.999) >= row_size(p, 0.99))
 
 
-def test_normal_approximation_is_good_near_one_half() -> None:
+def test_normal_approximation_is_the_formula_and_good_near_one_half() -> None:
     """2013 eq. 12; exact minus approximate is of order 1 close to 1/2."""
+    z = float(norm.ppf(0.99))
+    assert normal_row_size([0.3])[0] == pytest.approx(z**2 * 0.21 / 0.04)
+    assert np.isinf(normal_row_size([0.5])[0])
     p = np.array([0.49, 0.495, 0.505, 0.501])
-    approximate = norm.ppf(0.99) ** 2 * p * (1 - p) / (p - 0.5) ** 2
-    np.testing.assert_allclose(row_size(p), approximate, rtol=0, atol=6)
+    np.testing.assert_allclose(row_size(p), normal_row_size(p), rtol=0, atol=6)
 
 
 def test_tail_is_the_share_of_rows_with_larger_sizes() -> None:
@@ -147,8 +155,9 @@ def test_deconvolved_size_from_unlabelled_votes() -> None:
     ],
 )
 def test_bad_rows_are_named(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        row_size(*arguments)
+    for function in (row_size, normal_row_size):
+        with pytest.raises(InputError, match=message):
+            function(*arguments)
 
 
 def test_other_bad_arguments_of_rows_are_named() -> None:
