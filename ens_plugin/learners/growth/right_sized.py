@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,9 +30,6 @@ def _delegates(name: str) -> Callable[[Any], bool]:
     return has_method
 
 
-Fitted = TypeVar("Fitted", bound="_RightSized")
-
-
 class _RightSized(BaseEstimator):
     """What the right-sized classifier and regressor have in common."""
 
@@ -45,30 +42,7 @@ class _RightSized(BaseEstimator):
     estimator_: Any
     growth_: Growth
     n_members_: int
-    classes_: NDArray[Any]
     _default: ClassVar[type]
-
-    def fit(self: Fitted, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Fitted:
-        """Train the ensemble to the size it needs.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array-like, shape (n_rows,)
-            Values, or labels, of which there are at least two different ones.
-        sample_weight : array-like of shape (n_rows,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        EnsPluginError
-            As :func:`ens_plugin.grow`; what was fitted before stays as it was.
-        """
-        self._keep(self._grow(X, y, sample_weight))
-        return self
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the labels or values that the ensemble predicts for the rows of X.
@@ -104,12 +78,12 @@ class _RightSized(BaseEstimator):
             split_pipeline(estimator)[0].set_params(random_state=seed)
         return estimator
 
-    def _grow(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Growth:
+    def _grow(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, **wanted: float) -> Growth:
         unfitted = self._unfitted()
         ensemble = split_pipeline(unfitted)[0]
-        is_own, other, criterion = is_regressor, "RightSizedClassifier", "tolerance"
+        is_own, other = is_regressor, "RightSizedClassifier"
         if isinstance(self, ClassifierMixin):
-            is_own, other, criterion = is_classifier, "RightSizedRegressor", "confidence"
+            is_own, other = is_classifier, "RightSizedRegressor"
         if not is_own(ensemble):
             raise UnsupportedModelError(
                 f"A {type(self).__name__} cannot train a {type(ensemble).__name__}; use {other}."
@@ -123,14 +97,12 @@ class _RightSized(BaseEstimator):
             max_size=self.max_size,
             sample_weight=sample_weight,
             verbose=self.verbose,
-            **{criterion: getattr(self, criterion)},
+            **wanted,
         )
 
     def _keep(self, growth: Growth) -> None:
         self.growth_, self.estimator_, self.n_members_ = growth, growth.model, growth.n_members
         take_columns(self, growth.model)
-        if isinstance(self, ClassifierMixin):
-            self.classes_ = growth.model.classes_
 
     def _fitted_to(self, X: Any) -> Any:
         """Return the fitted ensemble, if X has the columns it was fitted to."""
@@ -220,6 +192,29 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         self.random_state = random_state
         self.verbose = verbose
 
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> RightSizedClassifier:
+        """Train the ensemble to the size it needs.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+            Labels, at least two different ones.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        EnsPluginError
+            As :func:`ens_plugin.grow`; what was fitted before stays as it was.
+        """
+        self._keep(self._grow(X, y, sample_weight, confidence=self.confidence))
+        self.classes_ = self.estimator_.classes_
+        return self
+
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the ensemble's probabilities of the labels, shape (n_rows, n_labels); raises as `predict`."""
@@ -301,3 +296,24 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         self.max_size = max_size
         self.random_state = random_state
         self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> RightSizedRegressor:
+        """Train the ensemble to the size it needs.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        EnsPluginError
+            As :func:`ens_plugin.grow`; what was fitted before stays as it was.
+        """
+        self._keep(self._grow(X, y, sample_weight, tolerance=self.tolerance))
+        return self
