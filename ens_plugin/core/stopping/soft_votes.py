@@ -23,7 +23,6 @@ __all__ = [
     "DuelTable",
     "LeadTable",
     "RowPrior",
-    "ShareTable",
     "duel_table",
     "even_prior",
     "lead_table",
@@ -56,26 +55,6 @@ class RowPrior:
     support: FloatArray
     weights: FloatArray
     spread: float
-
-
-@dataclass(frozen=True, eq=False)
-class ShareTable:
-    """When the mean probability of the second of two labels is on one side of one half for good.
-
-    Attributes
-    ----------
-    checkpoints, lower, upper
-        As of :class:`ens_plugin.core.stopping.votes.StoppingTable`, for summed probabilities of the second label.
-    """
-
-    checkpoints: IntArray
-    lower: FloatArray
-    upper: FloatArray
-
-    def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member, from summed probabilities of shape (n_rows, 2)."""
-        second = support[:, 1]
-        return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +148,7 @@ def symmetric(prior: RowPrior, centre: float) -> RowPrior:
 
 def vote_share_table(
     prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1
-) -> ShareTable:
+) -> StoppingTable:
     """Bounds on the summed probability of the second of two labels.
 
     Parameters
@@ -196,7 +175,7 @@ def vote_share_table(
     shares = _needed_shares(prior, schedule, n_members, confidence, target)
     mirrored = RowPrior(1.0 - prior.support, prior.weights, prior.spread)
     lower = 1.0 - _needed_shares(mirrored, schedule, n_members, confidence, target)
-    return ShareTable(schedule, *_bounds_on_sums(schedule, lower, shares, 0.5))
+    return StoppingTable(schedule, *_bounds_on_sums(schedule, lower, shares, 0.5))
 
 
 def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1) -> DuelTable:
@@ -206,11 +185,8 @@ def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: st
     ----------
     prior : RowPrior
         Of the share that one of two labels has of their support, the same for either.
-    n_members : int
-    confidence : float
-    target : {"full", "infinite"}
-    together : int, default=1
-        Smallest step from checkpoint to checkpoint.
+    n_members, confidence, target, together
+        As for :func:`vote_share_table`.
 
     Notes
     -----
@@ -234,11 +210,8 @@ def score_table(
         None: every mean score is as likely.
     spread : float
         Standard deviation of one member's score, taken to be the same for all rows.
-    n_members : int
-    confidence : float
-    target : {"full", "infinite"}
-    together : int, default=1
-        Smallest step from checkpoint to checkpoint.
+    n_members, confidence, target, together
+        As for :func:`vote_share_table`.
 
     Notes
     -----

@@ -90,10 +90,11 @@ class StoppingTable:
         ----------
         place : int
             Position of the checkpoint.
-        votes : ndarray, shape (n_rows,)
-            Votes for the second label so far (or its summed probability, or score).
+        votes : ndarray, shape (n_rows,) or (n_rows, 2)
+            Votes for the second label so far (or its summed probability, or score); or for both labels.
         """
-        return np.asarray((votes <= self.lower[place]) | (votes >= self.upper[place]))
+        second = votes if votes.ndim == 1 else votes[:, 1]
+        return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
 
 
 def uniform_prior(n_members: int) -> VotePrior:
