@@ -18,10 +18,9 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import encode_target, n_threads, resolve_options, row_weights
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
-from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
+from ens_plugin.analysis.checks.distinct_rows import row_likeness, with_distinct_rows
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
-from ens_plugin.analysis.checks.likeness import row_likeness
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
@@ -261,17 +260,9 @@ def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bag
     if adapter.stored_oob_outputs() is None:
         return
     rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
-    everything = slice(0, rows.size)
-    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
+    everything, all_rows = slice(0, rows.size), np.arange(rows.size)
     reader = BlockReader(
-        adapter,
-        features[rows],
-        bags.take(rows),
-        target[rows],
-        np.ones(rows.size),
-        n_labels,
-        np.arange(rows.size),
-        False,
+        adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
     )
     compare_with_stored(adapter, reader.read(everything).sample, rows)
 

@@ -23,14 +23,14 @@ from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
 from ens_plugin.analysis.rows.shares import RowShares, refuse_unweighable, row_shares
-from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import ValueTally, select_rows
+from ens_plugin.core.tallies.tally import select_rows
 from ens_plugin.core.uncertainty.paired_losses import row_losses
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
-from ens_plugin.report.basis import EstimateBasis
+from ens_plugin.report.estimates import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
 __all__ = ["build_report", "compare_with_stored"]
@@ -202,31 +202,22 @@ def _estimate(
     *,
     is_even: bool,
 ) -> Estimates:
-    sample = evidence.sample.keep(usable)
-    weight = evidence.weight.select(usable)
-    tally = evidence.tally
-    if isinstance(tally, GroupedValues):
-        tally = replace(tally, trials=tally.trials[usable])
-    else:
-        tally = select_rows(tally, usable)
-    if isinstance(tally, (GroupedValues, ValueTally)):
-        return estimate_regression(tally, sample, evidence.path, weight, adapter.n_members, settings)
-    estimate = estimate_classification if is_even else estimate_by_members
-    return estimate(
-        tally,
-        sample,
-        evidence.path,
-        weight,
-        adapter.n_members,
-        settings,
-        has_scores=adapter.output_kind == "scores",
-        spreads=evidence.spreads,
-        crossed=_kept(evidence.crossed, usable[evidence.sample.rows]),
+    tally, crossed = evidence.tally, evidence.crossed
+    if crossed is not None:
+        crossed = replace(crossed, sampled=crossed.sampled[usable[evidence.sample.rows]])
+    rows = replace(
+        evidence,
+        tally=replace(tally, trials=tally.trials[usable])
+        if isinstance(tally, GroupedValues)
+        else select_rows(tally, usable),
+        sample=evidence.sample.keep(usable),
+        weight=evidence.weight.select(usable),
+        crossed=crossed,
     )
-
-
-def _kept(crossed: CrossedMargins | None, stays: NDArray[np.bool_]) -> CrossedMargins | None:
-    return None if crossed is None else replace(crossed, sampled=crossed.sampled[stays])
+    if adapter.info.task == "regression":
+        return estimate_regression(rows, adapter.n_members, settings)
+    estimate = estimate_classification if is_even else estimate_by_members
+    return estimate(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
 
 
 def _report(

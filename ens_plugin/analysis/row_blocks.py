@@ -28,20 +28,20 @@ from ens_plugin.core.tallies.tally import (
     tally_support,
     tally_values,
 )
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
     "BlockReader",
     "Progress",
     "TalliedRows",
     "block_rows",
+    "label_count",
     "merge_samples",
     "sample_limit",
     "sampling_seed",
     "tally_rows",
 ]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]
 
 BLOCK_BYTES = 16_000_000
@@ -122,10 +122,9 @@ def tally_rows(
         ``progress(blocks, total)`` wraps the iterable of finished blocks.
     """
     n_rows = target.size
-    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
-    sampled = _sampled_rows(adapter, weight, n_labels, rng)
-    reader = BlockReader(adapter, features, bags, target, weight, n_labels, sampled, with_path)
-    blocks = _row_blocks(adapter, n_rows, n_labels)
+    sampled = _sampled_rows(adapter, weight, rng)
+    reader = BlockReader(adapter, features, bags, target, weight, sampled, with_path)
+    blocks = _row_blocks(adapter, n_rows)
     finished = in_threads(reader.read, blocks)
     parts = list(finished if progress is None else progress(finished, len(blocks)))
     return TalliedRows(
@@ -133,7 +132,7 @@ def tally_rows(
         sample=merge_samples([part.sample for part in parts]),
         path=merge_paths([part.path for part in parts if part.path is not None]) if with_path else None,
         weight=RowWeight(weight),
-        label=target if n_labels else None,
+        label=None if adapter.classes is None else target,
     )
 
 
@@ -152,8 +151,6 @@ class BlockReader:
 
     Attributes
     ----------
-    n_labels : int
-        0 for regression.
     sampled : ndarray of int, shape (n_sampled,)
         Rows to keep the members' outputs of, ascending.
     """
@@ -163,7 +160,6 @@ class BlockReader:
     bags: Bags | None
     target: NDArray[Any]
     weight: FloatArray
-    n_labels: int
     sampled: IntArray
     with_path: bool
 
@@ -178,7 +174,7 @@ class BlockReader:
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, seen = self.adapter.block(self.features[rows], self.bags, rows)
-        return RowBlock(outputs, seen, self.target[rows], self.n_labels)
+        return RowBlock(outputs, seen, self.target[rows], label_count(self.adapter))
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
@@ -210,6 +206,11 @@ def _has_one_score(adapter: EnsembleAdapter, block: RowBlock) -> bool:
     return adapter.output_kind == "scores" and block.outputs.ndim == 2
 
 
+def label_count(adapter: EnsembleAdapter) -> int:
+    """Return the number of labels; 0 for regression."""
+    return 0 if adapter.classes is None else int(adapter.classes.size)
+
+
 def _output_bytes(adapter: EnsembleAdapter, n_labels: int) -> int:
     """Return the bytes of one member's output for one row: a label code, or one float64 for each label."""
     if adapter.output_kind == "labels":
@@ -217,25 +218,26 @@ def _output_bytes(adapter: EnsembleAdapter, n_labels: int) -> int:
     return 8 * max(n_labels, 1)
 
 
-def _row_blocks(adapter: EnsembleAdapter, n_rows: int, n_labels: int) -> list[slice]:
+def _row_blocks(adapter: EnsembleAdapter, n_rows: int) -> list[slice]:
     """Return slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
-    rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)), n_labels)
+    rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)))
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 
 
-def block_rows(adapter: EnsembleAdapter, wanted: int, n_labels: int) -> int:
+def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
     """Return how many rows to read at once: about `wanted` where memory allows, in whole chunks."""
     # Where rounding follows the height of a block, the height must not follow the threads.
     wanted = wanted if adapter.info.is_row_independent else FIXED_ROWS
+    n_labels = label_count(adapter)
     # Raw scores of two labels mostly come as one.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
     rows = min(BLOCK_BYTES // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK
 
 
-def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, n_labels: int, rng: np.random.Generator) -> IntArray:
+def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, rng: np.random.Generator) -> IntArray:
     weighted = np.flatnonzero(weight > 0)
-    limit, seed = sample_limit(adapter, n_labels), sampling_seed(rng)
+    limit, seed = sample_limit(adapter, label_count(adapter)), sampling_seed(rng)
     if weighted.size <= limit:
         return weighted
     return weighted[smallest_keys(sample_keys(weighted, seed), limit)]

@@ -23,12 +23,10 @@ from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
     squared_covariance,
     variance_over_seeds,
 )
-from ens_plugin.core.validation import as_array
+from ens_plugin.core.validation import FloatArray, as_array
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 
 __all__ = ["TrainingVariance", "training_variance"]
-
-FloatArray = NDArray[np.float64]
 
 CELLS = 4_000_000
 FEWEST_ROWS = 30

@@ -1,8 +1,10 @@
-"""Checks of arguments shared by the core: each names the argument it refuses."""
+"""Checks of arguments, each of which names the argument it refuses, and the types of the arrays they return."""
 
 from __future__ import annotations
 
+import math
 import unicodedata
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,18 +15,31 @@ from ens_plugin.errors import InputError
 __all__ = [
     "LARGEST",
     "MAX_SIZE",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
     "as_array",
+    "as_chance",
+    "as_confidence",
+    "as_count",
     "as_counts",
+    "as_numbers",
+    "as_positive",
     "as_probability",
     "as_sizes",
     "as_values",
     "as_weight",
+    "check_finite",
+    "check_shares",
     "one_line",
     "pair_index",
+    "printable",
     "shown",
 ]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 MAX_SIZE = 1_000_000_000
 LARGEST = 1e100  # of values and weights: their squares and sums over rows are still numbers
@@ -53,9 +68,16 @@ def one_line(text: str, limit: int = 300) -> str:
     >>> one_line("two\nlines", limit=6)
     'two l…'
     """
-    words = " ".join(text[: 10 * limit].split())
-    text = "".join("\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in words)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return printable(text[: 10 * limit], limit)
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    """Return a text as :func:`one_line` does, but however long it is, and shortened only where a limit is given."""
+    # Cf holds the direction overrides, which make a text read as another one, Cn what no document may hold.
+    visible = "".join(
+        "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())
+    )
+    return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
@@ -79,19 +101,25 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 def as_values(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
     """Return a finite one-dimensional float64 array, or raise InputError naming `name`."""
-    array = _as_numbers(values, name)
+    array = as_numbers(values, name)
     if array.ndim != 1:
         raise InputError(f"{name} must have one dimension, got shape {array.shape}.")
     if length is not None and array.size != length:
         raise InputError(f"{name} must have length {length}, got {array.size}.")
     if array.size == 0:
         raise InputError(f"{name} is empty; at least one value is needed.")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} holds NaN or infinite values; remove or replace them.")
+    check_finite(array, name)
     return array
 
 
-def _as_numbers(values: Any, name: str) -> FloatArray:
+def check_finite(array: FloatArray, name: str) -> None:
+    """Raise InputError naming `name` where an array holds NaN or infinity."""
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} holds NaN or infinite values; remove or replace them.")
+
+
+def as_numbers(values: Any, name: str) -> FloatArray:
+    """Return a float64 array of any shape, or raise InputError naming `name`."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "cmM":
@@ -104,9 +132,14 @@ def _as_numbers(values: Any, name: str) -> FloatArray:
 def as_probability(values: ArrayLike, name: str) -> FloatArray:
     """Return a one-dimensional array of probabilities, or raise InputError naming `name`."""
     array = as_values(values, name)
+    check_shares(array, name)
+    return array
+
+
+def check_shares(array: FloatArray, name: str) -> None:
+    """Raise InputError naming `name` where a value lies outside 0 to 1."""
     if array.min() < 0 or array.max() > 1:
         raise InputError(f"{name} must lie in [0, 1], got values from {array.min():g} to {array.max():g}.")
-    return array
 
 
 def as_counts(wrong: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -137,7 +170,7 @@ def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> Fl
 
 def as_sizes(sizes: ArrayLike, name: str = "sizes") -> FloatArray:
     """Return ensemble sizes as floats, checked: whole numbers of at least 1, or infinity."""
-    array = np.atleast_1d(_as_numbers(sizes, name))
+    array = np.atleast_1d(as_numbers(sizes, name))
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{name} must be a non-empty list of ensemble sizes, got shape {array.shape}.")
     finite = array[np.isfinite(array)]
@@ -154,3 +187,31 @@ def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:
         return np.asarray(np.unique(first + 1j * second, return_inverse=True)[1])
     code = (first * (second.max() + 1) + second).astype(np.int64)
     return np.asarray(np.unique(code, return_inverse=True)[1])
+
+
+def as_positive(value: float, name: str) -> float:
+    """Return a finite positive number, or raise InputError naming `name`."""
+    if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+        raise InputError(f"{name} must be a positive finite number, got {value!r}.")
+    return float(value)
+
+
+def as_chance(value: float, name: str) -> float:
+    """Return a number strictly between 0 and 1, or raise InputError naming `name`."""
+    if not isinstance(value, Real) or not 0.0 < value < 1.0:
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def as_confidence(value: float, name: str = "confidence") -> float:
+    """Return a number strictly between 1/2 and 1, or raise InputError naming `name`."""
+    if not isinstance(value, Real) or not 0.5 < value < 1.0:
+        raise InputError(f"{name} must lie strictly between 0.5 and 1, got {value!r}.")
+    return float(value)
+
+
+def as_count(value: float, name: str, smallest: int = 1) -> int:
+    """Return a whole number of at least `smallest`, or raise InputError naming `name`."""
+    if not isinstance(value, Real) or not math.isfinite(value) or value != int(value) or value < smallest:
+        raise InputError(f"{name} must be a whole number of at least {smallest}, got {value!r}.")
+    return int(value)

@@ -13,6 +13,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import encode_target
+from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = [
@@ -23,9 +24,6 @@ __all__ = [
     "outputs_without_target",
     "wrong_labels",
 ]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

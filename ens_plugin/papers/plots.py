@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.majority import majority_error
-from ens_plugin.core.validation import as_probability, as_sizes, as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_probability, as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 from ens_plugin.papers.ensemble_size_2013.borderline import limiting_disagreement, limiting_row_size_tail
 from ens_plugin.papers.ensemble_size_2013.vote_size import row_size, row_size_tail
@@ -29,8 +29,6 @@ __all__ = [
     "plot_row_size_tail",
     "plot_row_sizes",
 ]
-
-FloatArray = NDArray[np.float64]
 
 LINES = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00")
 DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 3)), (0, (2, 2)), (0, (5, 1, 1, 1, 1, 1)))

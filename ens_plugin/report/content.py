@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ens_plugin.report.basis import EstimateBasis
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, SizeRecommendation
 
 __all__ = ["FEWEST_ROWS", "ReportContent"]
 

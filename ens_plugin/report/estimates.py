@@ -1,4 +1,4 @@
-"""The estimates in a report: the error curve, the recommended size, bias and variance."""
+"""The estimates in a report: the error curve, the recommended size, bias and variance, and what they rest on."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["BiasVariance", "ErrorCurve", "SizeRecommendation"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+__all__ = ["BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "SizeRecommendation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,3 +238,60 @@ class BiasVariance:
     asymptotic_error: float
     bias: float
     loss: str
+
+
+@dataclass(frozen=True)
+class LabelBasis:
+    """Rows and members behind the figures, for one label.
+
+    Attributes
+    ----------
+    label : str
+    n_rows : int
+        Rows of this label that were given, with weight.
+    n_usable : int
+        Those among them that have enough members to be judged by.
+    mean_members : float
+        Mean number of members that predict a usable row.
+    weight_factor : float
+        Mean factor by which the weights of the usable rows were multiplied so that the label keeps its share; 1 where
+        nothing was corrected.
+    """
+
+    label: str
+    n_rows: int
+    n_usable: int
+    mean_members: float
+    weight_factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class EstimateBasis:
+    """What the estimates of a report rest on.
+
+    Attributes
+    ----------
+    labels : tuple of LabelBasis
+        One entry for each label of a classifier; empty for regression.
+    usable_weight : float
+        Share of the given weight on rows that have enough members to be judged by.
+    n_effective : float
+        Effective number of rows: Kish's for uneven weights, and no more than the distinct rows or groups.
+    n_distinct : int or None
+        Different rows among those used; None where it was not counted.
+    n_repeated : int
+        Rows whose features and target stand in the data more than once.
+    n_groups : int or None
+        Groups of rows that were named as belonging together.
+    doubts : tuple of str
+        Reasons not to rely on the figures, each a sentence.  The headline states the first; the gate and
+        ``rightsize`` act on no report that has one.
+    """
+
+    labels: tuple[LabelBasis, ...] = ()
+    usable_weight: float = 1.0
+    n_effective: float = math.nan
+    n_distinct: int | None = None
+    n_repeated: int = 0
+    n_groups: int | None = None
+    doubts: tuple[str, ...] = ()

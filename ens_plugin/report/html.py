@@ -19,7 +19,7 @@ from ens_plugin.files import write_whole
 from ens_plugin.report import quantities
 from ens_plugin.report import text as summary
 from ens_plugin.report.chart_style import default_style
-from ens_plugin.report.plots import plot_agreement, plot_bias_variance, plot_error_curve
+from ens_plugin.report.plots import report_plots
 from ens_plugin.report.result import EnsembleReport
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def write_page(report: EnsembleReport, path: str | Path) -> Path:
 def _content(report: EnsembleReport) -> dict[str, Any]:
     """Return every number and text of the page, formatted; the template adds the explanations."""
     curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
-    reached = summary.curve_reaches(curve, report.n_members)
+    reached = curve.reaches(report.n_members)
     seed_sd, seed_unit = quantities.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
     return {
@@ -126,7 +126,7 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "is_squared": curve.metric == "mean squared error",
         "level": quantities.level_text(curve.interval_level),
         "members": quantities.members_text(report.n_members),
-        "error": quantities.error_text(curve.at(report.n_members) if reached else math.nan, curve.metric),
+        "error": quantities.error_text(report.error, curve.metric),
         "error_interval": quantities.interval_text(report.error_interval, curve.metric) if reached else "",
         "limit": quantities.error_text(curve.asymptote, curve.metric),
         "limit_interval": quantities.interval_text(curve.asymptote_interval, curve.metric) if limit_known else "",
@@ -186,26 +186,16 @@ def _shown(text: str, limit: int = _LONGEST_TEXT) -> str:
 
 
 def _pictures(report: EnsembleReport) -> dict[str, Any]:
-    def draw_curve(ax: Axes) -> None:
-        plot_error_curve(
-            report.error_curve, n_members=report.n_members, recommended_size=report.recommended_size, ax=ax
-        )
-
-    def draw_agreement(ax: Axes) -> None:
-        plot_agreement(report.recommendation, n_members=report.n_members, ax=ax)
-
-    def draw_parts(ax: Axes) -> None:
-        plot_bias_variance(report, ax=ax)
-
+    plots = report_plots(report)
     return {
-        "wide_curve": _svg(draw_curve, _WIDE, "curve-wide"),
-        "narrow_curve": _svg(draw_curve, _NARROW, "curve-narrow"),
-        "agreement_picture": _svg(draw_agreement, _NARROW, "agreement"),
-        "parts_picture": _svg(draw_parts, _NARROW, "parts"),
+        "wide_curve": _svg(plots["error_curve"], _WIDE, "curve-wide"),
+        "narrow_curve": _svg(plots["error_curve"], _NARROW, "curve-narrow"),
+        "agreement_picture": _svg(plots["agreement"], _NARROW, "agreement"),
+        "parts_picture": _svg(plots["bias_variance"], _NARROW, "parts"),
     }
 
 
-def _svg(draw: Callable[[Axes], None], inches: tuple[float, float], name: str) -> Any:
+def _svg(draw: Callable[..., Axes], inches: tuple[float, float], name: str) -> Any:
     """Return a figure as an SVG element that can stand inside a page."""
     from markupsafe import Markup
     from matplotlib.figure import Figure
@@ -213,7 +203,7 @@ def _svg(draw: Callable[[Axes], None], inches: tuple[float, float], name: str) -
     buffer = io.BytesIO()
     with default_style(font_size=9.5):
         figure = Figure(figsize=inches, layout="constrained")
-        draw(figure.subplots())
+        draw(ax=figure.subplots())
         figure.savefig(buffer, format="svg", transparent=True)
     # Safe: the tree is written anew by ElementTree, which escapes every text and attribute.
     return Markup(_inline(buffer.getvalue(), name))

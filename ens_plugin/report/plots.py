@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,17 +18,16 @@ from ens_plugin.core.estimates.tied_sizes import previous_odd_size
 from ens_plugin.errors import InputError
 from ens_plugin.report.chart_style import BLUE, GREEN, GREY, INK, ORANGE, default_style, label_in_percent, new_axes
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
-from ens_plugin.report.quantities import error_text, level_text
+from ens_plugin.report.quantities import SHARES, error_text, level_text
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import curve_reaches, printable
+from ens_plugin.report.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_agreement", "plot_bias_variance", "plot_error_curve", "report_figures"]
+__all__ = ["plot_agreement", "plot_bias_variance", "plot_error_curve", "report_figures", "report_plots"]
 
-_SHARES = ("0-1 error", "0-1 loss")
 FIRST_SHOWN = 5
 LARGEST_DRAWN = 1e300  # matplotlib multiplies what it draws, and refuses limits that are not finite
 SMALLEST_LOGGED = 1e-12  # of an excess; on a logarithmic axis, rounding errors would take most of the room
@@ -80,7 +80,7 @@ def plot_error_curve(
     shown = _limit_sizes(ax, curve.sizes, n_members, recommended_size)
     dense = _dense_sizes(curve.sizes, shown)
     # Even sizes at which votes tie would make steps of the line.
-    drawn = [size for size in dense[previous_odd_size(dense, curve.ties_to) == dense] if curve_reaches(curve, size)]
+    drawn = [size for size in dense[previous_odd_size(dense, curve.ties_to) == dense] if curve.reaches(size)]
     error = np.array([curve.at(size) for size in drawn])
     lower, upper = np.array([curve.interval_at(size) for size in drawn]).T
     ax.fill_between(drawn, lower, upper, color=BLUE, alpha=0.18, linewidth=0, label="interval")
@@ -90,11 +90,11 @@ def plot_error_curve(
         _draw_level(ax, curve.asymptote, f"infinite\nensemble\n{error_text(curve.asymptote, curve.metric)}")
 
     def value_at(size: int) -> float | None:
-        return curve.at(size) if curve_reaches(curve, size) else None
+        return curve.at(size) if curve.reaches(size) else None
 
     _mark_sizes(ax, n_members, recommended_size, value_at, curve.metric)
     ax.set_ylabel(f"{_axis_name(curve.metric)}\nshaded: {level_text(curve.interval_level)} interval", parse_math=False)
-    if curve.metric in _SHARES:
+    if curve.metric in SHARES:
         label_in_percent(ax.yaxis)
     return ax
 
@@ -207,7 +207,7 @@ def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
     ax.tick_params(axis="y", length=0)
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_xlabel(f"{_axis_name(parts.loss)}\nover seeds, given this training set", parse_math=False)
-    if parts.loss in _SHARES:
+    if parts.loss in SHARES:
         label_in_percent(ax.xaxis)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, fontsize="small", borderaxespad=0.2)
@@ -238,22 +238,24 @@ def report_figures(report: EnsembleReport) -> dict[str, Figure]:
     """
     from matplotlib.figure import Figure
 
+    figures = {}
     # Under a user's dark style the fixed colours above would not be legible.
     with default_style():
-        figures = {
-            "error_curve.png": Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained"),
-            "agreement.png": Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained"),
-            "bias_variance.png": Figure(figsize=(6.4, 3.0), dpi=150, layout="constrained"),
-        }
-        plot_error_curve(
-            report.error_curve,
-            n_members=report.n_members,
-            recommended_size=report.recommended_size,
-            ax=figures["error_curve.png"].subplots(),
-        )
-        plot_agreement(report.recommendation, n_members=report.n_members, ax=figures["agreement.png"].subplots())
-        plot_bias_variance(report, ax=figures["bias_variance.png"].subplots())
+        for name, plot in report_plots(report).items():
+            figure = Figure(figsize=(6.4, 3.0 if name == "bias_variance" else 4.0), dpi=150, layout="constrained")
+            plot(ax=figure.subplots())
+            figures[f"{name}.png"] = figure
     return figures
+
+
+def report_plots(report: EnsembleReport) -> dict[str, Callable[..., Axes]]:
+    """Return the functions that draw the figures of a report on the axes passed as ``ax``, by name of the figure."""
+    now, wanted = report.n_members, report.recommended_size
+    return {
+        "error_curve": partial(plot_error_curve, report.error_curve, n_members=now, recommended_size=wanted),
+        "agreement": partial(plot_agreement, report.recommendation, n_members=now),
+        "bias_variance": partial(plot_bias_variance, report),
+    }
 
 
 def _limit_sizes(
@@ -397,4 +399,4 @@ def _grouped(number: float) -> str:
 
 def _axis_name(metric: str) -> str:
     name = printable(metric, 24)
-    return name[:1].upper() + name[1:] + (" (%)" if metric in _SHARES else "")
+    return name[:1].upper() + name[1:] + (" (%)" if metric in SHARES else "")

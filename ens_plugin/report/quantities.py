@@ -8,6 +8,7 @@ from ens_plugin.report.estimates import SizeRecommendation
 
 __all__ = [
     "NOT_KNOWN",
+    "SHARES",
     "error_text",
     "interval_text",
     "level_text",
@@ -22,7 +23,7 @@ __all__ = [
 
 NOT_KNOWN = "not estimated"
 
-_SHARES = ("0-1 error", "0-1 loss")
+SHARES = ("0-1 error", "0-1 loss")
 
 
 def error_text(value: float, metric: str) -> str:
@@ -35,7 +36,7 @@ def error_text(value: float, metric: str) -> str:
     """
     if math.isnan(value):
         return NOT_KNOWN
-    return f"{_number(value, metric)} %" if metric in _SHARES else _number(value, metric)
+    return f"{_number(value, metric)} %" if metric in SHARES else _number(value, metric)
 
 
 def interval_text(interval: tuple[float, float], metric: str) -> str:
@@ -72,7 +73,7 @@ def spread_and_unit(value: float, metric: str) -> tuple[str, str]:
     """
     if math.isnan(value):
         return NOT_KNOWN, ""
-    return _number(value, metric), "percentage points" if metric in _SHARES else ""
+    return _number(value, metric), "percentage points" if metric in SHARES else ""
 
 
 def size_text(size: int | None, max_size: int) -> str:
@@ -135,7 +136,7 @@ def level_text(level: float) -> str:
 
 
 def _number(value: float, metric: str) -> str:
-    if metric not in _SHARES:
+    if metric not in SHARES:
         return f"{value:.4g}"
     percent = 100.0 * value
     if percent >= 1000.0:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-import unicodedata
 
+from ens_plugin.core.validation import printable
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
-from ens_plugin.report.estimates import ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
     error_text,
@@ -25,7 +25,6 @@ __all__ = [
     "all_cautions",
     "bag_words",
     "criterion_words",
-    "curve_reaches",
     "escaped_markdown",
     "estimator_words",
     "gain_sentence",
@@ -62,46 +61,6 @@ _ESTIMATORS = {
 }
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
-
-
-def printable(text: str, limit: int | None = None) -> str:
-    r"""Return a text of unknown origin on one line without control characters, shortened to `limit`.
-
-    Parameters
-    ----------
-    text : str
-    limit : int, optional
-        Longest text to return; a longer one ends in an ellipsis.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> printable("two\nlines", limit=6)
-    'two l…'
-    """
-    # Cf holds the direction overrides, which make a text read as another one, Cn what no document may hold.
-    visible = "".join(
-        "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())
-    )
-    return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
-
-
-def curve_reaches(curve: ErrorCurve, size: float) -> bool:
-    """Return whether the curve reaches a size: some estimators end before the current one.
-
-    Parameters
-    ----------
-    curve : ErrorCurve
-    size : int or ``math.inf``
-
-    Returns
-    -------
-    bool
-    """
-    return size >= curve.sizes[0] and (size <= curve.sizes[-1] or not math.isnan(curve.asymptote))
 
 
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
@@ -264,12 +223,12 @@ def _error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
     sizes: list[tuple[str, float]] = []
     if curve.sizes[0] == 1 and now > 1:
         sizes.append(("one member", 1))
-    if curve_reaches(curve, now):
+    if curve.reaches(now):
         sizes.append((f"{now} members (this ensemble)", now))
     else:
         last = int(curve.sizes[-1])
         sizes.append((f"{last} members (of {now}: the curve ends)", last))
-    if recommended not in (None, 1, now) and curve_reaches(curve, recommended):
+    if recommended not in (None, 1, now) and curve.reaches(recommended):
         kind = "recommended" if tells_size(report) else "a guess"
         sizes.append((f"{recommended} members ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.basis import EstimateBasis
 from ens_plugin.report.content import ReportContent
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, SizeRecommendation
 
 __all__ = ["check_report"]
 

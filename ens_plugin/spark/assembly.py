@@ -6,19 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.spark.groupings import Grouping, crossed_of, tally_of
 from ens_plugin.spark.parts import KeptRows, Part
 
 __all__ = ["in_row_order", "refuse_alike_rows", "tallied_rows"]
-
-FloatArray = NDArray[np.float64]
 
 LEAST_VARIETY = 0.25
 
@@ -111,6 +110,5 @@ def _idle_tally(grouping: Grouping, adapter: EnsembleAdapter, idle: FloatArray) 
 
 
 def _sample(adapter: EnsembleAdapter, kept: KeptRows, entries: NDArray[np.intp]) -> Sample:
-    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
     counted = np.unpackbits(kept.counted, axis=0, count=adapter.n_members).view(np.bool_)
-    return Sample(RowBlock(kept.outputs, counted, kept.target, n_labels), entries, kept.weight)
+    return Sample(RowBlock(kept.outputs, counted, kept.target, label_count(adapter)), entries, kept.weight)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.estimates.grouped_tally import (
@@ -17,11 +16,9 @@ from ens_plugin.core.estimates.grouped_tally import (
     vote_codes,
 )
 from ens_plugin.core.tallies.tally import AnyTally, MarginTally, SupportTally, ValueTally
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["EXACT_ROWS", "Grouping", "block_groups", "choose_grouping", "codes_of", "crossed_of", "tally_of"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 Grouping = Literal["values", "votes", "rows", "shares", "margins"]
 

@@ -23,18 +23,17 @@ from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofSt
 from ens_plugin.adapters.shared.labels import label_codes
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
 from ens_plugin.analysis.curves.label_models import soft_spreads
-from ens_plugin.analysis.row_blocks import BlockReader, TalliedBlock, block_rows
+from ens_plugin.analysis.row_blocks import BlockReader, TalliedBlock, block_rows, label_count
 from ens_plugin.core.estimates.squared_loss import loss_moments
 from ens_plugin.core.tallies.row_sampling import sample_keys
 from ens_plugin.core.tallies.tally import SupportTally, ValueTally, select_rows
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.spark.groupings import Grouping, block_groups, codes_of
 from ens_plugin.spark.parts import KeptRows, Part, Problems, merge_parts
 from ens_plugin.spark.repeats import row_marks
 
 __all__ = ["Plan", "load_model", "read_partition"]
-
-FloatArray = NDArray[np.float64]
 
 MERGED_AT_ONCE = 16
 TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
@@ -108,7 +107,7 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
     waiting: list[Part] = []
     checked = False
     with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
-        for table in _blocks(chain([first], filled), _height(adapter)):
+        for table in _blocks(chain([first], filled), block_rows(adapter, 2**16)):
             try:
                 rows = _rows(table, plan)
                 waiting.append(_read_block(model, adapter, row_bags, rows, plan, check=not checked))
@@ -118,11 +117,6 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
             if len(waiting) == MERGED_AT_ONCE:
                 part, waiting = merge_parts([part, *waiting], plan.sample_limit), []
     return merge_parts([part, *waiting], plan.sample_limit)
-
-
-def _height(adapter: EnsembleAdapter) -> int:
-    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
-    return block_rows(adapter, 2**16, n_labels)
 
 
 def _blocks(batches: Iterable[pa.RecordBatch], height: int) -> Iterator[pa.Table]:
@@ -185,14 +179,13 @@ def _read_block(
     features = adapter.prepare(unwrap(model, rows.features, are_fresh=row_bags is None)[1])
     if check:
         adapter.check_members(features)
-    n_labels = 0 if adapter.classes is None else int(adapter.classes.size)
     target = rows.target.astype(np.float64) if adapter.classes is None else label_codes(rows.target, adapter.classes)
     bags = None if row_bags is None else row_bags.at(rows.row, target)
     marks = None if plan.n_trained is None else row_marks(features, rows.features, target, plan.n_trained)
     proof = ProofStatistics() if bags is None or row_bags is None else row_bags.sums(rows.row, features, target, bags)
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
-    reader = BlockReader(adapter, features, bags, target, rows.weight, n_labels, sampled, plan.with_path)
+    reader = BlockReader(adapter, features, bags, target, rows.weight, sampled, plan.with_path)
     part = _part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled], plan)
     return replace(part, proof=proof, marks=marks)
 
@@ -233,7 +226,7 @@ def _part(
 
 def _by_label(target: NDArray[Any], trials: FloatArray, weight: FloatArray, adapter: EnsembleAdapter) -> FloatArray:
     """Return the rows with weight, and their weight, by label and number of members."""
-    n_labels = 1 if adapter.classes is None else int(adapter.classes.size)
+    n_labels = max(label_count(adapter), 1)
     label = np.zeros(trials.size, dtype=np.int64) if adapter.classes is None else target.astype(np.int64)
     shape = (n_labels, adapter.n_members + 1)
     code = label * shape[1] + trials.astype(np.int64)

@@ -1,7 +1,4 @@
-"""The sums over one partition, and the merge of the parts of disjoint rows.
-
-A part is all that leaves an executor: groups of rows, sums, and a few sampled rows.
-"""
+"""The sums over one partition, which are all that leaves an executor, and the merge of those of disjoint rows."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_s
 from ens_plugin.core.estimates.grouped_tally import Groups, merge_groups
 from ens_plugin.core.estimates.squared_loss import LossMoments
 from ens_plugin.core.tallies.row_sampling import smallest_keys
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.spark.repeats import Marks, merge_marks
 
 __all__ = ["KeptRows", "Part", "Problems", "from_bytes", "merge_parts", "to_bytes"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+BY_MEMBER = ("outputs", "counted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +50,8 @@ class KeptRows:
 
     def take(self, rows: NDArray[np.intp]) -> KeptRows:
         """Return some of the rows, by position."""
-        return KeptRows(
-            self.outputs[:, rows],
-            self.counted[:, rows],
-            self.target[rows],
-            self.weight[rows],
-            self.key[rows],
-            self.row[rows],
-            self.code[rows],
-            self.crossed_code[rows],
-        )
+        columns = vars(self).items()
+        return KeptRows(*(values[:, rows] if name in BY_MEMBER else values[rows] for name, values in columns))
 
 
 @dataclass(frozen=True)
@@ -161,12 +150,9 @@ def _added(arrays: Sequence[FloatArray | None]) -> FloatArray | None:
 def _kept(parts: list[KeptRows], limit: int) -> KeptRows | None:
     if not parts:
         return None
-    by_member = (np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("outputs", "counted"))
-    by_row = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("target", "weight", "key", "row", "code", "crossed_code")
+    rows = KeptRows(
+        *(np.concatenate([vars(part)[name] for part in parts], axis=int(name in BY_MEMBER)) for name in vars(parts[0]))
     )
-    rows = KeptRows(*by_member, *by_row)
     return rows.take(smallest_keys(rows.key, limit))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ens_plugin.cli.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of
 from ens_plugin.errors import InputError
-from ens_plugin.report.basis import EstimateBasis
+from ens_plugin.report.estimates import EstimateBasis
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.sizing.savings import Savings
 from tests.reports import classification_report, regression_report

@@ -19,7 +19,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.report.quantities import error_text, interval_text
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.serialization import report_from_dict
-from ens_plugin.report.text import curve_reaches, gain_sentence, markdown_summary, printable, summarize, verdict
+from ens_plugin.report.text import gain_sentence, markdown_summary, printable, summarize, verdict
 from tests import reports
 
 REPORTS = reports.all_reports()
@@ -380,10 +380,10 @@ def test_printable_text_is_one_safe_line(text: str) -> None:
 
 def test_curve_reaches_sizes_up_to_where_it_ends() -> None:
     path, whole = REPORTS["path"].error_curve, REPORTS["classification"].error_curve
-    assert curve_reaches(path, 200)
-    assert not curve_reaches(path, 201)
-    assert curve_reaches(whole, math.inf)
-    assert not curve_reaches(whole, 0)
+    assert path.reaches(200)
+    assert not path.reaches(201)
+    assert whole.reaches(math.inf)
+    assert not whole.reaches(0)
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve
-from ens_plugin.core.estimates.squared_loss import fit_squared_loss
+from ens_plugin.core.estimates.squared_loss import fit_moments, loss_moments
 from ens_plugin.core.row_models.mixture import fit_mixture
 from tests.statistical.harness import IN_BAG, PROBLEMS, FloatArray, Problem, repeat, standard_error
 
@@ -81,7 +81,7 @@ def test_closed_form_is_unbiased_for_skewed_outputs_and_unequal_trials() -> None
         n = seen.sum(axis=0)
         mean = (outputs * seen).sum(axis=0) / n
         variance = (((outputs - mean) ** 2) * seen).sum(axis=0) / (n - 1)
-        fit = fit_squared_loss(mean, variance, n, target)
+        fit = fit_moments(loss_moments(mean, variance, n, target))
         return np.asarray(fit.raw_asymptote + fit.member_variance / sizes)
 
     errors = repeat(2000, one)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.core.estimates.ensemble_size import recommended_size
-from ens_plugin.core.estimates.squared_loss import fit_squared_loss
+from ens_plugin.core.estimates.squared_loss import fit_moments, loss_moments
 from ens_plugin.core.row_models.mixture import fit_mixture
 from ens_plugin.core.uncertainty.intervals import density_error_sd, size_draws, size_interval, wilson_interval
 from tests.statistical.harness import PROBLEMS, FloatArray, Problem, repeat
@@ -55,7 +55,8 @@ def test_regression_interval_covers_the_error_on_fresh_rows() -> None:
     def one(rng: np.random.Generator) -> FloatArray:
         bias = np.sqrt(1.5) * rng.normal(size=N_ROWS)
         outputs = bias + np.sqrt(0.8) * rng.normal(size=(20, N_ROWS))
-        fit = fit_squared_loss(outputs.mean(axis=0), outputs.var(axis=0, ddof=1), [20] * N_ROWS, np.zeros(N_ROWS))
+        mean, variance = outputs.mean(axis=0), outputs.var(axis=0, ddof=1)
+        fit = fit_moments(loss_moments(mean, variance, [20] * N_ROWS, np.zeros(N_ROWS)))
         lower, upper = fit.interval([1, 20, np.inf], 0.95)
         return np.asarray((lower <= truth) & (truth <= upper), dtype=np.float64)
 

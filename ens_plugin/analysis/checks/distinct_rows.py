@@ -1,8 +1,9 @@
-"""Rows with equal features, for which every member predicts the same."""
+"""Rows that are like each other: in one group, copies, or with equal features, for which members predict the same."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from ens_plugin.analysis.curves.classification import agreement_reason
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import HashedRows
+from ens_plugin.analysis.rows.repeats import RepeatedRows, find_repeats, identical_rows
 from ens_plugin.core.estimates.cell_votes import (
     CellVotes,
     cell_agreement,
@@ -24,7 +27,7 @@ from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.result import EnsembleReport
 
-__all__ = ["row_cells", "with_distinct_rows"]
+__all__ = ["RowLikeness", "row_cells", "row_likeness", "with_distinct_rows"]
 
 
 def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
@@ -47,6 +50,43 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
     """
     # In the order of the rows, so that nothing depends on the hash.
     return None if rows is None else np.asarray(pd.factorize(rows.hashes)[0], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class RowLikeness:
+    """What is known of rows that are like each other.
+
+    Attributes
+    ----------
+    groups : ndarray of int64, shape (n_rows,), or None
+        Groups of rows that belong together, where they were named.
+    repeats : RepeatedRows or None
+        Copies among training rows, where no groups were named.
+    cell : ndarray of int64, shape (n_rows,), or None
+        Equal for rows of equal features; None where the rows are not a table.
+    """
+
+    groups: NDArray[np.int64] | None
+    repeats: RepeatedRows | None
+    cell: NDArray[np.int64] | None
+
+    def take(self, rows: NDArray[np.intp]) -> RowLikeness:
+        """Return what is known of some of the rows."""
+        return RowLikeness(
+            None if self.groups is None else self.groups[rows],
+            None if self.repeats is None else self.repeats.take(rows),
+            None if self.cell is None else self.cell[rows],
+        )
+
+
+def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> RowLikeness:
+    """Return the groups that the user named, or copies found among training rows, and rows of equal features."""
+    cell = row_cells(rows)
+    if isinstance(groups, str) and groups == "identical":
+        return RowLikeness(identical_rows(rows, target), None, cell)
+    if groups is not None:
+        return RowLikeness(encode_groups(groups, target.size), None, cell)
+    return RowLikeness(None, None if data == "holdout" else find_repeats(rows, target), cell)
 
 
 def with_distinct_rows(

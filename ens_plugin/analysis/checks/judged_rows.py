@@ -17,10 +17,9 @@ from ens_plugin.core.tallies.tally import MarginTally, SupportTally, ValueTally,
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance, squared_losses_at
 from ens_plugin.core.uncertainty.cut_comparison import interval_over_seeds
 from ens_plugin.core.uncertainty.paired_losses import Difference, mean_difference, row_losses, share_difference
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["JudgedRows", "judge_rows", "judged_by_both", "paired_difference"]
-
-FloatArray = NDArray[np.float64]
 
 
 class JudgedRows(NamedTuple):

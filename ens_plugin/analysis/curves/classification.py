@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, row_models
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.estimates.extrapolation import subset_sizes
-from ens_plugin.core.estimates.grouped_tally import CrossedMargins
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
 from ens_plugin.core.row_models.mixture import Mixture
@@ -42,13 +42,11 @@ from ens_plugin.core.uncertainty.intervals import (
     wilson_interval,
 )
 from ens_plugin.core.uncertainty.member_jackknife import left_out_sd
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["agreement_reason", "estimate_classification", "seed_noise"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
@@ -58,41 +56,27 @@ JACKKNIFE_ROWS = 2_000
 
 
 def estimate_classification(
-    tally: SupportTally | MarginTally,
-    sample: Sample,
-    path: PathTally | None,
-    weight: FloatArray | RowWeight,
-    n_members: int,
-    settings: ResolvedOptions,
-    *,
-    has_scores: bool,
-    spreads: FloatArray | None = None,
-    crossed: CrossedMargins | None = None,
+    rows: TalliedRows, n_members: int, settings: ResolvedOptions, *, has_scores: bool
 ) -> Estimates:
     """Return curve, size, bias, variance and uncertainty of a classifier.
 
     Parameters
     ----------
-    tally : SupportTally or MarginTally
-        Rows that can be used only.
-    sample : Sample
-    path : PathTally or None
-    weight : ndarray, shape (n_rows,), or RowWeight
+    rows : TalliedRows
+        Of labels; rows that can be used only.
     n_members : int
     settings : ResolvedOptions
     has_scores : bool
         True for raw scores, False for votes and probabilities.
-    spreads : ndarray, shape (2, 2), optional
-        :func:`soft_spreads` of all rows, where the tally's entries are groups of rows that share a cell.
-    crossed : CrossedMargins, optional
-        Margins against crossed rivals, where they are grouped by themselves.
     """
-    weight = as_row_weight(weight, tally.trials.size)
+    tally, path = rows.tally, rows.path
+    assert isinstance(tally, (SupportTally, MarginTally))
+    weight = as_row_weight(rows.weight, tally.trials.size)
     # What is drawn at random below must not follow the order of the rows, which a cluster does not keep.
-    order = content_order(sample.block)
-    sample = sample.select(order)
-    crossed = None if crossed is None else replace(crossed, sampled=crossed.sampled[order])
-    models = row_models(tally, weight, spreads, crossed, sample, has_scores)
+    order = content_order(rows.sample.block)
+    sample = rows.sample.select(order)
+    crossed = None if rows.crossed is None else replace(rows.crossed, sampled=rows.crossed.sampled[order])
+    models = row_models(tally, weight, rows.spreads, crossed, sample, has_scores)
     sample = replace(sample, rows=np.arange(sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
     rates = _subset_rates(tally, sample, weight, settings)

@@ -14,14 +14,12 @@ from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate, subset_sizes
 from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
-from ens_plugin.core.validation import one_line, shown
+from ens_plugin.core.validation import FloatArray, IntArray, one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.report.estimates import ErrorCurve
 
 __all__ = ["with_metric_curve"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 
 N_ORDERS = 30

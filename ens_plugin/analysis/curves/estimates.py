@@ -13,13 +13,11 @@ from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.intervals import algorithmic_variance
 from ens_plugin.core.uncertainty.pair_covariance import shared_variance
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["Estimates", "ResolvedOptions", "algorithmic_sd", "path_values"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,6 @@ class Estimates:
     algorithmic_sd: float
     cautions: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
-
-
-# ---------------------------------------------------------------------------------------------
-# Classification
 
 
 def path_values(path: PathTally, sizes: IntArray) -> FloatArray:

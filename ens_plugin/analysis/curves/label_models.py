@@ -25,10 +25,10 @@ from ens_plugin.core.tallies.tally import (
     label_support,
     sum_squares_over_members,
 )
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["correction_sd", "counts_hard_votes", "row_models", "soft_spreads"]
 
-FloatArray = NDArray[np.float64]
 FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
 SHIFT_ROWS = 2_000

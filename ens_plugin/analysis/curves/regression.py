@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
-from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import ValueTally, tally_values
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["estimate_regression"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Fewer rows with half of the squared error are a count too small to estimate from.
 FEWEST_CARRIERS = 5
@@ -28,27 +25,19 @@ CONCENTRATED = 0.01
 LONGEST_TAIL = 0.75
 
 
-def estimate_regression(
-    tally: ValueTally | GroupedValues,
-    sample: Sample,
-    path: PathTally | None,
-    weight: FloatArray | RowWeight,
-    n_members: int,
-    settings: ResolvedOptions,
-) -> Estimates:
+def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOptions) -> Estimates:
     """Return curve, size, bias, variance and uncertainty of a regressor under squared loss.
 
     Parameters
     ----------
-    tally : ValueTally or GroupedValues
-        Rows with at least two members only.
-    sample : Sample
-    path : PathTally or None
-    weight : ndarray, shape (n_rows,), or RowWeight
+    data : TalliedRows
+        Of values; rows with at least two members only.
     n_members : int
     settings : ResolvedOptions
     """
-    weight = as_row_weight(weight, tally.trials.size)
+    tally, sample = data.tally, data.sample
+    assert isinstance(tally, (ValueTally, GroupedValues))
+    weight = as_row_weight(data.weight, tally.trials.size)
     moments = _moments(tally, weight)
     loss = fit_moments(moments)
     rows = tally_values(sample.block)
@@ -64,7 +53,7 @@ def estimate_regression(
         loss="squared loss",
     )
     return Estimates(
-        error_curve=_regression_curve(loss, path, settings),
+        error_curve=_regression_curve(loss, data.path, settings),
         recommendation=_regression_size(loss, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members),

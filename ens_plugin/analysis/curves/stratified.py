@@ -1,9 +1,4 @@
-r"""Estimates where rows differ in how often they were left out: one set for each part of the rows, put together.
-
-A distribution fitted to all rows takes their numbers of members as unrelated to their difficulty.  Where bags are
-drawn by weight they are related, so rows are parted by their number of members, each part is estimated by itself, and
-the parts are added up by their weight (``docs/methods.md``, "Rows that bags leave out unevenly").
-"""
+"""Estimates by parts of the rows that were left out about as often, put together (docs/methods.md, section 16)."""
 
 from __future__ import annotations
 
@@ -17,20 +12,16 @@ from scipy.special import ndtri
 
 from ens_plugin.analysis.curves.classification import agreement_reason, estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
-from ens_plugin.core.estimates.grouped_tally import CrossedMargins
-from ens_plugin.core.tallies.growth_path import PathTally
+from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.representation import bounds_by_members
-from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
+from ens_plugin.core.tallies.tally import select_rows
+from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["combine_estimates", "estimate_by_members", "largest_shared_size", "parts_by_members"]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 # A part whose rows the sample of the members' outputs hardly holds has no estimates of its own.
 FEWEST_SAMPLED = 5
@@ -39,57 +30,23 @@ N_SIZES = 220
 LEAST = 1e-12
 
 
-def estimate_by_members(
-    tally: SupportTally | MarginTally,
-    sample: Sample,
-    path: PathTally | None,
-    weight: FloatArray | RowWeight,
-    n_members: int,
-    settings: ResolvedOptions,
-    *,
-    has_scores: bool,
-    spreads: FloatArray | None = None,
-    crossed: CrossedMargins | None = None,
-) -> Estimates:
+def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> Estimates:
     """Return the estimates of a classifier, combined from parts of the rows with equal numbers of members.
-
-    Else as :func:`~ens_plugin.analysis.curves.classification.estimate_classification`.
 
     Parameters
     ----------
-    tally, sample, path, weight, n_members, settings, has_scores, spreads, crossed
-        As there; each entry is one row, so that `spreads` and `crossed` are None.
+    rows, n_members, settings, has_scores
+        As for :func:`~ens_plugin.analysis.curves.classification.estimate_classification`; each entry is one row.
     """
-    entry_weight = as_row_weight(weight, tally.trials.size)
-    parts = parts_by_members(tally.trials, sample.rows)
+    parts = parts_by_members(rows.tally.trials, rows.sample.rows)
     if len(parts) == 1:
-        return estimate_classification(
-            tally,
-            sample,
-            path,
-            entry_weight,
-            n_members,
-            settings,
-            has_scores=has_scores,
-            spreads=spreads,
-            crossed=crossed,
-        )
-    share = np.array([entry_weight.total[part].sum() for part in parts])
+        return estimate_classification(rows, n_members, settings, has_scores=has_scores)
+    of_parts = [_of_part(rows, part) for part in parts]
+    share = np.array([rows.weight.total[part].sum() for part in parts])
 
     def combined(options: ResolvedOptions) -> Estimates:
-        estimates = [
-            estimate_classification(
-                _of_part(tally, part),
-                sample.keep(part),
-                path,
-                entry_weight.select(part),
-                n_members,
-                options,
-                has_scores=has_scores,
-            )
-            for part in parts
-        ]
-        return combine_estimates(estimates, share / share.sum(), entry_weight.n_effective, n_members, options)
+        estimates = [estimate_classification(part, n_members, options, has_scores=has_scores) for part in of_parts]
+        return combine_estimates(estimates, share / share.sum(), rows.weight.n_effective, n_members, options)
 
     with warnings.catch_warnings():
         # A part of few rows is no reason to warn: what the interval of all rows makes of it is.
@@ -105,10 +62,10 @@ def estimate_by_members(
     )
 
 
-def _of_part(tally: SupportTally | MarginTally, part: BoolArray) -> SupportTally | MarginTally:
-    own = select_rows(tally, part)
-    assert isinstance(own, (SupportTally, MarginTally))
-    return own
+def _of_part(rows: TalliedRows, part: BoolArray) -> TalliedRows:
+    assert not isinstance(rows.tally, GroupedValues)
+    tally, sample, weight = select_rows(rows.tally, part), rows.sample.keep(part), rows.weight.select(part)
+    return replace(rows, tally=tally, sample=sample, weight=weight, spreads=None, crossed=None)
 
 
 def parts_by_members(trials: FloatArray, sampled: NDArray[np.integer]) -> list[BoolArray]:

@@ -13,12 +13,10 @@ from ens_plugin.core.tallies.row_groups import design_effect, small_number_facto
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.tally import AnyTally, ValueTally
 from ens_plugin.core.uncertainty.paired_losses import row_losses
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import IntArray, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
 __all__ = ["encode_groups", "group_doubts", "refuse_groups_in_bags", "with_groups"]
-
-IntArray = NDArray[np.int64]
 
 FEWEST_GROUPS = 10
 REFUSED_WEIGHT = 0.2

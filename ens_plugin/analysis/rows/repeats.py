@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import HashedRows, row_hashes
 from ens_plugin.core.tallies.repeated_rows import appended_rows, column_halves, copied_rows, numbered
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import FEWEST_ROWS
 
@@ -24,7 +25,6 @@ __all__ = [
     "refuse_copies",
 ]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
 REFUSED_SHARE = 0.25

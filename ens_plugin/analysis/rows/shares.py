@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.core.tallies.representation import Representation, represent
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.report.basis import LabelBasis
+from ens_plugin.report.estimates import LabelBasis
 from ens_plugin.report.text import printable
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]
-
-FloatArray = NDArray[np.float64]
 
 # Mean number of members of a row, where its label is left out less often than others.
 LEAST_MEMBERS = {1: 3.0, 2: 4.0}
@@ -92,7 +91,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
     InputError
         If rows are left out unevenly and were grouped without their label, on a cluster.
     """
-    n_labels = 1 if adapter.classes is None else int(adapter.classes.size)
+    n_labels = max(label_count(adapter), 1)
     names = [""] if adapter.classes is None else [printable(str(name), 40) for name in adapter.classes]
     label, trials, weight, rows = _entries(evidence, adapter.n_members)
     found = represent(

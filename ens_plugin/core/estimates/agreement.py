@@ -1,10 +1,4 @@
-r"""Agreement with the infinite ensemble, corrected by how often subsets of the members disagree.
-
-A row model describes one contest, between the true label and its strongest rival.  Where two other labels
-contend for a row, its ensembles differ too.  Two corrections multiply the model's disagreement: that of
-a second model, of each row's leading label against the runner-up; and the ratio of how often subsets
-differ from the other members to what that model predicts for the same two sizes (``docs/methods.md``, section 5).
-"""
+"""Agreement with the infinite ensemble, corrected by how often subsets disagree (docs/methods.md, section 5)."""
 
 from __future__ import annotations
 
@@ -21,12 +15,9 @@ from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, label_support, member_margins, strongest_rival
-from ens_plugin.core.validation import as_sizes
+from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 N_SIZES = 48
 LARGEST_SIZE = 100_001
@@ -64,11 +55,13 @@ class SubsetRatio:
 class AnchoredAgreement:
     """A row model whose disagreement with the infinite ensemble is multiplied by a factor of the size.
 
-    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`, all others those of `model`.
+    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`.
 
     Attributes
     ----------
     model : RowModel
+    density, likelihood, counts, group, point_weights
+        Those of `model`.
     log_factor : PchipInterpolator
         Logarithm of the factor as a function of log B, between sizes 1 and 100001.
     ratio : SubsetRatio
@@ -76,51 +69,26 @@ class AnchoredAgreement:
     """
 
     model: RowModel
+    density: Density | None
+    likelihood: FloatArray
+    counts: FloatArray
+    group: NDArray[np.integer]
+    point_weights: FloatArray
     log_factor: PchipInterpolator
     ratio: SubsetRatio
 
-    @property
-    def density(self) -> Density | None:
-        """The fitted density on the grid."""
-        return self.model.density
-
-    @property
-    def likelihood(self) -> FloatArray:
-        """Likelihood of each group at each point."""
-        return self.model.likelihood
-
-    @property
-    def counts(self) -> FloatArray:
-        """Weight of each group of rows."""
-        return self.model.counts
-
-    @property
-    def stratum(self) -> NDArray[np.integer]:
-        """Stratum of each group."""
-        return self.model.stratum
-
-    @property
-    def group(self) -> NDArray[np.integer]:
-        """Group of each row."""
-        return self.model.group
-
-    @property
-    def point_weights(self) -> FloatArray:
-        """Distribution of the rows over strata and points."""
-        return self.model.point_weights
-
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of a wrong label, shape (n_sizes, n_strata, n_points)."""
+        """Probability of a wrong label, shape (n_sizes, n_points)."""
         return self.model.error_by_point(sizes)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Probability of the infinite ensemble's label; not bounded by point, where only means are known."""
         place = np.log(np.clip(as_sizes(sizes), 1.0, LARGEST_SIZE))
-        factor = np.exp(self.log_factor(place))[:, None, None]
+        factor = np.exp(self.log_factor(place))[:, None]
         return np.asarray(1.0 - factor * (1.0 - self.model.agreement_by_point(sizes)))
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error in the mean output, shape (n_strata, n_points)."""
+        """Derivative of the error in the mean output, shape (n_points,)."""
         return self.model.slope_by_point(size)
 
     def spread(self, draws: FloatArray, random_state: int) -> FloatArray:
@@ -251,4 +219,6 @@ def anchor_agreement(
         same_rows = np.maximum(by_row @ weight / weight.sum(), TINY)
         factor += np.log(np.maximum(1.0 - model_agreement(contests, sizes), TINY) / same_rows)
     disagreement = np.minimum.accumulate(np.minimum(whole * np.exp(factor), 1.0))
-    return AnchoredAgreement(model, PchipInterpolator(np.log(sizes), np.log(disagreement / whole)), ratio)
+    log_factor = PchipInterpolator(np.log(sizes), np.log(disagreement / whole))
+    own = (model.density, model.likelihood, model.counts, model.group, model.point_weights)
+    return AnchoredAgreement(model, *own, log_factor, ratio)

@@ -1,27 +1,19 @@
-r"""The recommended size where many rows share their features, so that the data are a few cells of equal rows.
-
-Rows with equal features get equal outputs of every member.  A smooth density of the rows' probabilities is then
-the wrong picture: what the size rests on is the one cell of rows whose votes are nearest to one half
-(``docs/methods.md``, section 5).
-"""
+"""The recommended size where many rows share their features (docs/methods.md, section 5)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, ndtr, stdtrit
 
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import label_support
-from ens_plugin.core.validation import as_sizes
+from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["CellVotes", "cell_agreement", "cell_size", "cell_size_draws", "gather_cells", "has_few_cells"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 ROWS_PER_CELL = 4.0
 MAX_CELLS = 200

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.majority import majority_curve, soft_majority_error
-from ens_plugin.core.validation import as_probability, as_weight
+from ens_plugin.core.validation import FloatArray, as_probability, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = ["agreement", "recommended_size", "smallest_odd_size"]
-
-FloatArray = NDArray[np.float64]
 
 
 def agreement(probability: ArrayLike, weight: ArrayLike | None, sizes: ArrayLike) -> FloatArray:

@@ -3,16 +3,14 @@ r"""Error as a function of ensemble size from counts of wrong votes (two labels,
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.majority import majority_curve, subset_majority_error
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
-from ens_plugin.core.validation import as_counts, as_sizes, pair_index
+from ens_plugin.core.validation import FloatArray, as_counts, as_sizes, pair_index
 from ens_plugin.errors import InputError
 
-__all__ = ["binomial_asymptote", "binomial_curve", "hypergeometric_curve", "hypergeometric_limit"]
-
-FloatArray = NDArray[np.float64]
+__all__ = ["binomial_curve", "hypergeometric_curve", "hypergeometric_limit"]
 
 ROWS_PER_DROPPED_ROW = 10
 
@@ -51,11 +49,6 @@ def binomial_curve(
     probability, index = np.unique(k / n, return_inverse=True)
     shares = np.bincount(index, w) / w.sum()
     return majority_curve(probability, shares, sizes)
-
-
-def binomial_asymptote(wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Share of rows with more than half of the votes wrong, ties half: Breiman's out-of-bag error."""
-    return float(binomial_curve(wrong, trials, [np.inf], weight)[0])
 
 
 def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import as_sizes
+from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["Extrapolation", "extrapolate", "subset_sizes"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 STRAIGHT_RANGE = 2
 CURVED_RANGE = 3

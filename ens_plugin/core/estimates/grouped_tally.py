@@ -16,6 +16,7 @@ from ens_plugin.core.estimates.squared_loss import LossMoments
 from ens_plugin.core.row_models.mixture import share_angle
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.tally import SupportTally
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
     "CrossedMargins",
@@ -27,9 +28,6 @@ __all__ = [
     "support_codes",
     "vote_codes",
 ]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 ANGLE_CELLS = 257
 CELLS_PER_OCTAVE = 16

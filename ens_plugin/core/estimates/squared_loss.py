@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.tallies.row_groups import group_sums
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
-from ens_plugin.core.validation import as_sizes, as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 
-__all__ = ["LossMoments", "SquaredLoss", "fit_moments", "fit_squared_loss", "loss_moments"]
-
-FloatArray = NDArray[np.float64]
+__all__ = ["LossMoments", "SquaredLoss", "fit_moments", "loss_moments"]
 
 LARGEST_LOG = 700.0
 TINY = 1e-200
@@ -128,42 +126,6 @@ def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatA
     return np.asarray(np.sqrt(np.maximum(one**2 + other**2 + 2.0 * correlation * one * other, 0.0)))
 
 
-def fit_squared_loss(
-    mean: ArrayLike, variance: ArrayLike, trials: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None
-) -> SquaredLoss:
-    r"""Fit the closed form of the mean squared error from each row's out-of-bag outputs.
-
-    Parameters
-    ----------
-    mean, variance : array-like, shape (n_rows,)
-        Mean and variance (ddof 1) of each row's out-of-bag outputs.
-    trials : array-like, shape (n_rows,)
-        Their number, at least 2.
-    target : array-like, shape (n_rows,)
-    weight : array-like, shape (n_rows,), optional
-
-    Returns
-    -------
-    SquaredLoss
-
-    Raises
-    ------
-    InputError
-        If shapes differ, anything is not finite, or a row has fewer than two members.
-
-    Notes
-    -----
-    :math:`\mathrm{MSE}_\infty = \overline{(\bar h_i - y_i)^2 - S_i^2/n_i}`, unbiased for every size
-    and linear in 1/B.  E2 - V2 of Wolpert and Macready (1996) with ddof 1.
-
-    Examples
-    --------
-    >>> fit_squared_loss([1.0, 2.0], [0.5, 0.5], [10, 10], [1.0, 1.0]).error([1, float("inf")]).round(3)
-    array([0.95, 0.45])
-    """
-    return fit_moments(loss_moments(mean, variance, trials, target, weight))
-
-
 @dataclass(frozen=True, eq=False)
 class LossMoments:
     """Moments of the rows' terms, all that the closed form needs; those of disjoint rows merge.
@@ -256,9 +218,23 @@ def loss_moments(
     weight: ArrayLike | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Return the moments of rows for the closed form; arguments and errors as of :func:`fit_squared_loss`.
+    """Return the moments of rows for the closed form, from each row's out-of-bag outputs.
 
-    Where `groups` is passed, the rows of one group count as one, with their mean terms and summed weight.
+    Parameters
+    ----------
+    mean, variance : array-like, shape (n_rows,)
+        Mean and variance (ddof 1) of each row's out-of-bag outputs.
+    trials : array-like, shape (n_rows,)
+        Their number, at least 2.
+    target : array-like, shape (n_rows,)
+    weight : array-like, shape (n_rows,), optional
+    groups : ndarray of int, shape (n_rows,), optional
+        The rows of one group count as one, with their mean terms and summed weight.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, anything is not finite, or a row has fewer than two members.
     """
     h = as_values(mean, "mean")
     s2 = as_values(variance, "variance", h.size)
@@ -296,7 +272,7 @@ def _group_terms(terms: FloatArray, weight: FloatArray, groups: NDArray[np.integ
 
 
 def fit_moments(moments: LossMoments) -> SquaredLoss:
-    """Fit the closed form to the moments of all rows.
+    r"""Fit the closed form of the mean squared error to the moments of all rows.
 
     Raises
     ------
@@ -305,7 +281,15 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
 
     Notes
     -----
+    :math:`\mathrm{MSE}_\infty = \overline{(\bar h_i - y_i)^2 - S_i^2/n_i}`, unbiased for every size
+    and linear in 1/B.  E2 - V2 of Wolpert and Macready (1996) with ddof 1.
     A row's weight enters the covariance beside its own deviation, so weights may go with the losses.
+
+    Examples
+    --------
+    >>> moments = loss_moments([1.0, 2.0], [0.5, 0.5], [10, 10], [1.0, 1.0])
+    >>> fit_moments(moments).error([1, float("inf")]).round(3)
+    array([0.95, 0.45])
     """
     if moments.n_rows < 2:
         raise InputError(f"target has {moments.n_rows} rows of positive weight; a mean squared error needs at least 2.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["is_tied", "previous_odd_size"]
+from ens_plugin.core.validation import FloatArray
 
-FloatArray = NDArray[np.float64]
+__all__ = ["is_tied", "previous_odd_size"]
 
 
 def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:

@@ -1,27 +1,18 @@
-r"""Anchoring: a model's curve, corrected at small sizes by averages over subsets of the members.
-
-Where the model's form is an approximation (margins, soft votes), its error at small sizes is known
-without bias from random subsets.  The difference is a sum of few powers of 1/B, fitted by generalised
-least squares, so that the curve has no corners and the infinite ensemble's error is the model's
-(``docs/methods.md``, section 3).
-"""
+"""A model's curve, corrected at small sizes by averages over subsets of the members (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.row_model import RowModel, model_error, row_means
 from ens_plugin.core.tallies.row_weight import row_quantiles
 from ens_plugin.core.tallies.subset_rates import SubsetRates
-from ens_plugin.core.validation import as_sizes
+from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["Anchor", "anchor_models", "mean_error", "subset_limit"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FEWER_POWERS = (4, 3)
 EXACT_SD = 1e-7
@@ -58,14 +49,9 @@ class Anchor:
     def mismatch(self) -> float:
         """How far subsets contradict the model at the largest size: an indication of its error beyond that size.
 
-        The absolute fitted difference there; its standard deviation is `mismatch_sd`.
+        The absolute fitted difference there.
         """
         return float(abs(self.at(self.sizes[-1:])[0]))
-
-    @property
-    def mismatch_sd(self) -> float:
-        """Standard deviation of the difference at the largest size, over samples of rows and draws of subsets."""
-        return float(self.sd[-1])
 
 
 def mean_error(models: list[RowModel], sizes: ArrayLike) -> FloatArray:

@@ -1,10 +1,4 @@
-r"""A smooth density on [0, 1], fitted to noisy rows by penalised maximum likelihood.
-
-Every row i has an unknown parameter (its probability of a wrong vote, or its margin moved to
-[0, 1]) drawn from one density g, and data with a known likelihood given that parameter.  The
-log-density is linear in a few columns: the two of the beta family, all but unpenalised, and cubic
-B-splines under a roughness penalty (``docs/methods.md``, section 2).
-"""
+"""A smooth density on [0, 1], fitted to noisy rows by penalised maximum likelihood (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 
@@ -12,12 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
-__all__ = ["GRID", "Density", "fit_density"]
+from ens_plugin.core.validation import FloatArray
 
-FloatArray = NDArray[np.float64]
+__all__ = ["GRID", "Density", "fit_density"]
 
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS

@@ -1,26 +1,17 @@
-r"""Draws of the shares of votes that a row's labels get from infinitely many members, given the members at hand.
-
-The votes for the true label and those for the others are taken apart.  The chance of a wrong vote
-is drawn from its deconvolved distribution, as for two labels.  How wrong votes fall on the other
-labels is drawn from a Dirichlet distribution around the confusions of the row's true label, with a
-part of its mass on one of them: most rows have one main rival (``docs/methods.md``, section 3).
-"""
+"""Draws of the shares of votes that a row's labels get from infinitely many members (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from ens_plugin.core.row_models.mixture import Mixture, mixture_of_counts
 from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["LabelShares", "LabelVotes", "fit_label_shares"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 RIVAL_PARTS: FloatArray = np.arange(0.0, 0.96, 0.025)
 # More mass than that only makes up for small shares of soft votes, which vary less than votes would.

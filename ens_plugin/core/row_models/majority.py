@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln
 
 from ens_plugin.core.row_models.density import GRID
-from ens_plugin.core.validation import as_counts, as_probability, as_sizes, as_values
+from ens_plugin.core.validation import FloatArray, as_counts, as_probability, as_sizes, as_values
 from ens_plugin.errors import InputError
 
 __all__ = [
@@ -27,8 +27,6 @@ __all__ = [
     "soft_majority_error",
     "subset_majority_error",
 ]
-
-FloatArray = NDArray[np.float64]
 
 # Beyond, the incomplete beta function is quicker than one step for every two members.
 LARGEST_STEPPED = 100_000

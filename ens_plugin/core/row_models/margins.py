@@ -19,11 +19,10 @@ from scipy.special import ndtr
 from ens_plugin.core.row_models.density import N_CELLS, Density, fit_density
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import as_sizes, as_values
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values
 
 __all__ = ["MarginModel", "fit_margins"]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
 SPREAD_CELLS = 200
@@ -46,7 +45,7 @@ PART_ROWS = 65_536
 class MarginModel:
     """A fitted distribution over rows of the mean margin, with the spread of one member at each mean margin.
 
-    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`, with a single stratum.
+    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`.
 
     Attributes
     ----------
@@ -75,24 +74,19 @@ class MarginModel:
     shift: float = 0.0
     shift_size: float = 0.0
 
-    @property
-    def stratum(self) -> IntArray:
-        """Stratum of each group: all in one."""
-        return np.zeros(self.counts.size, dtype=np.int64)
-
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of a negative mean margin, shape (n_sizes, 1, 400)."""
+        """Probability of a negative mean margin, shape (n_sizes, 400)."""
         b = as_sizes(sizes)
         error = ndtr(-self._standardized(b))
         error[np.isinf(b)] = self._share_below_zero()
         return np.asarray(error)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability that the mean margin has its limit's sign, shape (n_sizes, 1, 400)."""
+        """Probability that the mean margin has its limit's sign, shape (n_sizes, 400)."""
         return np.asarray(ndtr(np.abs(self._standardized(as_sizes(sizes)))))
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error in the mean margin, shape (1, 400)."""
+        """Derivative of the error in the mean margin, shape (400,)."""
         standardized = self._standardized(as_sizes([size]))[0]
         density = np.exp(-0.5 * standardized**2) / np.sqrt(2 * np.pi)
         return np.asarray(-np.sqrt(size) / self.spread * density)
@@ -102,7 +96,7 @@ class MarginModel:
         shift = self.shift / (1.0 + self.shift_size / sizes)
         # Of infinitely many members, a distance of 0 must stay 0 and not become NaN.
         root = np.sqrt(np.minimum(sizes, LARGEST_SIZE))
-        return np.asarray(root[:, None, None] * (self.distance + shift[:, None, None]))
+        return np.asarray(root[:, None] * (self.distance + shift[:, None]))
 
     def _share_below_zero(self) -> FloatArray:
         """Part of each grid cell in which the infinite ensemble is wrong, shape (400,)."""
@@ -144,7 +138,7 @@ def fit_margins(
     --------
     >>> fit = fit_margins([0.9, 0.5, -0.2, 0.8], [0.1, 0.4, 0.5, 0.2], [10, 10, 10, 10])
     >>> fit.support.shape, fit.error_by_point([5]).shape
-    ((400,), (1, 1, 400))
+    ((400,), (1, 400))
     """
     m = as_values(mean, "mean")
     d = as_values(sd, "sd", m.size)
@@ -164,7 +158,7 @@ def fit_margins(
     likelihood = _normal_likelihood(centre, error, distance)
     density = fit_density(likelihood, counts, beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     spread = np.interp(support, margins, spreads)
-    prior = MarginModel(support, spread, distance, density, likelihood, counts, group, density.weights[None])
+    prior = MarginModel(support, spread, distance, density, likelihood, counts, group, density.weights)
     return replace(prior, point_weights=mean_posterior(prior, density.weights))
 
 

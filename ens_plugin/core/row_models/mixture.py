@@ -1,29 +1,21 @@
-r"""Deconvolution: the distribution over rows of the probability that one member is wrong.
-
-Row i has k_i wrong among n_i out-of-bag members, :math:`k_i \sim \mathrm{Bin}(n_i, p_i)`,
-:math:`p_i \sim G`.  Averaging over a fitted G instead of plugging in k_i/n_i removes the bias of
-the estimator of 2007 (its eq. 9-10) at every size and at infinity (``docs/methods.md``, section 2).
-"""
+"""The distribution over rows of the probability that one member is wrong, deconvolved (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.density import GRID, Density, fit_density
 from ens_plugin.core.row_models.majority import grid_majority_error, majority_error, majority_slope, soft_majority_error
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import as_counts, as_probability, as_sizes, pair_index
+from ens_plugin.core.validation import FloatArray, IntArray, as_counts, as_probability, as_sizes, pair_index
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.user_warnings import warn_user
 
 __all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "mixture_of_counts", "share_angle"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FEW_ROWS = 30
 MANY_VOTES = 60.0
@@ -35,7 +27,7 @@ PART_ROWS = 65_536
 class Mixture:
     """A fitted distribution over rows of the probability that one member is wrong.
 
-    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`, with a single stratum.
+    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`.
 
     Attributes
     ----------
@@ -62,44 +54,39 @@ class Mixture:
     group: IntArray
 
     @property
-    def stratum(self) -> IntArray:
-        """Stratum of each group: all in one."""
-        return np.zeros(self.counts.size, dtype=np.int64)
-
-    @property
     def point_weights(self) -> FloatArray:
-        """Weights of the points by stratum, shape (1, n_points)."""
-        return self.weights[None]
+        """The same as `weights`."""
+        return self.weights
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability that the ensemble is wrong at each point, shape (n_sizes, 1, n_points)."""
+        """Probability that the ensemble is wrong at each point, shape (n_sizes, n_points)."""
         if self.votes_per_member == 1.0 and self.support is GRID:
-            return grid_majority_error(tuple(as_sizes(sizes)))[:, None]
+            return grid_majority_error(tuple(as_sizes(sizes)))
         if self.votes_per_member == 1.0:
-            return majority_error(self.support, sizes)[:, None]
-        return soft_majority_error(self.support, as_sizes(sizes) * self.votes_per_member)[:, None]
+            return majority_error(self.support, sizes)
+        return soft_majority_error(self.support, as_sizes(sizes) * self.votes_per_member)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of the infinite ensemble's label at each point, shape (n_sizes, 1, n_points).
+        """Probability of the infinite ensemble's label at each point, shape (n_sizes, n_points).
 
         2013 eq. 9: the majority of B is on the side of max(p, 1 - p); half of the ties of hard votes.
         """
         if np.isinf(self.votes_per_member):
-            return np.ones((as_sizes(sizes).size, 1, self.support.size))
+            return np.ones((as_sizes(sizes).size, self.support.size))
         minority = np.minimum(self.support, 1.0 - self.support)
         b = as_sizes(sizes)
         votes = 2.0 * np.ceil(b / 2.0) - 1.0 if self.votes_per_member == 1.0 else b * self.votes_per_member
-        return 1.0 - soft_majority_error(minority, votes)[:, None]
+        return 1.0 - soft_majority_error(minority, votes)
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error with respect to the probability, shape (1, n_points)."""
+        """Derivative of the error with respect to the probability, shape (n_points,)."""
         if np.isinf(self.votes_per_member):
-            return np.zeros((1, self.support.size))
-        return majority_slope(self.support, size * self.votes_per_member)[None]
+            return np.zeros(self.support.size)
+        return majority_slope(self.support, size * self.votes_per_member)
 
     def error(self, sizes: ArrayLike) -> FloatArray:
         """Expected error of an ensemble of each size, shape (n_sizes,); infinity allowed."""
-        return np.asarray(self.error_by_point(sizes)[:, 0] @ self.weights)
+        return np.asarray(self.error_by_point(sizes) @ self.weights)
 
     @property
     def asymptote(self) -> float:
@@ -178,7 +165,7 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
     # Rounding must not decide for exactly that many.
     if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
         return mixture
-    sharpened = mean_posterior(mixture, density.weights)[0]
+    sharpened = mean_posterior(mixture, density.weights)
     return Mixture(GRID, sharpened, votes_per_member, density, likelihood, counts, group)
 
 

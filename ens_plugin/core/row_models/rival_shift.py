@@ -1,11 +1,4 @@
-r"""Many labels: how far the margin against the strongest rival lies too low, found by simulation.
-
-The strongest rival is the one with most votes, and part of those are luck; so the margin against it
-is too low, the more so the more labels and the fewer members there are.  Votes are simulated from
-label shares that fit the data (:mod:`ens_plugin.core.row_models.label_shares`), whose error is known, and the
-margin method is applied to them.  The shift that makes it right there is taken for the data
-(indirect inference; ``docs/methods.md``, section 3).
-"""
+"""How far margins against the strongest of many rivals lie too low, by simulation (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 
@@ -13,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
 from ens_plugin.core.row_models.margins import MarginModel, fit_margins
 from ens_plugin.core.row_models.row_model import model_error
 from ens_plugin.core.tallies.tally import strongest_rival
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["fit_rival_shift"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # The simulation is a means of integration: its seed is fixed, so that no random_state moves the estimate.
 SEED = 20_130_701

@@ -1,19 +1,14 @@
-"""The protocol of a fitted distribution over rows, and the estimates that follow from it.
-
-Two models have these members: :class:`~ens_plugin.core.row_models.mixture.Mixture` (counts of wrong votes) and
-:class:`~ens_plugin.core.row_models.margins.MarginModel` (margins).  Everything here is arithmetic on a grid of
-points, by strata of rows that share a spread.
-"""
+"""The protocol of a fitted distribution over rows, on a grid of points, and the estimates that follow from it."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.row_models.density import Density
+from ens_plugin.core.validation import FloatArray
 
 __all__ = [
     "RowModel",
@@ -27,85 +22,64 @@ __all__ = [
     "row_variances",
 ]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
 ALL_ROWS = slice(None)
 
 
 class RowModel(Protocol):
-    """A fitted distribution of the rows' parameters, on a grid of points.
-
-    Attributes
-    ----------
-    density : Density or None
-        The fitted density on the grid; None for a point mass.
-    likelihood : ndarray, shape (n_groups, n_points)
-    counts : ndarray, shape (n_groups,)
-        Weight of each group of rows.
-    stratum : ndarray of int, shape (n_groups,)
-        Stratum of each group, ascending: rows with the same spread of a single member.
-    group : ndarray of int, shape (n_rows,)
-        Group of each row.
-    point_weights : ndarray, shape (n_strata, n_points)
-        Estimated distribution of the rows over strata and points; sums to 1.
-    """
+    """A fitted distribution of the rows' parameters, on a grid of points."""
 
     @property
     def density(self) -> Density | None:
-        """The fitted density on the grid."""
+        """The fitted density on the grid; None for a point mass."""
         ...
 
     @property
     def likelihood(self) -> FloatArray:
-        """Likelihood of each group at each point."""
+        """Likelihood of each group of rows at each point, shape (n_groups, n_points)."""
         ...
 
     @property
     def counts(self) -> FloatArray:
-        """Weight of each group of rows."""
-        ...
-
-    @property
-    def stratum(self) -> IntArray:
-        """Stratum of each group."""
+        """Weight of each group of rows, shape (n_groups,)."""
         ...
 
     @property
     def group(self) -> IntArray:
-        """Group of each row."""
+        """Group of each row, shape (n_rows,)."""
         ...
 
     @property
     def point_weights(self) -> FloatArray:
-        """Distribution of the rows over strata and points."""
+        """Estimated distribution of the rows over the points, shape (n_points,); sums to 1."""
         ...
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of a wrong label, shape (n_sizes, n_strata, n_points)."""
+        """Probability of a wrong label, shape (n_sizes, n_points)."""
         ...
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of the infinite ensemble's label, shape (n_sizes, n_strata, n_points)."""
+        """Probability of the infinite ensemble's label, shape (n_sizes, n_points)."""
         ...
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error in the mean output, shape (n_strata, n_points)."""
+        """Derivative of the error in the mean output, shape (n_points,)."""
         ...
 
 
 def model_error(model: RowModel, sizes: ArrayLike) -> FloatArray:
     """Expected error at each size, shape (n_sizes,)."""
-    return np.asarray(np.tensordot(model.error_by_point(sizes), model.point_weights, axes=2))
+    return np.asarray(np.tensordot(model.error_by_point(sizes), model.point_weights, axes=1))
 
 
 def model_agreement(model: RowModel, sizes: ArrayLike) -> FloatArray:
     """Mean agreement with the infinite ensemble at each size, shape (n_sizes,)."""
-    return np.asarray(np.tensordot(model.agreement_by_point(sizes), model.point_weights, axes=2))
+    return np.asarray(np.tensordot(model.agreement_by_point(sizes), model.point_weights, axes=1))
 
 
 def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
-    """Mean over rows of their posterior under one or more grid densities, by stratum.
+    """Mean over rows of their posterior under one or more grid densities.
 
     Parameters
     ----------
@@ -113,17 +87,12 @@ def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
 
     Returns
     -------
-    ndarray, shape (..., n_strata, n_points); each sums to 1
+    ndarray, shape (..., n_points); each sums to 1
     """
     densities = np.atleast_2d(weights)
-    strata = _groups_by_stratum(model)
-    means = np.empty((densities.shape[0], len(strata), densities.shape[1]))
-    for stratum, rows in enumerate(strata):
-        likelihood = model.likelihood[rows]
-        evidence = np.maximum(densities @ likelihood.T, 1e-300)
-        means[:, stratum] = ((model.counts[rows] / evidence) @ likelihood) * densities
-    means /= model.counts.sum()
-    return means.reshape(*weights.shape[:-1], len(strata), weights.shape[-1])
+    evidence = np.maximum(densities @ model.likelihood.T, 1e-300)
+    means = ((model.counts / evidence) @ model.likelihood) * densities / model.counts.sum()
+    return np.asarray(means.reshape(weights.shape))
 
 
 def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
@@ -131,7 +100,7 @@ def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
 
     Parameters
     ----------
-    by_point : ndarray, shape (n_quantities, n_strata, n_points)
+    by_point : ndarray, shape (n_quantities, n_points)
 
     Returns
     -------
@@ -139,14 +108,11 @@ def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
     """
     weights = _grid_weights(model)
     evidence = np.maximum(model.likelihood @ weights, 1e-300)
-    groups = np.empty((by_point.shape[0], evidence.size))
-    for stratum, rows in enumerate(_groups_by_stratum(model)):
-        groups[:, rows] = (by_point[:, stratum] * weights) @ model.likelihood[rows].T / evidence[rows]
-    return groups
+    return np.asarray((by_point * weights) @ model.likelihood.T / evidence)
 
 
 def posterior_products(model: RowModel, by_group: FloatArray) -> FloatArray:
-    """Mean over rows of their posterior times quantities known for each group, by stratum.
+    """Mean over rows of their posterior times quantities known for each group.
 
     Parameters
     ----------
@@ -154,27 +120,16 @@ def posterior_products(model: RowModel, by_group: FloatArray) -> FloatArray:
 
     Returns
     -------
-    ndarray, shape (n_quantities, n_strata, n_points)
+    ndarray, shape (n_quantities, n_points)
     """
     weights = _grid_weights(model)
-    strata = _groups_by_stratum(model)
-    products = np.empty((by_group.shape[0], len(strata), weights.size))
-    for stratum, rows in enumerate(strata):
-        likelihood = model.likelihood[rows]
-        evidence = np.maximum(likelihood @ weights, 1e-300)
-        products[:, stratum] = ((by_group[:, rows] * model.counts[rows] / evidence) @ likelihood) * weights
-    products /= model.counts.sum()
-    return products
+    evidence = np.maximum(model.likelihood @ weights, 1e-300)
+    products = ((by_group * model.counts / evidence) @ model.likelihood) * weights
+    return np.asarray(products / model.counts.sum())
 
 
 def _grid_weights(model: RowModel) -> FloatArray:
     return np.ones(model.likelihood.shape[1]) if model.density is None else model.density.weights
-
-
-def _groups_by_stratum(model: RowModel) -> list[slice]:
-    """Return the slice of each stratum's groups."""
-    edges = np.searchsorted(model.stratum, np.arange(int(model.stratum[-1]) + 2))
-    return [slice(int(start), int(stop)) for start, stop in pairwise(edges)]
 
 
 def row_means(model: RowModel, by_point: FloatArray, rows: IntArray | slice = ALL_ROWS) -> FloatArray:

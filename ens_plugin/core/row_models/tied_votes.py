@@ -1,14 +1,9 @@
-r"""The error that a library's rule for tied votes adds to an ensemble of even size.
-
-Counted as half an error, a tie leaves an even size as good as the odd one below it.  A library gives the tie to the
-first of two labels instead: an error for rows of the second label, and none for rows of the first
-(``docs/methods.md``, section 2).
-"""
+"""The error that a library's rule for tied votes adds at even sizes (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaln
 
 from ens_plugin.core.row_models.mixture import FEW_ROWS, Mixture, fit_mixture
@@ -16,10 +11,9 @@ from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.tallies.row_weight import as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import count_members, wrong_support
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["even_size_shift", "tie_probability"]
-
-FloatArray = NDArray[np.float64]
 
 
 def tie_probability(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
@@ -90,7 +84,7 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
             own = fit_mixture(wrong[rows], trials[rows], weight)
             ties = tie_probability(own.support, even) @ own.weights
         else:
-            by_row = row_means(model, tie_probability(model.support, even)[:, None], sample.rows[rows])
+            by_row = row_means(model, tie_probability(model.support, even), sample.rows[rows])
             ties = by_row @ weight / weight.sum()
         shift += sign * share * ties
     return shift

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from scipy.special import betainc, ndtr, ndtri
 
 from ens_plugin.core.row_models.density import GRID
-from ens_plugin.core.scalars import as_confidence
 from ens_plugin.core.stopping.votes import StoppingTable, checkpoints, rarer_weights
+from ens_plugin.core.validation import FloatArray, IntArray, as_confidence
 
 __all__ = [
     "DuelTable",
     "LeadTable",
     "RowPrior",
-    "ShareTable",
     "duel_table",
     "even_prior",
     "lead_table",
@@ -32,9 +31,6 @@ __all__ = [
     "top_two",
     "vote_share_table",
 ]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 BISECTIONS = 24
 # No mean of members lies further out than that.
@@ -59,26 +55,6 @@ class RowPrior:
     support: FloatArray
     weights: FloatArray
     spread: float
-
-
-@dataclass(frozen=True, eq=False)
-class ShareTable:
-    """When the mean probability of the second of two labels is on one side of one half for good.
-
-    Attributes
-    ----------
-    checkpoints, lower, upper
-        As of :class:`ens_plugin.core.stopping.votes.StoppingTable`, for summed probabilities of the second label.
-    """
-
-    checkpoints: IntArray
-    lower: FloatArray
-    upper: FloatArray
-
-    def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member, from summed probabilities of shape (n_rows, 2)."""
-        second = support[:, 1]
-        return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +148,7 @@ def symmetric(prior: RowPrior, centre: float) -> RowPrior:
 
 def vote_share_table(
     prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1
-) -> ShareTable:
+) -> StoppingTable:
     """Bounds on the summed probability of the second of two labels.
 
     Parameters
@@ -199,7 +175,7 @@ def vote_share_table(
     shares = _needed_shares(prior, schedule, n_members, confidence, target)
     mirrored = RowPrior(1.0 - prior.support, prior.weights, prior.spread)
     lower = 1.0 - _needed_shares(mirrored, schedule, n_members, confidence, target)
-    return ShareTable(schedule, *_bounds_on_sums(schedule, lower, shares, 0.5))
+    return StoppingTable(schedule, *_bounds_on_sums(schedule, lower, shares, 0.5))
 
 
 def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1) -> DuelTable:
@@ -209,11 +185,8 @@ def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: st
     ----------
     prior : RowPrior
         Of the share that one of two labels has of their support, the same for either.
-    n_members : int
-    confidence : float
-    target : {"full", "infinite"}
-    together : int, default=1
-        Smallest step from checkpoint to checkpoint.
+    n_members, confidence, target, together
+        As for :func:`vote_share_table`.
 
     Notes
     -----
@@ -237,11 +210,8 @@ def score_table(
         None: every mean score is as likely.
     spread : float
         Standard deviation of one member's score, taken to be the same for all rows.
-    n_members : int
-    confidence : float
-    target : {"full", "infinite"}
-    together : int, default=1
-        Smallest step from checkpoint to checkpoint.
+    n_members, confidence, target, together
+        As for :func:`vote_share_table`.
 
     Notes
     -----

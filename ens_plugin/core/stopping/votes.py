@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc
 from scipy.stats import binom
 
-from ens_plugin.core.scalars import as_confidence, as_count
-from ens_plugin.core.validation import as_probability, as_weight
+from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = [
@@ -29,9 +28,6 @@ __all__ = [
     "stopping_table",
     "uniform_prior",
 ]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 STEPS = 8
 
@@ -94,10 +90,11 @@ class StoppingTable:
         ----------
         place : int
             Position of the checkpoint.
-        votes : ndarray, shape (n_rows,)
-            Votes for the second label so far (or its summed probability, or score).
+        votes : ndarray, shape (n_rows,) or (n_rows, 2)
+            Votes for the second label so far (or its summed probability, or score); or for both labels.
         """
-        return np.asarray((votes <= self.lower[place]) | (votes >= self.upper[place]))
+        second = votes if votes.ndim == 1 else votes[:, 1]
+        return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
 
 
 def uniform_prior(n_members: int) -> VotePrior:

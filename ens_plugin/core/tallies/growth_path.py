@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["CHUNK", "PathTally", "merge_paths", "tally_path"]
-
-FloatArray = NDArray[np.float64]
 
 CHUNK = 256
 

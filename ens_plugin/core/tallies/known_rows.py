@@ -9,10 +9,9 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.special import gammaln
 
 from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.validation import BoolArray
 
 __all__ = ["are_wrong_too_often", "chance_to_match", "match_training_rows", "may_be_known"]
-
-BoolArray = NDArray[np.bool_]
 
 # The limits are strict because fresh rows match by more than chance: members that drew a similar row are right.
 FEWEST_INFORMATIVE = 8

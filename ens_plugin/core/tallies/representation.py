@@ -1,10 +1,4 @@
-r"""Whether the rows that have enough out-of-bag members represent all rows, and the weights that make them.
-
-Where bags are drawn by weight, rows of much weight are in nearly every bag.  The rows that some members left out are
-then another population than all rows: they are weighed by the inverse of their chance to be usable, and by label, so
-that each label keeps its share.  Rows that hardly any member leaves out are represented by none; they are counted
-(``docs/methods.md``, "Rows that bags leave out unevenly").
-"""
+"""Whether the rows with enough members represent all rows, and the weights that do (docs/methods.md, section 16)."""
 
 from __future__ import annotations
 
@@ -15,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ens_plugin.core.validation import FloatArray
+
 __all__ = ["Representation", "bounds_by_members", "represent"]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
 # Beyond chance: of a label's mean number of members, in standard errors; of the spread of the numbers, relative.

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from ens_plugin.core.validation import FloatArray
+
 __all__ = ["design_effect", "group_sums", "small_number_factor"]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.integer]
 
 

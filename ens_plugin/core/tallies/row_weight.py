@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.validation import as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_values, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = ["RowWeight", "as_row_weight", "row_quantiles"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["SubsetRates", "subset_rates"]
 
-FloatArray = NDArray[np.float64]
 SingleArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 RowIndex = NDArray[np.intp]
 
 ROW_SUBSETS = 150_000

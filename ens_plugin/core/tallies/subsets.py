@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import RowBlock, label_support, sum_over_members
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
 __all__ = ["Sample", "content_order", "subset_means", "subset_statistics"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,4 @@
-"""Per-row tallies of the members' outputs: all that an estimator needs.
-
-Tallies of disjoint blocks of rows merge by concatenation, so blocks, threads and partitions change
-nothing, to the bit: sums over members run in member order, sums over rows wait for all rows.
-"""
+"""Per-row tallies of the members' outputs: all that an estimator needs; those of disjoint rows merge, to the bit."""
 
 from __future__ import annotations
 
@@ -12,6 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ens_plugin.core.validation import BoolArray, FloatArray
 
 __all__ = [
     "AnyTally",
@@ -35,9 +33,6 @@ __all__ = [
     "tally_values",
     "wrong_support",
 ]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

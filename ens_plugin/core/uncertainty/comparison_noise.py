@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from ens_plugin.core.row_models.row_model import RowModel, model_error
 from ens_plugin.core.tallies.tally import ValueTally
 from ens_plugin.core.uncertainty.intervals import SD_INFLATION, density_error_sd, posterior_error_sd
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["deconvolution_variance", "shared_luck_variance", "squared_losses_at"]
-
-FloatArray = NDArray[np.float64]
 
 
 def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:

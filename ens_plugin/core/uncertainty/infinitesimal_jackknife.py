@@ -1,9 +1,4 @@
-"""The variance of a bagged prediction over training sets, from the members of one ensemble.
-
-S. Wager, T. Hastie, B. Efron (2014), *Confidence intervals for random forests: the jackknife and the infinitesimal
-jackknife*, JMLR 15.  S. Wager, S. Athey (2018), *Estimation and inference of heterogeneous treatment effects using
-random forests*, JASA 113.  See ``docs/methods.md``, section 15.
-"""
+"""The variance of a bagged prediction over training sets, from one ensemble (docs/methods.md, section 15)."""
 
 from __future__ import annotations
 
@@ -12,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import FloatArray
+
 __all__ = ["FEWEST_MEMBERS", "SquaredCovariance", "squared_covariance", "variance_over_seeds"]
 
 FEWEST_MEMBERS = 4
 COLUMNS = 2048
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

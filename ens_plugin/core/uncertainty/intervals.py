@@ -11,6 +11,7 @@ from scipy.stats import gamma
 
 from ens_plugin.core.row_models.density import Density, cell_weights, design
 from ens_plugin.core.row_models.row_model import RowModel, group_means, mean_posterior, posterior_products
+from ens_plugin.core.validation import FloatArray
 
 __all__ = [
     "algorithmic_variance",
@@ -20,8 +21,6 @@ __all__ = [
     "size_interval",
     "wilson_interval",
 ]
-
-FloatArray = NDArray[np.float64]
 
 SD_INFLATION = 1.1
 N_DRAWS = 200
@@ -46,12 +45,11 @@ def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
     """
     wrong = model.error_by_point(sizes)
     share = model.point_weights
-    error = np.tensordot(wrong, share, axes=2)
+    error = np.tensordot(wrong, share, axes=1)
     naive = _naive_sd(model, error)
     if model.density is None:
         return np.asarray(SD_INFLATION * naive)
-    column_share = np.maximum(share.sum(axis=0), 1e-300)
-    by_point = np.einsum("scg,cg->sg", wrong, share / column_share)
+    by_point = wrong * (share / np.maximum(share, 1e-300))
     gradient = (model.density.weights * (by_point - error[:, None])) @ design()
     return np.asarray(SD_INFLATION * np.maximum(naive, _laplace_sd(model.density, gradient)))
 
@@ -73,12 +71,11 @@ def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
     """
     assert model.density is not None
     wrong = model.error_by_point(sizes)
-    error = np.tensordot(wrong, model.point_weights, axes=2)
+    error = np.tensordot(wrong, model.point_weights, axes=1)
     columns = design()
-    by_point = np.broadcast_to(columns.T[:, None], (columns.shape[1], wrong.shape[1], columns.shape[0]))
-    products = posterior_products(model, group_means(model, by_point))
-    covariances = mean_posterior(model, model.density.weights)[..., None] * columns - np.moveaxis(products, 0, -1)
-    gradient = np.tensordot(wrong, covariances, axes=2)
+    products = posterior_products(model, group_means(model, columns.T))
+    covariances = mean_posterior(model, model.density.weights)[:, None] * columns - products.T
+    gradient = np.tensordot(wrong, covariances, axes=1)
     return np.asarray(SD_INFLATION * np.hypot(_naive_sd(model, error), _laplace_sd(model.density, gradient)))
 
 
@@ -137,7 +134,7 @@ def size_draws(
     factor = np.linalg.cholesky(model.density.covariance)
     steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
     means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
-    mean = np.maximum(np.tensordot(means, disagreement, axes=([1, 2], [1, 2])), 1e-12)
+    mean = np.maximum(np.tensordot(means, disagreement, axes=([1], [1])), 1e-12)
     levels = rng.random((n_draws, 1))
     shares = np.asarray(gamma.ppf(levels, mean**2 / variance, scale=variance / mean))
     return np.array([_first_size_below(sizes, share, 1.0 - confidence) for share in shares])

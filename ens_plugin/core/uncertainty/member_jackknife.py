@@ -7,10 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import model_error
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["left_out_sd"]
-
-FloatArray = NDArray[np.float64]
 
 N_GROUPS = 8
 # Two members of a group, and two rows' members left beside it.

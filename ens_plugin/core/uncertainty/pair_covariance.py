@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PairMean", "mean_pair_covariance", "shared_variance"]
+from ens_plugin.core.validation import BoolArray, FloatArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+__all__ = ["PairMean", "mean_pair_covariance", "shared_variance"]
 
 OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from ens_plugin.core.tallies.tally import AnyTally, SupportTally, ValueTally
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["Difference", "mean_difference", "row_losses", "separate_difference", "share_difference"]
-
-FloatArray = NDArray[np.float64]
 
 
 class Difference(NamedTuple):

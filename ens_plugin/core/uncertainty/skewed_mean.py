@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-__all__ = ["FittedTail", "LargestValues", "fit_tail", "hall_limits", "largest_values"]
+from ens_plugin.core.validation import FloatArray
 
-FloatArray = NDArray[np.float64]
+__all__ = ["FittedTail", "LargestValues", "fit_tail", "hall_limits", "largest_values"]
 
 N_KEPT = 256
 TAIL_ROWS = (10.0, 64.0)

@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.core.scalars import as_confidence, as_count, as_positive
 from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
+from ens_plugin.core.validation import as_confidence, as_count, as_positive
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
 from ens_plugin.learners.growth.member_training import TrainedModel, TrainingRows, find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, outcome_of

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.tallies.tally import count_members
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["Members", "QueriedRows", "ReplayedRows", "StoppingRule", "Totals", "codes", "mean_outputs", "query_members"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 BLOCK_BYTES = 16_000_000
 CACHE_BYTES = 1_000_000
@@ -38,13 +36,7 @@ class StoppingRule(Protocol):
 
 
 class Members(Protocol):
-    """Source of the members' outputs for rows, some of which are dropped on the way.
-
-    Attributes
-    ----------
-    together : int
-        Members that cost little more together than one does.
-    """
+    """Source of the members' outputs for rows, some of which are dropped on the way."""
 
     @property
     def together(self) -> int:

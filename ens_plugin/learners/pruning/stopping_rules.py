@@ -32,12 +32,11 @@ from ens_plugin.core.stopping.votes import (
 )
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, label_support
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import TooFewMembersError
 from ens_plugin.learners.pruning.member_queries import ReplayedRows, StoppingRule, codes, query_members
 
 __all__ = ["OutOfBagOutputs", "expected_saving", "make_stopping_rule", "out_of_bag_outputs", "row_prior"]
-
-FloatArray = NDArray[np.float64]
 
 REPLAYED_ROWS = 500
 SEED = 0
@@ -146,7 +145,7 @@ def row_prior(found: OutOfBagOutputs, kind: str) -> RowPrior:
     if kind == "scores":
         mean, variance = found.lead()
         model = fit_margins(mean, np.sqrt(variance), found.trials)
-        return RowPrior(model.support, model.point_weights[0], _close_spread(mean, variance))
+        return RowPrior(model.support, model.point_weights, _close_spread(mean, variance))
     first, second = found.support()
     worth = 1.0 if found.is_hard else _votes_per_member(found)
     mixture = fit_mixture(second, first + second, votes_per_member=worth)

@@ -1,7 +1,5 @@
 """Wolpert and Macready (1996): the error of a bagged ensemble without validation rows."""
 
-from __future__ import annotations
-
 from ens_plugin.papers.bagging_error_1996.estimates import BaggingErrors, estimate
 
 __all__ = ["BaggingErrors", "estimate"]

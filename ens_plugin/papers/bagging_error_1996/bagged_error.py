@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.validation import as_values
+from ens_plugin.core.validation import FloatArray, as_values
 from ens_plugin.errors import InputError
 from ens_plugin.papers.bagging_error_1996.member_outputs import (
     as_aligned_target,
@@ -21,8 +21,6 @@ from ens_plugin.papers.bagging_error_1996.member_outputs import (
 )
 
 __all__ = ["e1", "e2", "mix", "ratio", "simple_estimate", "simple_estimates", "v1", "v2", "v3", "v_c"]
-
-FloatArray = NDArray[np.float64]
 
 
 def v1(outputs: ArrayLike) -> FloatArray:
@@ -92,22 +90,7 @@ def v2(outputs: ArrayLike, out_of_bag: ArrayLike) -> FloatArray:
 def v3(test_outputs: ArrayLike) -> FloatArray:
     r"""Return V3: the variance over all members at each test input, dividing by their number less one.
 
-    Parameters
-    ----------
-    test_outputs : array-like, shape (n_members, n_test) or (n_members, n_test, n_labels)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_test,)
-
-    Raises
-    ------
-    InputError
-        If `test_outputs` has a wrong shape, holds anything not allowed, or fewer than two members.
-
-    Notes
-    -----
-    1996 section 3.2, V_3.  Needs no labels.
+    Argument, result and errors as of :func:`v1`, but of test inputs, which need no labels (1996 section 3.2, V_3).
 
     Examples
     --------
@@ -120,22 +103,8 @@ def v3(test_outputs: ArrayLike) -> FloatArray:
 def v_c(test_outputs: ArrayLike) -> FloatArray:
     r"""Return V_c: the variance over all members at each test input, dividing by their number: exact, not an estimate.
 
-    Parameters
-    ----------
-    test_outputs : array-like, shape (n_members, n_test) or (n_members, n_test, n_labels)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_test,)
-
-    Raises
-    ------
-    InputError
-        If `test_outputs` has a wrong shape or holds anything not allowed.
-
-    Notes
-    -----
-    1996 section 3.3: the ensemble's squared error at q is E_c(q) - V_c(q).
+    Argument, result and errors as of :func:`v3`, but one member is enough.  1996 section 3.3: the ensemble's squared
+    error at q is E_c(q) - V_c(q).
 
     Examples
     --------
@@ -182,11 +151,10 @@ def e2(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> FloatArr
 
     Parameters
     ----------
-    outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+    outputs, target
+        As for :func:`e1`.
     out_of_bag : array-like of bool, shape (n_members, n_rows)
         True where the row is out of bag for the member; at least one member per row.
-    target : array-like, shape (n_rows,)
-        Values; label codes 0 to n_labels - 1 where outputs are probabilities.
 
     Returns
     -------
@@ -254,12 +222,8 @@ def simple_estimates(
 
     Parameters
     ----------
-    outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        At the training rows.
-    out_of_bag : array-like of bool, shape (n_members, n_rows)
-    target : array-like, shape (n_rows,)
-    test_outputs : array-like, shape (n_members, n_test) or (n_members, n_test, n_labels)
-        At test inputs, which need no labels.
+    outputs, out_of_bag, target, test_outputs
+        As for :func:`ratio`.
 
     Returns
     -------
@@ -274,7 +238,7 @@ def simple_estimates(
     Notes
     -----
     1996 sections 3.2 and 3.3, Table 1(a).  "E2-V2" is the unbiased error of the infinite ensemble
-    (:func:`ens_plugin.core.estimates.squared_loss.fit_squared_loss`), hence below that of a finite one.
+    (:func:`ens_plugin.core.estimates.squared_loss.fit_moments`), hence below that of a finite one.
 
     Examples
     --------
@@ -331,28 +295,8 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
 def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike) -> FloatArray:
     r"""Squared error at each test input: halfway between :func:`ratio` and E2 - V2, the safe choice.
 
-    Parameters
-    ----------
-    outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        At the training rows.
-    out_of_bag : array-like of bool, shape (n_members, n_rows)
-    target : array-like, shape (n_rows,)
-    test_outputs : array-like, shape (n_members, n_test) or (n_members, n_test, n_labels)
-        At test inputs, which need no labels.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_test,)
-        The estimate for a test set is its mean.
-
-    Raises
-    ------
-    InputError
-        As :func:`ratio`.
-
-    Notes
-    -----
-    Not in the paper: the mean of :func:`ratio` and :math:`[E_2 - V_2]^+ + V_3(q)/M`.
+    Arguments, result and errors as of :func:`ratio`.  Not in the paper: the mean of that and
+    :math:`[E_2 - V_2]^+ + V_3(q)/M`.
 
     Examples
     --------

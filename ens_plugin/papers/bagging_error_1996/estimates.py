@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.papers.bagging_error_1996.bagged_error import (
     e1,
     e2,
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["BaggingErrors", "estimate"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

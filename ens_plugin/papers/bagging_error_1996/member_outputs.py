@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import as_values
+from ens_plugin.core.validation import BoolArray, FloatArray, as_numbers, as_values, check_finite, check_shares
 from ens_plugin.errors import InputError
 
 __all__ = ["as_aligned_target", "as_mask", "as_outputs", "check_same_members"]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 SUM_TOLERANCE = 1e-6
 
@@ -34,16 +31,12 @@ def as_outputs(outputs: ArrayLike, name: str) -> FloatArray:
     >>> as_outputs([[1, 2], [3, 4]], "outputs").shape
     (2, 2)
     """
-    try:
-        array = np.asarray(outputs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must hold numbers ({error}).") from error
+    array = as_numbers(outputs, name)
     if array.ndim not in (2, 3):
         raise InputError(f"{name} must have shape (members, rows) or (members, rows, labels), got {array.shape}.")
     if array.size == 0:
         raise InputError(f"{name} is empty, shape {array.shape}; at least one member and one row are needed.")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} holds NaN or infinite values; remove or replace them.")
+    check_finite(array, name)
     if array.ndim == 3:
         _check_probabilities(array, name)
     return array
@@ -52,8 +45,7 @@ def as_outputs(outputs: ArrayLike, name: str) -> FloatArray:
 def _check_probabilities(array: FloatArray, name: str) -> None:
     if array.shape[2] < 2:
         raise InputError(f"{name} holds probabilities of one label only; give one column per label.")
-    if array.min() < 0 or array.max() > 1:
-        raise InputError(f"{name} must lie in [0, 1], got values from {array.min():g} to {array.max():g}.")
+    check_shares(array, name)
     worst = float(np.abs(array.sum(axis=2) - 1.0).max())
     if worst > SUM_TOLERANCE:
         raise InputError(f"{name} must sum to 1 over the labels; the worst sum is off by {worst:g}.")

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.papers.bagging_error_1996.bagged_error import e2, simple_estimate, v2, v_c
 from ens_plugin.papers.bagging_error_1996.member_outputs import (
@@ -22,8 +23,6 @@ from ens_plugin.papers.bagging_error_1996.member_outputs import (
 )
 
 __all__ = ["StackedLine", "conservative_stacking", "fit_line", "target_unit", "weighted_stacking"]
-
-FloatArray = NDArray[np.float64]
 
 MIN_ROWS = 3
 ROUNDING = 1e-12
@@ -188,36 +187,14 @@ def conservative_stacking(
 
 
 def weighted_stacking(
-    outputs: ArrayLike,
-    out_of_bag: ArrayLike,
-    target: ArrayLike,
-    test_outputs: ArrayLike,
-    *,
-    unit: float = 1.0,
+    outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike, *, unit: float = 1.0
 ) -> FloatArray:
     r"""Squared error at each test input: the stacked line and E2 - V2, weighted by the line's fit.
 
     Parameters
     ----------
-    outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        At the training rows.
-    out_of_bag : array-like of bool, shape (n_members, n_rows)
-    target : array-like, shape (n_rows,)
-    test_outputs : array-like, shape (n_members, n_test) or (n_members, n_test, n_labels)
-        At test inputs, which need no labels.
-    unit : float
-        Unit in which y is measured when chi-squared is taken.  1 is the paper's scheme, which changes when
-        y is rescaled; :func:`target_unit` makes it free of the unit.  Positive.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_test,)
-        The estimate for a test set is its mean.  Not cut at 0: the paper does not, and a line can be below.
-
-    Raises
-    ------
-    InputError
-        As :func:`fit_line`; if the members of the two outputs differ, or the unit is not positive.
+    outputs, out_of_bag, target, test_outputs, unit
+        As for :func:`conservative_stacking`, and so are the result and the errors.
 
     Notes
     -----

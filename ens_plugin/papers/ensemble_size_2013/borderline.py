@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from ens_plugin.core.scalars import as_chance, as_confidence
-from ens_plugin.core.validation import as_probability, as_sizes, as_weight
+from ens_plugin.core.validation import FloatArray, as_chance, as_confidence, as_probability, as_sizes, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = ["borderline_density", "borderline_size", "limiting_disagreement", "limiting_row_size_tail"]
-
-FloatArray = NDArray[np.float64]
 
 # The integral of the normal distribution function from minus infinity to 0 (2013 eq. 14).
 HALF_LINE = 1.0 / math.sqrt(2.0 * math.pi)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri
 
-from ens_plugin.core.scalars import as_chance, as_count
-from ens_plugin.core.validation import as_values
+from ens_plugin.core.validation import as_chance, as_count, as_probability
 from ens_plugin.errors import InputError
 
 __all__ = ["ban_size", "error_reduction", "mcnemar_size", "reduction_size"]
@@ -54,9 +53,7 @@ def ban_size(error_path: ArrayLike) -> int | None:
     >>> ban_size([0.5 / size for size in range(1, 31)] + [0.02] * 30)
     30
     """
-    path = as_values(error_path, "error_path")
-    if path.min() < 0 or path.max() > 1:
-        raise InputError(f"error_path must lie in [0, 1], got values from {path.min():g} to {path.max():g}.")
+    path = as_probability(error_path, "error_path")
     smooth = _trailing_mean(path)
     best = math.inf
     for end in range(BATCH, path.size + 1, BATCH):

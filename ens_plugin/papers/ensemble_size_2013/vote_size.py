@@ -12,14 +12,19 @@ from scipy.special import betaincc, ndtri
 
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.core.scalars import as_confidence, as_count
-from ens_plugin.core.validation import as_probability, as_sizes, as_values, as_weight
+from ens_plugin.core.validation import (
+    FloatArray,
+    IntArray,
+    as_confidence,
+    as_count,
+    as_probability,
+    as_sizes,
+    as_values,
+    as_weight,
+)
 from ens_plugin.errors import InputError
 
 __all__ = ["deconvolved_size", "normal_row_size", "plugin_size", "row_size", "row_size_tail"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 LARGEST_SIZE = 10**9
 

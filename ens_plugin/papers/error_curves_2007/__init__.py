@@ -1,7 +1,5 @@
 """Hernandez-Lobato, Martinez-Munoz and Suarez (2007): error curves of bagged votes, and their estimate's bias."""
 
-from __future__ import annotations
-
 from ens_plugin.papers.error_curves_2007.estimated_curves import curves
 from ens_plugin.papers.error_curves_2007.plugin_estimate import plugin_bias
 

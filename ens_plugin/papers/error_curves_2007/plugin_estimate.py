@@ -8,17 +8,14 @@ not linear, its expectation differs from :math:`\pi(p, B)`: upwards for p < 1/2,
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlog1py, xlogy
 
 from ens_plugin.core.row_models.majority import majority_curve, majority_error
-from ens_plugin.core.scalars import as_count
-from ens_plugin.core.validation import as_probability, as_sizes, as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_count, as_probability, as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 
 __all__ = ["expected_plugin_curve", "expected_plugin_error", "plugin_bias", "plugin_bias_curve"]
-
-FloatArray = NDArray[np.float64]
 
 
 def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> FloatArray:

@@ -11,15 +11,13 @@ from sklearn.naive_bayes import CategoricalNB, ComplementNB
 from sklearn.utils.validation import has_fit_parameter
 
 from ens_plugin.adapters.sklearn.estimator_checks import refusals
-from ens_plugin.core.validation import as_weight
+from ens_plugin.core.validation import FloatArray, as_weight
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.papers.model_averaging_2004.bootstrap_samples import Draw, draws_own_rows
 from ens_plugin.papers.model_averaging_2004.joint_scores import joint_scores
 from ens_plugin.papers.score_tables_2017.bites.probes import seeded_clone
 
 __all__ = ["check_base", "drawn_rows", "fit_member", "fit_single", "member_template"]
-
-FloatArray = NDArray[np.float64]
 
 
 def check_base(base: Any, bootstrap: str) -> None:

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = ["Draw", "draws_own_rows", "model_draw", "row_draw"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Draw = Callable[[np.random.Generator], tuple[Any, NDArray[Any]]]
 FeatureDraw = Callable[[IntArray, np.random.Generator], Any]
 

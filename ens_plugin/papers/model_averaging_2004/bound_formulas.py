@@ -12,21 +12,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ens_plugin.core.scalars import as_chance, as_count, as_positive
+from ens_plugin.core.validation import FloatArray, as_chance, as_count, as_numbers
 from ens_plugin.errors import InputError
 
 __all__ = [
     "general_sd_bound",
     "mean_bound",
-    "models_for_mean",
-    "models_for_sd",
     "published_sd_bound",
     "sd_bound",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def mean_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
@@ -181,81 +177,8 @@ def published_sd_bound(sd: ArrayLike, n_models: int, n_rows: int, delta: float =
     return np.asarray(_as_sd(sd) / math.sqrt(2.0 * (rows - 1) * models * as_chance(delta, "delta")))
 
 
-def models_for_mean(sd: float, error: float, delta: float = 0.05) -> int:
-    r"""Smallest number of models that brings :func:`mean_bound` down to `error`.
-
-    Parameters
-    ----------
-    sd : float
-        Standard deviation of a single model's parameter (or score), positive.
-    error : float
-        Wanted bound, in the unit of `sd`, positive.
-    delta : float, default=0.05
-        Chance that the bound is exceeded, strictly between 0 and 1.
-
-    Returns
-    -------
-    int
-        :math:`\lceil \sigma^2 / (\epsilon^2 \delta) \rceil` (2004 eq. 11, solved for T).
-
-    Raises
-    ------
-    InputError
-        If `sd` or `error` is not a positive finite number, or `delta` is out of range.
-
-    Examples
-    --------
-    >>> models_for_mean(0.057, 0.01, 0.05)
-    650
-    """
-    return max(_ceiling(_squared_ratio(sd, error) / as_chance(delta, "delta")), 1)
-
-
-def models_for_sd(sd: float, error: float, delta: float = 0.05) -> int:
-    r"""Smallest number of models that brings :func:`sd_bound` down to `error`.
-
-    Parameters
-    ----------
-    sd, error, delta
-        As for :func:`models_for_mean`.
-
-    Returns
-    -------
-    int
-        :math:`1 + \lceil \sigma^2 / (2 \epsilon^2 \delta) \rceil`.
-
-    Raises
-    ------
-    InputError
-        As :func:`models_for_mean`.
-
-    Examples
-    --------
-    >>> models_for_sd(0.057, 0.01, 0.05)
-    326
-    """
-    return 1 + max(_ceiling(_squared_ratio(sd, error) / (2.0 * as_chance(delta, "delta"))), 1)
-
-
-def _squared_ratio(sd: float, error: float) -> float:
-    ratio = as_positive(sd, "sd") / as_positive(error, "error")
-    if ratio > 1e9:
-        raise InputError(
-            f"error is {error!r}, below a billionth of sd: no number of models reaches it. Pass a larger error."
-        )
-    return ratio**2
-
-
-def _ceiling(value: float) -> int:
-    """Smallest whole number not below `value`, but for rounding."""
-    return math.ceil(value * (1.0 - 1e-12))
-
-
 def _as_sd(sd: ArrayLike) -> FloatArray:
-    try:
-        array = np.asarray(sd, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"sd must hold numbers ({error}).") from error
+    array = as_numbers(sd, "sd")
     if not np.isfinite(array).all() or np.any(array < 0):
         raise InputError("sd must hold finite numbers of at least 0.")
     return array

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from sklearn.utils.parallel import Parallel, delayed
 
 from ens_plugin.adapters.sklearn.estimator_checks import refusals
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.papers.model_averaging_2004.score_regions import models_by_row
 
@@ -25,7 +26,6 @@ __all__ = [
     "stacked_scores",
 ]
 
-FloatArray = NDArray[np.float64]
 Scores = Callable[[Any, Any, NDArray[Any]], FloatArray]
 
 # A fixed height, whatever n_jobs is: matrix products round by the height of a block.

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from ens_plugin.adapters.sklearn.estimator_checks import checked_rows, refusals, require_fitted, unchanged_on_failure
-from ens_plugin.core.scalars import as_chance, as_count
+from ens_plugin.core.validation import FloatArray, as_chance, as_count
 from ens_plugin.errors import InputError
 from ens_plugin.papers.model_averaging_2004.bootstrap_members import (
     check_base,
@@ -40,8 +40,6 @@ from ens_plugin.papers.model_averaging_2004.settled_growth import SettlingStep, 
 from ens_plugin.papers.score_tables_2017.bites.probes import seeded_clone
 
 __all__ = ["BootstrapModelAveragingClassifier"]
-
-FloatArray = NDArray[np.float64]
 
 BOOTSTRAPS = ("rows", "parametric")
 CHECKED_ROWS = 2

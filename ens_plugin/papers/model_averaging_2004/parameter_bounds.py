@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
 from ens_plugin.papers.model_averaging_2004.bound_formulas import (
     general_sd_bound,
@@ -17,8 +18,6 @@ from ens_plugin.papers.model_averaging_2004.bound_formulas import (
 )
 
 __all__ = ["ParameterBounds", "parameter_bounds"]
-
-FloatArray = NDArray[np.float64]
 
 MIN_MODELS = 5
 

@@ -7,19 +7,17 @@ chance.  Where the regions of the best label and of all others are apart, the la
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.scalars import as_chance
+from ens_plugin.core.validation import FloatArray, as_chance, as_numbers
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.model_averaging_2004.bound_formulas import mean_bound
+from ens_plugin.papers.model_averaging_2004.settled_growth import models_for_share
 
 __all__ = ["ScoreRegions", "models_by_row", "models_to_settle", "score_regions", "settled_rows"]
-
-FloatArray = NDArray[np.float64]
 
 # With the spread of two models in place of the true one, the bound is exceeded too often.
 MIN_MODELS = 3
@@ -165,9 +163,7 @@ def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 
     (3, 485)
     """
     wanted = as_chance(share, "share")
-    by_row = np.sort(models_by_row(log_scores, delta))
-    enough = by_row[math.ceil(wanted * by_row.size) - 1]
-    return int(enough) if np.isfinite(enough) else None
+    return models_for_share(models_by_row(log_scores, delta), wanted)
 
 
 def models_by_row(log_scores: ArrayLike, delta: float = 0.05) -> FloatArray:
@@ -216,10 +212,7 @@ def _score_moments(log_scores: ArrayLike) -> tuple[FloatArray, FloatArray, int]:
 
 
 def _as_log_scores(log_scores: ArrayLike) -> FloatArray:
-    try:
-        logs = np.asarray(log_scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"log_scores must hold numbers ({error}).") from error
+    logs = as_numbers(log_scores, "log_scores")
     if logs.ndim != 3 or logs.shape[1] == 0 or logs.shape[2] < 2:
         raise InputError(
             f"log_scores must have shape (n_models, n_rows, n_labels) with at least two labels, got {logs.shape}."

@@ -8,14 +8,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.user_warnings import warn_user
 
 __all__ = ["FIRST_BATCH", "SettlingStep", "grow_until_settled", "models_for_share"]
-
-FloatArray = NDArray[np.float64]
 
 FIRST_BATCH = 25
 # A warning is issued before max_size is reached where the models needed, in units of max_size, and the models still to

@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline, RectBivariateSpline
 from scipy.special import betainc, betaln, log_expit, ndtr, ndtri
 
 from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
 from ens_plugin.core.row_models.majority import majority_error
 from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.core.validation import as_weight
+from ens_plugin.core.validation import FloatArray, as_weight, check_shares
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.score_means import log_mean_moments, mean_below_half
-from ens_plugin.papers.score_tables_2017.score_models import moments_of_mean, row_moments
+from ens_plugin.papers.score_tables_2017.score_models import as_outputs, moments_of_mean, row_moments
 from ens_plugin.papers.score_tables_2017.score_tables import EFFECT_MEANS, ScoreTables
 
 __all__ = ["BetaProbabilities", "fit_beta_probabilities", "shrink_beta_probabilities"]
-
-FloatArray = NDArray[np.float64]
 
 # alpha + beta: at the low end all but certain labels, at the high end one value on which all members agree.
 MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6
@@ -192,7 +190,7 @@ def fit_beta_probabilities(
     (array([0.5]), array([0.5]))
     """
     mean, variance, _ = row_moments(probabilities, used, "probabilities")
-    _check_range(probabilities)
+    check_shares(as_outputs(probabilities, "probabilities"), "probabilities")
     m = np.clip(mean, EDGE, 1.0 - EDGE)
     with np.errstate(divide="ignore"):
         concentration = np.where(variance > 0, m * (1.0 - m) / variance, np.inf) - 1.0
@@ -218,11 +216,11 @@ def shrink_beta_probabilities(
     (``docs/methods.md``, section 2); a beta variable with alpha + beta = votes - 1 is just as variable.
     """
     mean, variance, trials = row_moments(probabilities, used, "probabilities")
-    _check_range(probabilities)
+    check_shares(as_outputs(probabilities, "probabilities"), "probabilities")
     w = as_weight(weight, mean.size)
     votes = _votes_per_member(mean, variance, trials)
     mixture = fit_mixture(trials * (1.0 - mean), trials, w, votes_per_member=votes)
-    share = mixture.point_weights[0] * w.sum()
+    share = mixture.weights * w.sum()
     kept = share > 1e-9 * w.sum()
     concentration = float(np.clip(votes - 1.0, MIN_CONCENTRATION, MAX_CONCENTRATION))
     right = np.clip(1.0 - mixture.support[kept], EDGE, 1.0 - EDGE)
@@ -233,9 +231,3 @@ def _votes_per_member(mean: FloatArray, variance: FloatArray, trials: FloatArray
     """How many hard votes one member's probability is worth, from rows with a small margin."""
     spreads, close = (mean * (1.0 - mean), variance), is_close(2.0 * mean - 1.0)
     return effective_votes([float(trials @ s) for s in spreads], [float(trials[close] @ s[close]) for s in spreads])
-
-
-def _check_range(probabilities: ArrayLike) -> None:
-    values = np.asarray(probabilities, dtype=np.float64)
-    if values.min() < 0 or values.max() > 1:
-        raise InputError(f"probabilities must lie in [0, 1], got values from {values.min():g} to {values.max():g}.")

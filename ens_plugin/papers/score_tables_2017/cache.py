@@ -92,8 +92,8 @@ def _read(path: Path) -> ScoreTables | None:
 def _write(path: Path, tables: ScoreTables) -> None:
     content = BytesIO()
     arrays = {name: getattr(tables, name) for name in NAMES}
-    np.savez_compressed(content, checksum=np.array(_checksum(tables)), **arrays)
     try:
+        np.savez_compressed(content, checksum=np.array(_checksum(tables)), **arrays)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content.getvalue())
     except OSError as error:

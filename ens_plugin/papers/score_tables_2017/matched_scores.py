@@ -9,18 +9,16 @@ chosen by the two moments that matter, and the universal tables of 2017 serve as
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
-from ens_plugin.core.validation import as_weight
+from ens_plugin.core.validation import FloatArray, as_weight, check_shares
 from ens_plugin.errors import InputError
-from ens_plugin.papers.score_tables_2017.score_models import NormalScores, row_moments
+from ens_plugin.papers.score_tables_2017.score_models import NormalScores, as_outputs, row_moments
 from ens_plugin.papers.score_tables_2017.score_shrinkage import shrink_rows
 from ens_plugin.papers.score_tables_2017.score_tables import MAX_MIXED_SPREAD, ScoreTables
 
 __all__ = ["fit_matched_scores", "match_probabilities", "shrink_matched_scores"]
-
-FloatArray = NDArray[np.float64]
 
 EDGE = 1e-6
 SPREAD_STEPS = 25
@@ -59,7 +57,7 @@ def fit_matched_scores(
     >>> rows.mean.round(6) + 0.0, rows.variance.round(2)
     (array([0.]), array([0.38]))
     """
-    _check_range(probabilities)
+    check_shares(as_outputs(probabilities, "probabilities"), "probabilities")
     mean, variance, _ = row_moments(probabilities, used, "probabilities")
     return match_probabilities(mean, variance, tables, weight)
 
@@ -80,7 +78,7 @@ def shrink_matched_scores(
     -----
     :func:`ens_plugin.papers.score_tables_2017.score_shrinkage.shrink_rows` applied to :func:`fit_matched_scores`.
     """
-    _check_range(probabilities)
+    check_shares(as_outputs(probabilities, "probabilities"), "probabilities")
     mean, variance, trials = row_moments(probabilities, used, "probabilities")
     return shrink_rows(match_probabilities(mean, variance, tables, weight), trials)
 
@@ -136,9 +134,3 @@ def _mean_score(mean: FloatArray, spread: FloatArray, score: FloatArray, tables:
         found = np.clip(tables.miss_moments(-score, spread)[0], 1e-9, 1.0 - 1e-9)
         score = score + np.clip(logit(mean) - logit(found), -2.0, 2.0) * slope
     return np.asarray(score)
-
-
-def _check_range(probabilities: ArrayLike) -> None:
-    values = np.asarray(probabilities, dtype=np.float64)
-    if values.size and (values.min() < 0 or values.max() > 1):
-        raise InputError(f"probabilities must lie in [0, 1], got values from {values.min():g} to {values.max():g}.")

@@ -6,19 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit, ndtr
 from scipy.stats import binom
 
 from ens_plugin.core.row_models.majority import majority_error
-from ens_plugin.core.validation import as_weight
+from ens_plugin.core.validation import FloatArray, as_weight
 from ens_plugin.papers.score_tables_2017.score_means import log_mean_moments, mean_below_half
 from ens_plugin.papers.score_tables_2017.score_models import NormalScores, as_outputs, moments_of_mean, row_moments
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, score_quadrature
 
 __all__ = ["NormalPair", "fit_normal_pair"]
-
-FloatArray = NDArray[np.float64]
 
 EM_STEPS = 100
 PRIOR_MEMBERS = 2.0

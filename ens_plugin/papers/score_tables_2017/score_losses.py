@@ -1,4 +1,4 @@
-r"""Loss, its variance, and bias and variance of an ensemble of any size, from a model of its rows (2017).
+r"""Loss, and its bias and variance, of an ensemble of any size, from a model of its rows (2017).
 
 Losses of a row whose true label has probability p: ``"zero_one"`` 1[p < 1/2] (a tie is settled by chance), ``"log"``
 -log p, ``"squared"`` the squared distance of the probability vectors, 2 (1 - p)^2.  Aggregation:
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import as_sizes
+from ens_plugin.core.validation import FloatArray, as_sizes
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
@@ -26,12 +26,9 @@ __all__ = [
     "ScoreRows",
     "expected_loss",
     "loss_curve",
-    "loss_variance",
     "score_bias_variance",
     "smallest_size_within",
 ]
-
-FloatArray = NDArray[np.float64]
 
 LOSSES = ("zero_one", "log", "squared")
 AGGREGATIONS = ("mean_score", "mean_proba", "vote")
@@ -39,17 +36,11 @@ Rows = TypeVar("Rows", bound="ScoreRows")
 
 
 class ScoreRows(Protocol):
-    """Protocol of a model of the rows: quantities of an ensemble of one size, every array by row.
-
-    Attributes
-    ----------
-    weight : ndarray, shape (n_rows,)
-        Weight of each row.
-    """
+    """Protocol of a model of the rows: quantities of an ensemble of one size, every array by row."""
 
     @property
     def weight(self) -> FloatArray:
-        """Weight of each row."""
+        """Weight of each row, shape (n_rows,)."""
         ...
 
     def flipped(self: Rows) -> Rows:
@@ -125,7 +116,7 @@ def expected_loss(
     """
     wanted = as_sizes(sizes)
     _check(loss, aggregation)
-    return np.stack([_loss_moments(rows, size, tables, loss, aggregation)[0] for size in wanted])
+    return np.stack([_mean_loss(rows, size, tables, loss, aggregation) for size in wanted])
 
 
 def loss_curve(
@@ -141,29 +132,6 @@ def loss_curve(
     """
     by_row = expected_loss(rows, sizes, tables, loss=loss, aggregation=aggregation)
     return np.asarray(by_row @ rows.weight / rows.weight.sum())
-
-
-def loss_variance(
-    rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "zero_one", aggregation: str = "mean_proba"
-) -> FloatArray:
-    r"""Mean over rows of the loss's variance over seeds: S^2 of 2017 section 4.4.
-
-    Parameters, errors raised: see :func:`expected_loss`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_sizes,)
-        :math:`E[L^2] - E[G(x, y)^2]`; divided by the number of rows it would be the variance of the
-        mean loss if rows were independent, which they are not (2017 assumes it).
-    """
-    wanted = as_sizes(sizes)
-    _check(loss, aggregation)
-    share = rows.weight / rows.weight.sum()
-    result = np.empty(wanted.size)
-    for index, size in enumerate(wanted):
-        first, second = _loss_moments(rows, size, tables, loss, aggregation)
-        result[index] = max(float(share @ (second - first**2)), 0.0)
-    return result
 
 
 def score_bias_variance(
@@ -281,16 +249,12 @@ def _check(loss: str, aggregation: str) -> None:
         raise InputError("aggregation='vote' gives labels, not probabilities: only the 0-1 loss is defined.")
 
 
-def _loss_moments(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, aggregation: str) -> FloatArray:
-    """First and second moment of the loss, shape (2, n_rows)."""
+def _mean_loss(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, aggregation: str) -> FloatArray:
     if loss == "zero_one":
-        wrong = rows.wrong(size, aggregation, tables)
-        return np.stack([wrong, wrong])
+        return rows.wrong(size, aggregation, tables)
     if loss == "squared":
-        moments = rows.miss_moments(size, aggregation, tables)
-        return np.stack([2.0 * moments[1], 4.0 * moments[3]])
-    mean, variance = rows.log_moments(size, aggregation, tables)
-    return np.stack([-mean, variance + mean**2])
+        return np.asarray(2.0 * rows.miss_moments(size, aggregation, tables)[1])
+    return np.asarray(-rows.log_moments(size, aggregation, tables)[0])
 
 
 def _log_split(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:

@@ -13,15 +13,13 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.fft import rfft
 
-from ens_plugin.core.validation import as_sizes, as_values
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values
 from ens_plugin.errors import InputError
 
 __all__ = ["log_mean_moments", "mean_below_half"]
-
-FloatArray = NDArray[np.float64]
 
 # Small sums still show the shape of one member, ties above all: they get the finer lattice.
 LATTICES = ((4, 2**15), (16, 2**13), (np.inf, 2**9))

@@ -11,18 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from ens_plugin.core.row_models.majority import majority_error
-from ens_plugin.core.validation import as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_numbers, as_values, as_weight, check_finite
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
 __all__ = ["NormalScores", "fit_normal_scores", "row_moments", "scores_of_truth"]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,14 +132,10 @@ def scores_of_truth(scores: ArrayLike, target: ArrayLike) -> FloatArray:
 
 def as_outputs(outputs: ArrayLike, name: str) -> FloatArray:
     """Return a finite (n_members, n_rows) float64 array, or raise InputError naming `name`."""
-    try:
-        array = np.asarray(outputs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must hold numbers ({error}).") from error
+    array = as_numbers(outputs, name)
     if array.ndim != 2 or array.size == 0:
         raise InputError(f"{name} must have shape (n_members, n_rows), got {array.shape}.")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} holds NaN or infinite values; remove or replace them.")
+    check_finite(array, name)
     return array
 
 

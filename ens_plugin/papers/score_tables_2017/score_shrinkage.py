@@ -8,17 +8,14 @@ makes every row more extreme, on either side, than it is.  This is the future wo
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.margins import fit_margins
-from ens_plugin.core.validation import as_values, as_weight
+from ens_plugin.core.validation import FloatArray, IntArray, as_values, as_weight
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.score_models import NormalScores, row_moments
 
 __all__ = ["shrink_normal_scores", "shrink_rows"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SCORE_QUANTILE = 0.995
 NEGLIGIBLE_SHARE = 1e-9
@@ -113,6 +110,6 @@ def _shrink_group(rows: NormalScores, trials: FloatArray) -> NormalScores:
     if unit <= 0.0 or not rows.variance.any() or total <= 0.0:
         return rows
     model = fit_margins(rows.mean / unit, rows.spread / unit, trials, rows.weight)
-    share = model.point_weights.ravel() * total
+    share = model.point_weights * total
     kept = share > NEGLIGIBLE_SHARE * total
     return NormalScores(model.support[kept] * unit, (model.spread[kept] * unit) ** 2, share[kept])

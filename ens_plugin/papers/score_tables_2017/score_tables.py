@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline, RectBivariateSpline
 from scipy.special import expit, logit, ndtr, ndtri
 
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.score_means import log_mean_moments, mean_below_half
 
 __all__ = ["TABLE_VERSION", "ScoreTables", "build_score_tables", "score_quadrature"]
-
-FloatArray = NDArray[np.float64]
 
 TABLE_VERSION = 1
 MAX_SPREAD = 64.0

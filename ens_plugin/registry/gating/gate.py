@@ -24,8 +24,7 @@ from ens_plugin.registry.gating.evidence import (
     scalar_tables,
 )
 from ens_plugin.registry.gating.lease import Lease, lease
-from ens_plugin.registry.gating.policy import Policy, Requirement, read_policy
-from ens_plugin.registry.gating.share_bounds import check_share_bounds
+from ens_plugin.registry.gating.policy import Policy, Requirement, check_share_bounds, read_policy
 from ens_plugin.registry.gating.verdict import check_alias_stayed, move_alias, write_verdict
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX

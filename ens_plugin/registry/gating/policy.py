@@ -14,13 +14,14 @@ from typing import Any, Literal
 
 from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
+from ens_plugin.report.result import EnsembleReport
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = ["BASELINE_SCALARS", "REPORT_SCALARS", "Policy", "Requirement", "read_policy"]
+__all__ = ["BASELINE_SCALARS", "REPORT_SCALARS", "Policy", "Requirement", "check_share_bounds", "read_policy"]
 
 Table = Literal["report", "baseline", "metrics"]
 Bound = Literal["max", "min"]
@@ -34,6 +35,16 @@ NO_WORSE = "no_worse"
 REQUIRED = "required"
 TABLES = ("report", "baseline", "metrics")
 BOUNDS: tuple[Bound, ...] = ("max", "min")
+# A bound on a share outside these, 6 in place of 0.06, would pass every model.
+SHARE = (0.0, 1.0)
+DIFFERENCE = (-1.0, 1.0)
+OF_THE_ERROR = {
+    **{("report", name): SHARE for name in (*REPORT_SCALARS[:4], "algorithmic_sd")},
+    ("report", "excess_error"): DIFFERENCE,
+    **{("baseline", name): DIFFERENCE for name in BASELINE_SCALARS},
+}
+OF_THE_LABELS = {("report", name): SHARE for name in ("agreement", "member_error", "member_variance", "bias")}
+Ranges = Mapping[tuple[str, str], tuple[float, float]]
 FILE_LIMIT = 1_000_000
 DOTTED = " Names of metrics with dots go into quotes."
 
@@ -124,6 +135,46 @@ def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
         encoded = _bytes(Path(source))
         content = _parsed(encoded, Path(source))
     return _policy(content, f"sha256:{hashlib.sha256(encoded).hexdigest()}")
+
+
+def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
+    """Raise for bounds that a share, or a difference of two shares, cannot reach.
+
+    Parameters
+    ----------
+    policy : Policy
+    report : EnsembleReport or None
+        Report on the candidate.  Its scalars are shares for classification, except where the error is a user's
+        own metric; squared errors, without such limits, for regression.
+
+    Raises
+    ------
+    InputError
+        If a bound lies outside.
+
+    Examples
+    --------
+    >>> check_share_bounds(read_policy({"report": {"error": {"max": 6}}}), None)
+    """
+    ranges = {} if report is None else _ranges(report)
+    for requirement in policy.requirements:
+        limits = ranges.get((requirement.table, requirement.name))
+        if limits is not None and not limits[0] <= requirement.threshold <= limits[1]:
+            raise InputError(_outside(requirement, *limits))
+
+
+def _ranges(report: EnsembleReport) -> Ranges:
+    of_the_error = OF_THE_ERROR if report.error_curve.metric == "0-1 error" else {}
+    return {**of_the_error, **(OF_THE_LABELS if report.task == "classification" else {})}
+
+
+def _outside(requirement: Requirement, low: float, high: float) -> str:
+    number = requirement.threshold
+    percent = number if abs(number) <= 100 else 6.0
+    return (
+        f"The policy has '{requirement.table}.{requirement.name}.{requirement.bound} = {number:g}', but for this model "
+        f"that is a share, from {low:g} to {high:g}. Write {percent / 100:g} for {percent:g} %."
+    )
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:

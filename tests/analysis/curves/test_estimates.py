@@ -13,7 +13,9 @@ from scipy.stats import binom
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.regression import estimate_regression
+from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.ensemble_size import recommended_size
+from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import (
     MarginTally,
@@ -45,7 +47,9 @@ def classify(outputs: NDArray[Any], target: NDArray[np.int64], n_labels: int, **
     weight = np.ones(target.size)
     sample = Sample(block, np.arange(target.size), weight)
     settings = replace(SETTINGS, **options)
-    return estimate_classification(tally, sample, None, weight, len(outputs), settings, has_scores=False)
+    return estimate_classification(
+        TalliedRows(tally, sample, None, RowWeight(weight)), len(outputs), settings, has_scores=False
+    )
 
 
 def votes(n_members: int, n_rows: int, seed: int) -> tuple[NDArray[np.int64], FloatArray]:
@@ -201,7 +205,9 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     assert isinstance(tally, ValueTally)
     weight = np.ones(n_rows)
     settings = replace(SETTINGS, estimator="closed_form", tolerance=0.05)
-    estimates = estimate_regression(tally, Sample(block, np.arange(n_rows), weight), None, weight, n_members, settings)
+    estimates = estimate_regression(
+        TalliedRows(tally, Sample(block, np.arange(n_rows), weight), None, RowWeight(weight)), n_members, settings
+    )
     limit, variance = np.mean(bias**2), noise**2
     curve = estimates.error_curve
     np.testing.assert_allclose(curve.error, limit + variance / curve.sizes, rtol=0.03)

@@ -101,7 +101,6 @@ def test_all_else_is_the_model_s() -> None:
     anchored = anchor_agreement(model, None, ratio, np.arange(40), np.ones(40))
     for name in ("density", "likelihood", "counts", "group"):
         assert getattr(anchored, name) is getattr(model, name)
-    np.testing.assert_array_equal(anchored.stratum, model.stratum)
     np.testing.assert_array_equal(anchored.point_weights, model.point_weights)
     np.testing.assert_array_equal(anchored.error_by_point([5]), model.error_by_point([5]))
     np.testing.assert_array_equal(anchored.slope_by_point(5), model.slope_by_point(5))

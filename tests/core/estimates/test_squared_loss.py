@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, fit_squared_loss, loss_moments
+from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 def fit_outputs(outputs: list[FloatArray], target: FloatArray, weight: FloatArray | None = None) -> SquaredLoss:
     mean = [row.mean() for row in outputs]
     variance = [row.var(ddof=1) for row in outputs]
-    return fit_squared_loss(mean, variance, [row.size for row in outputs], target, weight)
+    return fit_moments(loss_moments(mean, variance, [row.size for row in outputs], target, weight))
 
 
 @pytest.mark.parametrize("n_members", [2, 3, 7])
@@ -69,11 +69,11 @@ def test_covariance_is_that_of_a_bootstrap_over_rows() -> None:
     outputs = rng.normal(size=(n_rows, 12)) * rng.gamma(2.0, size=(n_rows, 1)) + rng.normal(size=(n_rows, 1))
     target = rng.normal(size=n_rows)
     mean, variance, trials = outputs.mean(axis=1), outputs.var(axis=1, ddof=1), np.full(n_rows, 12)
-    fit = fit_squared_loss(mean, variance, trials, target)
+    fit = fit_moments(loss_moments(mean, variance, trials, target))
     draws = []
     for _ in range(3000):
         rows = rng.integers(0, n_rows, n_rows)
-        again = fit_squared_loss(mean[rows], variance[rows], trials, target[rows])
+        again = fit_moments(loss_moments(mean[rows], variance[rows], trials, target[rows]))
         draws.append([again.raw_asymptote, again.member_variance])
     ratio = np.cov(np.array(draws).T) / fit.covariance
     np.testing.assert_allclose(np.diag(ratio), 1.0, atol=0.12)
@@ -170,7 +170,7 @@ def test_tolerance_must_be_positive(tolerance: float) -> None:
 def test_bad_argument_is_named(change: dict[str, list[float]], named: str) -> None:
     good = {"mean": [1.0, 2.0], "variance": [1.0, 1.0], "trials": [3.0, 3.0], "target": [1.0, 1.0]}
     with pytest.raises(InputError, match=named):
-        fit_squared_loss(**{**good, **change})
+        fit_moments(loss_moments(**{**good, **change}))
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 9])
@@ -182,7 +182,7 @@ def test_moments_of_parts_merge_to_those_of_all_rows(n_parts: int) -> None:
         LossMoments.merge,
         [loss_moments(*rows[:, part], weight[part]) for part in np.array_split(rng.permutation(50), n_parts)],
     )
-    found, exact = fit_moments(merged), fit_squared_loss(*rows, weight)
+    found, exact = fit_moments(merged), fit_moments(loss_moments(*rows, weight))
     assert found.raw_asymptote == pytest.approx(exact.raw_asymptote, rel=1e-12)
     assert found.member_variance == pytest.approx(exact.member_variance, rel=1e-12)
     np.testing.assert_allclose(found.covariance, exact.covariance, rtol=1e-12)
@@ -204,7 +204,7 @@ def test_interval_holds_the_mean_of_losses_with_a_long_tail(losses: Callable[...
     """At least 88 % of 100 repetitions with 500 rows, where a normal interval has 70 to 80 %."""
     inside, zeros = 0, np.zeros(500)
     for seed in range(100):
-        fit = fit_squared_loss(losses(np.random.default_rng(seed)), zeros, zeros + 10, zeros)
+        fit = fit_moments(loss_moments(losses(np.random.default_rng(seed)), zeros, zeros + 10, zeros))
         lower, upper = fit.interval([np.inf], 0.95)
         inside += int(lower[0] <= truth <= upper[0])
     assert inside >= 88
@@ -214,7 +214,7 @@ def test_interval_of_normal_noise_hardly_widens() -> None:
     """No wider than 1.15 normal intervals at 500 rows, and right in 93 to 99 of 100 repetitions."""
     inside, widths, zeros = 0, [], np.zeros(500)
     for seed in range(100):
-        fit = fit_squared_loss(np.random.default_rng(seed).normal(size=500), zeros, zeros + 10, zeros)
+        fit = fit_moments(loss_moments(np.random.default_rng(seed).normal(size=500), zeros, zeros + 10, zeros))
         lower, upper = fit.interval([np.inf], 0.95)
         inside += int(lower[0] <= 1.0 <= upper[0])
         widths.append((upper[0] - lower[0]) / (2 * 1.96 * np.sqrt(fit.covariance[0, 0])))
@@ -235,7 +235,7 @@ def test_covariance_knows_that_weights_go_with_losses() -> None:
     estimates, variances, zeros = [], [], np.zeros(200)
     for _ in range(2000):
         scale = rng.uniform(0.2, 3.0, 200)
-        fit = fit_squared_loss(np.sqrt(scale) * rng.normal(size=200), zeros, zeros + 5, zeros, scale)
+        fit = fit_moments(loss_moments(np.sqrt(scale) * rng.normal(size=200), zeros, zeros + 5, zeros, scale))
         estimates.append(fit.raw_asymptote)
         variances.append(fit.covariance[0, 0])
     assert np.mean(variances) == pytest.approx(np.var(estimates), rel=0.12)

@@ -45,7 +45,7 @@ def test_difference_is_from_the_subset_average_on_the_same_rows() -> None:
     np.testing.assert_allclose(anchor.differences, expected, atol=1e-12)
     np.testing.assert_allclose(anchor.at(sizes), expected, atol=1e-5)
     assert anchor.mismatch == pytest.approx(abs(expected[-1]), abs=1e-5)
-    assert anchor.mismatch_sd == anchor.sd[-1] > 0
+    assert anchor.sd[-1] > 0
 
 
 def test_noise_of_the_subsets_makes_no_corner() -> None:

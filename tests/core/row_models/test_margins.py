@@ -51,9 +51,9 @@ def test_error_is_the_normal_tail_of_the_distance_at_each_point() -> None:
     mean, sd, n, _, _ = draw(100, 15, 2)
     fit = fit_margins(mean, sd, n)
     expected = norm.cdf(-fit.distance * np.sqrt(21))
-    np.testing.assert_allclose(fit.error_by_point([21])[0, 0], expected, atol=1e-14)
-    np.testing.assert_allclose(fit.agreement_by_point([21])[0, 0], np.maximum(expected, 1 - expected))
-    np.testing.assert_allclose(fit.error_by_point([np.inf])[0, 0], fit.support < 0, atol=1e-12)
+    np.testing.assert_allclose(fit.error_by_point([21])[0], expected, atol=1e-14)
+    np.testing.assert_allclose(fit.agreement_by_point([21])[0], np.maximum(expected, 1 - expected))
+    np.testing.assert_allclose(fit.error_by_point([np.inf])[0], fit.support < 0, atol=1e-12)
 
 
 def test_grid_is_even_in_spreads_and_0_lies_between_two_cells() -> None:
@@ -118,9 +118,9 @@ def test_shift_moves_the_margins_and_less_so_those_of_small_ensembles() -> None:
     fit = fit_margins(mean, sd, n)
     shifted = replace(fit, shift=0.3, shift_size=20.0)
     expected = norm.cdf(-np.sqrt(20) * (fit.distance + 0.15))
-    np.testing.assert_allclose(shifted.error_by_point([20])[0, 0], expected, atol=1e-14)
+    np.testing.assert_allclose(shifted.error_by_point([20])[0], expected, atol=1e-14)
     assert model_error(shifted, [np.inf])[0] == pytest.approx(
-        float(np.interp(-0.3, fit.distance + np.diff(fit.distance)[0] / 2, np.cumsum(fit.point_weights[0]))), abs=1e-12
+        float(np.interp(-0.3, fit.distance + np.diff(fit.distance)[0] / 2, np.cumsum(fit.point_weights))), abs=1e-12
     )
 
 

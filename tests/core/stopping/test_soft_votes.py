@@ -12,7 +12,6 @@ from ens_plugin.core.stopping.soft_votes import (
     DuelTable,
     LeadTable,
     RowPrior,
-    ShareTable,
     duel_table,
     even_prior,
     lead_table,
@@ -115,7 +114,7 @@ def test_duel_ignores_other_labels_and_stops_at_a_lead_that_cannot_be_made_up() 
     assert sure.settled(sure.checkpoints.size - 2, level).tolist() == [True, False]
 
 
-def simulate(table: StoppingTable | ShareTable | DuelTable | LeadTable, outputs: FloatArray) -> tuple[float, float]:
+def simulate(table: StoppingTable | DuelTable | LeadTable, outputs: FloatArray) -> tuple[float, float]:
     """Mean queries and disagreement of outputs by member, row (and label)."""
     totals = np.cumsum(outputs, axis=0)
     first_label = (lambda total: total > 0) if outputs.ndim == 2 else (lambda total: total.argmax(axis=1))

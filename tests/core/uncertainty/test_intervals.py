@@ -90,7 +90,7 @@ class TestErrorSd:
 
     def test_of_the_mean_posterior(self, model: Mixture) -> None:
         wrong = self.wrong(model)
-        laplace = self.laplace(model, lambda a: wrong @ mean_posterior(model, cell_weights(a))[0])
+        laplace = self.laplace(model, lambda a: wrong @ mean_posterior(model, cell_weights(a)))
         e = wrong @ model.weights
         expected = 1.1 * np.sqrt(e * (1 - e) / 300 + laplace**2)
         np.testing.assert_allclose(posterior_error_sd(model, self.sizes), expected, rtol=1e-4)

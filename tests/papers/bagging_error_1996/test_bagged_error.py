@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.squared_loss import fit_squared_loss
+from ens_plugin.core.estimates.squared_loss import fit_moments, loss_moments
 from ens_plugin.errors import InputError
 from ens_plugin.papers.bagging_error_1996 import bagged_error
 from ens_plugin.papers.bagging_error_1996.bagged_error import (
@@ -88,7 +88,7 @@ def test_error_of_the_average_is_mean_error_less_variance(case: Case) -> None:
 def test_difference_is_the_closed_form_of_the_infinite_ensemble(seed: int) -> None:
     outputs, seen, target, _ = draw_case(seed)
     mean = [outputs[seen[:, i], i].mean() for i in range(target.size)]
-    fit = fit_squared_loss(mean, v2(outputs, seen), seen.sum(axis=0), target)
+    fit = fit_moments(loss_moments(mean, v2(outputs, seen), seen.sum(axis=0), target))
     assert simple_estimate(e2(outputs, seen, target), v2(outputs, seen)) == pytest.approx(fit.asymptote, abs=1e-12)
 
 

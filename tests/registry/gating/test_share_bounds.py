@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.registry.gating.policy import REPORT_SCALARS, read_policy
-from ens_plugin.registry.gating.share_bounds import check_share_bounds
+from ens_plugin.registry.gating.policy import REPORT_SCALARS, check_share_bounds, read_policy
 from ens_plugin.report.result import EnsembleReport
 from tests.reports import all_reports, classification_report, custom_metric_report, regression_report
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from ens_plugin.core.validation import as_sizes, as_values
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.bites.probes import (
     Probes,
@@ -29,8 +29,6 @@ from ens_plugin.papers.score_tables_2017.score_shrinkage import shrink_normal_sc
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
 __all__ = ["BiteDesign", "BiteOption", "design_bites"]
-
-FloatArray = NDArray[np.float64]
 
 MIXINGS = ("mean_score", "mean_proba")
 

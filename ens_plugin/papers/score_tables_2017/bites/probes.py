@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.papers.score_tables_2017.score_models import score_of
 
 __all__ = ["Probes", "Split", "probe_bites", "score_rows", "split_rows"]
 
 Array = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 MAX_DRAWS = 1000
 EDGE = 1e-6
