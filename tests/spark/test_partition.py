@@ -329,7 +329,7 @@ def test_blocks_of_any_height_give_the_same_part(kind: str, monkeypatch: pytest.
     plan, frame = plan_of(kind), rows_of(KINDS[kind][0])
     batches = [frame[start : start + 23] for start in range(0, N_ROWS, 23)]
     whole = merged(read(kind, plan, [[frame]]), plan.sample_limit, 2)
-    monkeypatch.setattr(partition, "_height", lambda adapter: 7)
+    monkeypatch.setattr(partition, "block_rows", lambda adapter, wanted: 7)
     assert_same(merged(read(kind, plan, [batches]), plan.sample_limit, 2), whole)
 
 
@@ -375,7 +375,7 @@ def test_problems_of_all_parts_are_kept_each_once() -> None:
 
 
 def test_rows_that_are_refused_give_the_reason_and_the_others_are_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "_height", lambda adapter: 100)
+    monkeypatch.setattr(partition, "block_rows", lambda adapter, wanted: 100)
     frame = rows_of("votes")
     unknown = frame.assign(y=np.where(np.arange(N_ROWS) == 250, 7, frame["y"]))
     part = read("votes", plan_of("votes"), [[unknown]])[0]
@@ -407,7 +407,7 @@ def test_lists_must_have_one_length(rows: list[list[float] | None]) -> None:
 
 
 def test_missing_values_add_up_over_blocks_and_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "_height", lambda adapter: 10)
+    monkeypatch.setattr(partition, "block_rows", lambda adapter, wanted: 10)
     frame = rows_of("values").copy()
     frame.iloc[[3, 17, 18, 250], 1] = np.nan
     frame.iloc[[3, 290], 4] = np.inf
@@ -422,7 +422,7 @@ def test_lists_with_a_missing_or_infinite_value_are_counted_once_each() -> None:
 
 
 def test_members_are_checked_once_in_every_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "_height", lambda adapter: 100)
+    monkeypatch.setattr(partition, "block_rows", lambda adapter, wanted: 100)
     checked: list[int] = []
     kind = type(find_adapter(fitted("votes")))
     monkeypatch.setattr(kind, "check_members", lambda self, features: checked.append(features.shape[0]))
