@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ens_plugin.adapters.training import FitSite
+from ens_plugin.adapters.training import FitSite, Trainer
 
 __all__ = ["Library", "Trainable", "home_libraries"]
 
@@ -44,7 +44,7 @@ class Library(ABC):
 
 
 class Trainable(Library):
-    """A library whose training is known: autologging watches it."""
+    """A library whose training is known: autologging watches it, and :func:`ens_plugin.grow` adds members."""
 
     @classmethod
     @abstractmethod
@@ -52,4 +52,32 @@ class Trainable(Library):
         """Return the functions that train models, for autologging to watch.
 
         Called once the library is imported.
+        """
+
+    @classmethod
+    @abstractmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Return the function that trains an ensemble to a size that is not known beforehand.
+
+        Where a library cannot add members, it is :func:`ens_plugin.adapters.training.retrain` with the name of the
+        parameter that is the number of members.
+
+        Parameters
+        ----------
+        estimator : object
+            Unfitted; of a class that this library accepts.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If it is no ensemble of members drawn alike, or of a kind that cannot be grown.
+        BagError
+            If every member would be trained on every row.
+        """
+
+    @classmethod
+    def refuse_boosting(cls, estimator: Any) -> None:
+        """Raise UnsupportedModelError if the parameters of an unfitted estimator request boosting.
+
+        Members that correct one another are not drawn alike.  By default nothing is refused.
         """

@@ -1,12 +1,32 @@
-"""What a library's training functions are, and what reaches a model through them."""
+"""Training functions of a library: their arguments, and how they add members until these suffice."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
-__all__ = ["FitSite", "TrainingData", "fit_methods", "method_arguments"]
+import numpy as np
+
+from ens_plugin.adapters.shared.foreign_calls import refusals
+
+__all__ = [
+    "LARGEST_SEED",
+    "FitSite",
+    "NextSize",
+    "Reader",
+    "TrainedModel",
+    "Trainer",
+    "TrainingData",
+    "TrainingRows",
+    "fit_methods",
+    "fix_seed",
+    "method_arguments",
+    "retrain",
+]
+
+LARGEST_SEED = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,3 +105,107 @@ def fit_methods(*classes: type, read: Reader = method_arguments) -> list[FitSite
     """
     owners = dict.fromkeys(owner for cls in classes for owner in cls.__mro__ if "fit" in vars(owner))
     return [FitSite(owner, "fit", read) for owner in owners]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The rows that members are trained on, and how far training may go.
+
+    Attributes
+    ----------
+    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+    y : array-like, shape (n_rows,)
+    sample_weight : array-like, shape (n_rows,), or None
+    max_size : int
+        Most members that may be trained.
+    batch : int or None
+        Most members to train between two reports of progress, where a library can be interrupted.
+    progress : callable
+        ``progress(n_members)``, the members of the model so far.
+    """
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    max_size: int
+    batch: int | None
+    progress: Callable[[int], None]
+
+    def fit(self, model: Any, **options: Any) -> Any:
+        """Fit a model to these rows, with weights where there are any; raise InputError where it refuses them."""
+        weights = {} if self.sample_weight is None else {"sample_weight": self.sample_weight}
+        with refusals():
+            return model.fit(self.X, self.y, **weights, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained model, and its training rows in the form that :func:`ens_plugin.analyze` needs.
+
+    Attributes
+    ----------
+    model : fitted ensemble
+    X, y : array-like
+    n_members : int
+    trained_members : int
+        Members trained for it in total, those of models thrown away among them.
+    """
+
+    model: Any
+    X: Any
+    y: Any
+    n_members: int
+    trained_members: int
+
+
+NextSize = Callable[[TrainedModel], "int | None"]
+# trainer(estimator, rows, first, next_size) trains `first` members, then up to the size that next_size returns, until
+# that is None.  `estimator` is unfitted and is changed; the fitted model has the parameters of one that was trained at
+# its final size at once.
+Trainer = Callable[[Any, TrainingRows, int, NextSize], Any]
+
+
+def fix_seed(estimator: Any) -> None:
+    """Replace a generator, or scikit-learn's None, by a seed drawn from it, so that every fit draws alike.
+
+    Parameters
+    ----------
+    estimator : estimator with ``random_state`` and ``set_params``
+        Changed.
+    """
+    from sklearn.utils import check_random_state
+
+    seed = estimator.random_state
+    if not isinstance(seed, Integral):
+        estimator.set_params(random_state=int(check_random_state(seed).randint(LARGEST_SEED)))
+
+
+def retrain(model: Any, parameter: str, rows: TrainingRows, X: Any, first: int, next_size: NextSize) -> Any:
+    """Train a model anew at each size, for libraries that cannot add members.
+
+    Parameters
+    ----------
+    model : estimator with ``set_params``
+        Changed.
+    parameter : str
+        Name of its number of members.
+    rows : TrainingRows
+    X : array-like
+        The rows as :func:`ens_plugin.analyze` needs them.
+    first : int
+        Size of the first training.
+    next_size : callable
+
+    Returns
+    -------
+    fitted model
+    """
+    trained, wanted = 0, first
+    while True:
+        rows.fit(model.set_params(**{parameter: wanted}))
+        rows.progress(wanted)
+        trained += wanted
+        larger = next_size(TrainedModel(model, X, rows.y, wanted, trained))
+        if larger is None:
+            return model
+        wanted = larger

@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ens_plugin.adapters.library import Trainable
-from ens_plugin.adapters.training import FitSite, TrainingData, fit_methods
+from ens_plugin.adapters.shared.refusals import GROWABLE
+from ens_plugin.adapters.training import (
+    FitSite,
+    NextSize,
+    TrainedModel,
+    Trainer,
+    TrainingData,
+    TrainingRows,
+    fit_methods,
+    fix_seed,
+)
+from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["LightGBM", "train_arguments"]
 
@@ -26,8 +39,67 @@ class LightGBM(Trainable):
             *fit_methods(lightgbm.LGBMClassifier, lightgbm.LGBMRegressor),
         ]
 
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Return the single fit of the scikit-learn interface in ``rf`` mode."""
+        from lightgbm import LGBMClassifier, LGBMRegressor
+
+        if not isinstance(estimator, (LGBMClassifier, LGBMRegressor)):
+            raise UnsupportedModelError(
+                f"A {type(estimator).__module__}.{type(estimator).__name__} cannot be grown: pass an unfitted "
+                f"LGBMClassifier or LGBMRegressor with boosting_type='rf'. {GROWABLE}."
+            )
+        cls.refuse_boosting(estimator)
+        return _in_one_fit
+
+    @classmethod
+    def refuse_boosting(cls, estimator: Any) -> None:
+        """Raise UnsupportedModelError unless the parameters request ``rf`` mode."""
+        from lightgbm import LGBMModel
+
+        if not isinstance(estimator, LGBMModel):
+            return
+        parameters = estimator.get_params()
+        kind = next((parameters[name] for name in ("boosting", "boost") if name in parameters), estimator.boosting_type)
+        if kind not in ("rf", "random_forest"):
+            raise UnsupportedModelError(
+                f"This {type(estimator).__name__} has boosting_type={kind!r}: its trees correct one another, so they "
+                "are not members drawn alike. Set boosting_type='rf', subsample=0.632 and subsample_freq=1."
+            )
+
 
 def train_arguments(arguments: Mapping[str, Any]) -> TrainingData:
     """Return the training data among the arguments of ``lightgbm.train``, which frees the rows later."""
     dataset = arguments["train_set"]
     return TrainingData(dataset.data if hasattr(dataset.data, "shape") else None, dataset.label, dataset.weight)
+
+
+def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
+    """Train LightGBM in a single fit: it cannot continue a forest, but a callback can end it after any tree."""
+    from lightgbm import Booster, LGBMClassifier
+    from lightgbm.callback import EarlyStopException
+
+    from ens_plugin.adapters.lightgbm.forest import LightGBMForestAdapter
+    from ens_plugin.adapters.lightgbm.truncation import SIZE_ALIASES
+
+    if model.random_state is not None:
+        fix_seed(model)
+    codes = np.unique(rows.y, return_inverse=True)[1].ravel() if isinstance(model, LGBMClassifier) else rows.y
+    wanted = first
+
+    def stop_at_size(environment: Any) -> None:
+        nonlocal wanted
+        size = environment.iteration + 1
+        rows.progress(size)
+        if size < wanted:
+            return
+        so_far = Booster(model_str=environment.model.model_to_string())
+        larger = next_size(TrainedModel(so_far, rows.X, codes, size, size))
+        if larger is None:
+            raise EarlyStopException(environment.iteration, [])
+        wanted = larger
+
+    sizes = ["n_estimators", *(name for name in SIZE_ALIASES if name in model.get_params())]
+    rows.fit(model.set_params(**dict.fromkeys(sizes, rows.max_size)), callbacks=[stop_at_size])
+    # The parameters state the final size, as if the model had been trained at it from the start.
+    return LightGBMForestAdapter(model).truncated(wanted)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from ens_plugin.adapters.library import Trainable
-from ens_plugin.adapters.training import FitSite, TrainingData, fit_methods
+from ens_plugin.adapters.shared.refusals import GROWABLE
+from ens_plugin.adapters.training import (
+    FitSite,
+    NextSize,
+    Trainer,
+    TrainingData,
+    TrainingRows,
+    fit_methods,
+    fix_seed,
+    retrain,
+)
+from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["XGBoost", "fit_arguments", "train_arguments"]
 
@@ -32,6 +44,38 @@ class XGBoost(Trainable):
             FitSite(xgboost, "train", train_arguments),
             *fit_methods(xgboost.XGBClassifier, xgboost.XGBRegressor, *forests, read=fit_arguments),
         ]
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Return the training anew, at each size, of one round of parallel trees."""
+        import xgboost
+
+        if _is_forest(estimator):
+            # Another round of trees would correct the first.
+            return partial(_retrained, "n_estimators")
+        if not isinstance(estimator, (xgboost.XGBClassifier, xgboost.XGBRegressor)):
+            raise UnsupportedModelError(
+                f"A {type(estimator).__module__}.{type(estimator).__name__} cannot be grown: a Booster only exists "
+                "once it is trained. Pass an unfitted XGBRFClassifier, XGBRFRegressor, or XGBClassifier or XGBRegressor "
+                f"with n_estimators=1, learning_rate=1 and subsample below 1. {GROWABLE}."
+            )
+        cls.refuse_boosting(estimator)
+        return partial(_retrained, "num_parallel_tree")
+
+    @classmethod
+    def refuse_boosting(cls, estimator: Any) -> None:
+        """Raise UnsupportedModelError if the parameters request several rounds."""
+        import xgboost
+
+        if not isinstance(estimator, xgboost.XGBModel) or _is_forest(estimator):
+            return
+        if estimator.n_estimators != 1:
+            raise UnsupportedModelError(
+                f"This {type(estimator).__name__} has n_estimators={estimator.n_estimators} boosting rounds (None "
+                "stands for 100), and the trees of each round correct those of the rounds before. Set n_estimators=1, "
+                "learning_rate=1 and subsample=0.632: the members are then the num_parallel_tree trees of one round. "
+                "Or pass an XGBRFClassifier or XGBRFRegressor."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,3 +122,25 @@ def train_arguments(arguments: Mapping[str, Any]) -> TrainingData:
     matrix = arguments["dtrain"]
     weight = matrix.get_weight()
     return _Matrix(matrix, matrix.get_label(), weight if weight.size else None)
+
+
+def _is_forest(estimator: object) -> bool:
+    import xgboost
+
+    return isinstance(estimator, (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor))
+
+
+def _retrained(parameter: str, model: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
+    if model.random_state is not None:
+        fix_seed(model)
+    return retrain(model, parameter, rows, _weighted_matrix(model, rows), first, next_size)
+
+
+def _weighted_matrix(model: Any, rows: TrainingRows) -> Any:
+    """Return X with its weights, without which the sums in XGBoost's leaves prove no bags."""
+    if rows.sample_weight is None:
+        return rows.X
+    from xgboost import DMatrix
+
+    options = {"missing": model.missing, "enable_categorical": model.enable_categorical}
+    return DMatrix(rows.X, weight=rows.sample_weight, **options)

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier, is_regressor
 from tqdm import tqdm
 
+from ens_plugin.adapters.training import TrainedModel, TrainingRows
 from ens_plugin.analysis.analyze import analyze
 from ens_plugin.core.scalars import as_confidence, as_count, as_positive
 from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
-from ens_plugin.learners.growth.member_training import TrainedModel, TrainingRows, find_trainer
+from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, outcome_of
 from ens_plugin.learners.growth.pipelines import split_pipeline
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
