@@ -81,3 +81,70 @@ class Trainable(Library):
 
         Members that correct one another are not drawn alike.  By default nothing is refused.
         """
+
+
+class Storable(Library):
+    """A library whose models are checked for damage after they were read from a pickle.
+
+    Class attributes
+    ----------------
+    works_in_fork : bool
+        Whether a pickle with models of this library can be read in a fork of a process that uses it; False by default.
+    """
+
+    works_in_fork: ClassVar[bool] = False
+
+    @classmethod
+    def find_damage(cls, held: Any) -> str | None:
+        """Return what makes an object unsafe to predict with, or None; by default nothing.
+
+        Parameters
+        ----------
+        held : object
+            Of whatever class: called for every object that a model holds.
+        """
+        return None
+
+
+class FileReadable(Storable):
+    """A library with model files of its own.
+
+    Class attributes
+    ----------------
+    title : str
+        Name of the library in messages.
+    requirement : str
+        What to install with pip where a file is found and the library is not.
+    suffixes : tuple of str
+        Of the files in which MLflow stores its models.
+    """
+
+    title: ClassVar[str]
+    requirement: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    @abstractmethod
+    def reads(cls, start: bytes) -> bool:
+        """Return whether a file that starts with these 64 bytes, or fewer, is one of this library."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, content: bytes) -> Any:
+        """Return the model in a file.
+
+        Raises
+        ------
+        ImportError
+            If the library is not installed.
+        Exception
+            If the file is damaged, of whatever class.
+        """
+
+    @classmethod
+    def find_file_damage(cls, content: bytes) -> str | None:
+        """Return what makes a file unsafe to read, or None; by default nothing.
+
+        Called before :meth:`read`, for libraries that follow the indices in a file unchecked.
+        """
+        return None

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.library import FileReadable, Trainable
+from ens_plugin.adapters.lightgbm import damage
+from ens_plugin.adapters.lightgbm.text import MODEL_START
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
     FitSite,
@@ -24,10 +26,13 @@ from ens_plugin.errors import UnsupportedModelError
 __all__ = ["LightGBM", "train_arguments"]
 
 
-class LightGBM(Trainable):
-    """LightGBM's ``train`` and scikit-learn interface."""
+class LightGBM(Trainable, FileReadable):
+    """LightGBM's ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "lightgbm"
+    title: ClassVar[str] = "LightGBM"
+    requirement: ClassVar[str] = "ens-plugin[lightgbm]"
+    suffixes: ClassVar[tuple[str, ...]] = (".lgb",)
 
     @classmethod
     def fit_sites(cls) -> Sequence[FitSite]:
@@ -51,6 +56,29 @@ class LightGBM(Trainable):
             )
         cls.refuse_boosting(estimator)
         return _in_one_fit
+
+    @classmethod
+    def reads(cls, start: bytes) -> bool:
+        """Return whether a file with this start is a text of LightGBM."""
+        return start.startswith(MODEL_START)
+
+    @classmethod
+    def read(cls, content: bytes) -> Any:
+        """Return the Booster in a text."""
+        import lightgbm
+
+        return lightgbm.Booster(model_str=content.decode())
+
+    @classmethod
+    def find_file_damage(cls, content: bytes) -> str | None:
+        """Return what makes a text unsafe to give to LightGBM."""
+        return damage.find_damage(content)
+
+    @classmethod
+    def find_damage(cls, held: Any) -> str | None:
+        """Return what makes a Booster unsafe to predict with."""
+        is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
+        return damage.find_damage(held.model_to_string(num_iteration=-1).encode()) if is_booster else None
 
     @classmethod
     def refuse_boosting(cls, estimator: Any) -> None:

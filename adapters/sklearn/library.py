@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.library import Storable, Trainable
+from ens_plugin.adapters.sklearn import damage
 from ens_plugin.adapters.training import (
     FitSite,
     NextSize,
@@ -24,10 +25,11 @@ from ens_plugin.errors import BagError
 __all__ = ["Sklearn"]
 
 
-class Sklearn(Trainable):
+class Sklearn(Trainable, Storable):
     """scikit-learn's forests and bagging, alone or in its pipelines and searches."""
 
     library: ClassVar[str] = "sklearn"
+    works_in_fork: ClassVar[bool] = True
 
     @classmethod
     def accepts(cls, model: object) -> bool:
@@ -50,6 +52,11 @@ class Sklearn(Trainable):
             return _continued
         # scikit-learn refuses warm starts of bagging with oob_score.
         return _retrained_bagging if estimator.oob_score else _continued_bagging
+
+    @classmethod
+    def find_damage(cls, held: Any) -> str | None:
+        """Return what makes a tree, or an estimator with trees, unsafe to predict with."""
+        return damage.find_damage(held)
 
 
 def _forests() -> tuple[type, ...]:

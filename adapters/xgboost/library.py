@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.library import FileReadable, Trainable
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
     FitSite,
@@ -22,6 +22,7 @@ from ens_plugin.adapters.training import (
     fix_seed,
     retrain,
 )
+from ens_plugin.adapters.xgboost.document import damage
 from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["XGBoost", "fit_arguments", "train_arguments"]
@@ -29,10 +30,13 @@ __all__ = ["XGBoost", "fit_arguments", "train_arguments"]
 DENSE_SHARE = 0.5  # of stored entries, above which a DMatrix was made of a dense table
 
 
-class XGBoost(Trainable):
-    """XGBoost's ``train`` and scikit-learn interface."""
+class XGBoost(Trainable, FileReadable):
+    """XGBoost's ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "xgboost"
+    title: ClassVar[str] = "XGBoost"
+    requirement: ClassVar[str] = "ens-plugin[xgboost]"
+    suffixes: ClassVar[tuple[str, ...]] = (".xgb", ".json", ".ubj")
 
     @classmethod
     def fit_sites(cls) -> Sequence[FitSite]:
@@ -56,11 +60,35 @@ class XGBoost(Trainable):
         if not isinstance(estimator, (xgboost.XGBClassifier, xgboost.XGBRegressor)):
             raise UnsupportedModelError(
                 f"A {type(estimator).__module__}.{type(estimator).__name__} cannot be grown: a Booster only exists "
-                "once it is trained. Pass an unfitted XGBRFClassifier, XGBRFRegressor, or XGBClassifier or XGBRegressor "
-                f"with n_estimators=1, learning_rate=1 and subsample below 1. {GROWABLE}."
+                "once it is trained. Pass an unfitted XGBRFClassifier, XGBRFRegressor, or XGBClassifier or "
+                f"XGBRegressor with n_estimators=1, learning_rate=1 and subsample below 1. {GROWABLE}."
             )
         cls.refuse_boosting(estimator)
         return partial(_retrained, "num_parallel_tree")
+
+    @classmethod
+    def reads(cls, start: bytes) -> bool:
+        """Return whether a file with this start is a document of XGBoost, JSON or UBJSON."""
+        return start.startswith(b"{") and b"learner" in start
+
+    @classmethod
+    def read(cls, content: bytes) -> Any:
+        """Return the Booster in a document."""
+        import xgboost
+
+        # From memory, because XGBoost takes the format of a path from the file's name.
+        return xgboost.Booster(model_file=bytearray(content))
+
+    @classmethod
+    def find_file_damage(cls, content: bytes) -> str | None:
+        """Return what makes a document unsafe to give to XGBoost."""
+        return damage.find_damage(content)
+
+    @classmethod
+    def find_damage(cls, held: Any) -> str | None:
+        """Return what makes a Booster unsafe to predict with."""
+        is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
+        return damage.find_damage(bytes(held.save_raw("ubj"))) if is_booster else None
 
     @classmethod
     def refuse_boosting(cls, estimator: Any) -> None:
