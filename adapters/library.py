@@ -7,12 +7,12 @@ Each class here is optional.  An adapter for another library derives from those 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from ens_plugin.adapters.training import FitSite, Trainer
 
-__all__ = ["Library", "Trainable", "home_libraries"]
+__all__ = ["FileReadable", "Flavor", "Library", "Storable", "Trainable", "home_libraries"]
 
 
 def home_libraries(model: object) -> set[str]:
@@ -83,15 +83,40 @@ class Trainable(Library):
         """
 
 
+class Flavor(NamedTuple):
+    """How MLflow logs the models of a library.
+
+    Attributes
+    ----------
+    name : str
+        In the file ``MLmodel``.
+    module : str
+        Import name of the module that has ``save_model``, ``"mlflow.sklearn"`` for example.
+    model_argument : str
+        Name of the model among the arguments of ``save_model``.
+    options : callable
+        Takes the flavours in the file ``MLmodel`` of a model; returns further arguments of ``save_model`` that give
+        another model the same properties.
+    """
+
+    name: str
+    module: str
+    model_argument: str
+    options: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda flavors: {}
+
+
 class Storable(Library):
-    """A library whose models are checked for damage after they were read from a pickle.
+    """A library whose models MLflow logs, and that are checked for damage after they were read from a pickle.
 
     Class attributes
     ----------------
+    flavor : Flavor or None
+        None where MLflow logs its models as those of another library, such as scikit-learn.
     works_in_fork : bool
         Whether a pickle with models of this library can be read in a fork of a process that uses it; False by default.
     """
 
+    flavor: ClassVar[Flavor | None] = None
     works_in_fork: ClassVar[bool] = False
 
     @classmethod

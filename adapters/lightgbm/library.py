@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ens_plugin.adapters.library import FileReadable, Trainable
+from ens_plugin.adapters.library import FileReadable, Flavor, Trainable
 from ens_plugin.adapters.lightgbm import damage
 from ens_plugin.adapters.lightgbm.text import MODEL_START
 from ens_plugin.adapters.shared.refusals import GROWABLE
@@ -31,6 +31,7 @@ class LightGBM(Trainable, FileReadable):
 
     library: ClassVar[str] = "lightgbm"
     title: ClassVar[str] = "LightGBM"
+    flavor: ClassVar[Flavor | None] = Flavor("lightgbm", "mlflow.lightgbm", "lgb_model")
     requirement: ClassVar[str] = "ens-plugin[lightgbm]"
     suffixes: ClassVar[tuple[str, ...]] = (".lgb",)
 

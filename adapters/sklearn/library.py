@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ens_plugin.adapters.library import Storable, Trainable
+from ens_plugin.adapters.library import Flavor, Storable, Trainable
 from ens_plugin.adapters.sklearn import damage
 from ens_plugin.adapters.training import (
     FitSite,
@@ -25,10 +25,19 @@ from ens_plugin.errors import BagError
 __all__ = ["Sklearn"]
 
 
+def _logged_options(flavors: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        # MLflow's default does not load forests back.
+        "serialization_format": flavors["sklearn"].get("serialization_format", "cloudpickle"),
+        "pyfunc_predict_fn": flavors["python_function"].get("predict_fn", "predict"),
+    }
+
+
 class Sklearn(Trainable, Storable):
     """scikit-learn's forests and bagging, alone or in its pipelines and searches."""
 
     library: ClassVar[str] = "sklearn"
+    flavor: ClassVar[Flavor | None] = Flavor("sklearn", "mlflow.sklearn", "sk_model", _logged_options)
     works_in_fork: ClassVar[bool] = True
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ens_plugin.adapters.library import FileReadable, Trainable
+from ens_plugin.adapters.library import FileReadable, Flavor, Trainable
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
     FitSite,
@@ -35,6 +35,7 @@ class XGBoost(Trainable, FileReadable):
 
     library: ClassVar[str] = "xgboost"
     title: ClassVar[str] = "XGBoost"
+    flavor: ClassVar[Flavor | None] = Flavor("xgboost", "mlflow.xgboost", "xgb_model")
     requirement: ClassVar[str] = "ens-plugin[xgboost]"
     suffixes: ClassVar[tuple[str, ...]] = (".xgb", ".json", ".ubj")
 
