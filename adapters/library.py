@@ -10,9 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ens_plugin.adapters.training import FitSite, Trainer
 
-__all__ = ["FileReadable", "Flavor", "Library", "Storable", "Trainable", "home_libraries"]
+__all__ = ["FileReadable", "Flavor", "Library", "NativeInterface", "Storable", "Trainable", "home_libraries"]
 
 
 def home_libraries(model: object) -> set[str]:
@@ -173,3 +176,28 @@ class FileReadable(Storable):
         Called before :meth:`read`, for libraries that follow the indices in a file unchecked.
         """
         return None
+
+
+class NativeInterface(Library):
+    """A library whose models lack what scikit-learn's have; every method does what scikit-learn's models do."""
+
+    @classmethod
+    def predict(cls, model: Any, rows: Any) -> Any:
+        """Return what the model predicts for rows as a user has them."""
+        return model.predict(rows)
+
+    @classmethod
+    def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
+        """Return the label that a classifier gives to each row, or its position, shape (n_rows,)."""
+        return np.asarray(cls.predict(model, rows))
+
+    @classmethod
+    def feature_names(cls, model: Any) -> list[str] | None:
+        """Return the names of the features that the model was trained on; None if it was trained without names."""
+        names = getattr(model, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
+
+    @classmethod
+    def n_features(cls, model: Any) -> int | None:
+        """Return the number of features that the model was trained on; None where it is not known."""
+        return getattr(model, "n_features_in_", None)

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ens_plugin.adapters.library import FileReadable, Flavor, Trainable
+from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Trainable
 from ens_plugin.adapters.lightgbm import damage
 from ens_plugin.adapters.lightgbm.text import MODEL_START
+from ens_plugin.adapters.shared.labels import label_positions
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
     FitSite,
@@ -26,7 +28,7 @@ from ens_plugin.errors import UnsupportedModelError
 __all__ = ["LightGBM", "train_arguments"]
 
 
-class LightGBM(Trainable, FileReadable):
+class LightGBM(Trainable, FileReadable, NativeInterface):
     """LightGBM's ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "lightgbm"
@@ -96,11 +98,36 @@ class LightGBM(Trainable, FileReadable):
                 "are not members drawn alike. Set boosting_type='rf', subsample=0.632 and subsample_freq=1."
             )
 
+    @classmethod
+    def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
+        """Return the labels; of a Booster, the position of the highest raw score."""
+        if not _is_booster(model):
+            return super().labels(model, rows)
+        return label_positions(model.predict(rows, raw_score=True))
+
+    @classmethod
+    def feature_names(cls, model: Any) -> list[str] | None:
+        """Return the names of the features; None where they are those that LightGBM gives to features without names."""
+        booster = model if _is_booster(model) else getattr(model, "booster_", None)
+        names = [] if booster is None else booster.feature_name()
+        return None if names == [f"Column_{index}" for index in range(len(names))] else names
+
+    @classmethod
+    def n_features(cls, model: Any) -> int | None:
+        """Return the number of features, or None."""
+        return int(model.num_feature()) if _is_booster(model) else super().n_features(model)
+
 
 def train_arguments(arguments: Mapping[str, Any]) -> TrainingData:
     """Return the training data among the arguments of ``lightgbm.train``, which frees the rows later."""
     dataset = arguments["train_set"]
     return TrainingData(dataset.data if hasattr(dataset.data, "shape") else None, dataset.label, dataset.weight)
+
+
+def _is_booster(model: object) -> bool:
+    from lightgbm import Booster
+
+    return isinstance(model, Booster)
 
 
 def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:

@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from ens_plugin.adapters.library import FileReadable, Flavor, Trainable
+from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Trainable
+from ens_plugin.adapters.shared.labels import label_positions
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
     FitSite,
@@ -30,7 +32,7 @@ __all__ = ["XGBoost", "fit_arguments", "train_arguments"]
 DENSE_SHARE = 0.5  # of stored entries, above which a DMatrix was made of a dense table
 
 
-class XGBoost(Trainable, FileReadable):
+class XGBoost(Trainable, FileReadable, NativeInterface):
     """XGBoost's ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "xgboost"
@@ -106,6 +108,28 @@ class XGBoost(Trainable, FileReadable):
                 "Or pass an XGBRFClassifier or XGBRFRegressor."
             )
 
+    @classmethod
+    def predict(cls, model: Any, rows: Any) -> Any:
+        """Return the predictions; ``Booster.predict`` takes a DMatrix only."""
+        return model.inplace_predict(rows) if _is_booster(model) else model.predict(rows)
+
+    @classmethod
+    def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
+        """Return the labels; of a Booster, the position of the highest margin."""
+        if not _is_booster(model):
+            return super().labels(model, rows)
+        return label_positions(model.inplace_predict(rows, predict_type="margin"))
+
+    @classmethod
+    def feature_names(cls, model: Any) -> list[str] | None:
+        """Return the names of the features, or None."""
+        return model.feature_names if _is_booster(model) else super().feature_names(model)
+
+    @classmethod
+    def n_features(cls, model: Any) -> int | None:
+        """Return the number of features, or None."""
+        return int(model.num_features()) if _is_booster(model) else super().n_features(model)
+
 
 @dataclass(frozen=True, eq=False)
 class _Table(TrainingData):
@@ -151,6 +175,12 @@ def train_arguments(arguments: Mapping[str, Any]) -> TrainingData:
     matrix = arguments["dtrain"]
     weight = matrix.get_weight()
     return _Matrix(matrix, matrix.get_label(), weight if weight.size else None)
+
+
+def _is_booster(model: object) -> bool:
+    import xgboost
+
+    return isinstance(model, xgboost.Booster)
 
 
 def _is_forest(estimator: object) -> bool:
