@@ -180,26 +180,31 @@ def fix_seed(estimator: Any) -> None:
         estimator.set_params(random_state=int(check_random_state(seed).randint(LARGEST_SEED)))
 
 
-def retrain(model: Any, parameter: str, rows: TrainingRows, X: Any, first: int, next_size: NextSize) -> Any:
+def retrain(
+    parameter: str, model: Any, rows: TrainingRows, first: int, next_size: NextSize, analyzed: Any = None
+) -> Any:
     """Train a model anew at each size, for libraries that cannot add members.
+
+    A :data:`Trainer` once `parameter` is bound: ``functools.partial(retrain, "n_estimators")``.
 
     Parameters
     ----------
+    parameter : str
+        Name of the number of members among the parameters of `model`.
     model : estimator with ``set_params``
         Changed.
-    parameter : str
-        Name of its number of members.
     rows : TrainingRows
-    X : array-like
-        The rows as :func:`ens_plugin.analyze` needs them.
     first : int
         Size of the first training.
     next_size : callable
+    analyzed : array-like, optional
+        The rows as :func:`ens_plugin.analyze` needs them; by default as they are.
 
     Returns
     -------
     fitted model
     """
+    X = rows.X if analyzed is None else analyzed
     trained, wanted = 0, first
     while True:
         rows.fit(model.set_params(**{parameter: wanted}))

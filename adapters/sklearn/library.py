@@ -140,4 +140,4 @@ def _parts(size: int, wanted: int, batch: int | None) -> Iterator[int]:
 
 def _retrained_bagging(bagging: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
     fix_seed(bagging)
-    return retrain(bagging, "n_estimators", rows, rows.X, first, next_size)
+    return retrain("n_estimators", bagging, rows, first, next_size)

@@ -192,7 +192,7 @@ def _is_forest(estimator: object) -> bool:
 def _retrained(parameter: str, model: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
     if model.random_state is not None:
         fix_seed(model)
-    return retrain(model, parameter, rows, _weighted_matrix(model, rows), first, next_size)
+    return retrain(parameter, model, rows, first, next_size, _weighted_matrix(model, rows))
 
 
 def _weighted_matrix(model: Any, rows: TrainingRows) -> Any:
