@@ -47,7 +47,15 @@ class Library(ABC):
 
 
 class Trainable(Library):
-    """A library whose training is known: autologging watches it, and :func:`ens_plugin.grow` adds members."""
+    """A library whose training is known: autologging watches it, and :func:`ens_plugin.grow` adds members.
+
+    Class attributes
+    ----------------
+    size_parameters : tuple of str
+        Names of the parameters of an estimator that may be its number of members, tried in this order.
+    """
+
+    size_parameters: ClassVar[tuple[str, ...]] = ("n_estimators",)
 
     @classmethod
     @abstractmethod

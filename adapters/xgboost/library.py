@@ -36,6 +36,7 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
     """XGBoost's ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "xgboost"
+    size_parameters: ClassVar[tuple[str, ...]] = ("num_parallel_tree", "n_estimators")
     title: ClassVar[str] = "XGBoost"
     flavor: ClassVar[Flavor | None] = Flavor("xgboost", "mlflow.xgboost", "xgb_model")
     requirement: ClassVar[str] = "ens-plugin[xgboost]"

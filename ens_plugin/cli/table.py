@@ -186,7 +186,7 @@ def _trained_names(model: Any) -> list[str] | None:
     if found is None:
         return None
     # A wrapper repeats the names of its ensemble, also those that the library made up.
-    is_repeated = np.array_equal(found, getattr(ensemble, "feature_names_in_", None))
+    is_repeated = np.array_equal(found, getattr(ensemble, "feature_names_in_", ()))
     return names if is_repeated else [str(name) for name in found]
 
 

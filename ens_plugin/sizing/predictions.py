@@ -37,8 +37,8 @@ def labels(model: Any, rows: Any) -> NDArray[Any]:
     Parameters
     ----------
     model : fitted classifier
-        Boosters of XGBoost and LightGBM predict chances; their label is the one with the highest raw
-        score, which for two labels is the second one where the score is above 0.
+        Boosters predict chances; their label is the one with the highest raw score, which for two labels is the
+        second one where the score is above 0.
     rows : array-like or DataFrame, shape (n_rows, n_features)
 
     Returns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +17,11 @@ import pytest
 
 import ens_plugin
 from ens_plugin.adapters import registry
+from ens_plugin.adapters.library import FileReadable, NativeInterface
 from ens_plugin.cli.main import main
+from ens_plugin.cli.table import rows_for_model
+from ens_plugin.errors import ModelLoadError
+from ens_plugin.tracking import load_model
 from ens_plugin.tracking.autolog.autolog import autolog
 from tests.adapters import test_contract as contract
 from tests.adapters.harness import Case
@@ -105,6 +110,8 @@ def test_rightsize(store: mlflow.MlflowClient) -> None:
     assert (found.outcome, found.passed) == ("logged", True)
     assert found.logged is not None
     assert found.cut_report is not None
+    assert found.savings is not None
+    assert found.savings.fit_seconds_per_member is not None
     smaller = mlflow.sklearn.load_model(found.logged.uri)
     assert len(smaller.members_) == smaller.n_trees == found.cut_report.n_members < 200
 
@@ -117,6 +124,42 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert end.value.code == 0
     size = ens_plugin.analyze(CASE.model, X, Y).recommended_size
     assert capsys.readouterr().out.startswith(f"Recommended size: {size} members")
+
+
+class WithOwnFiles(ToyAdapter, FileReadable, NativeInterface):
+    title, requirement = "Toy", "toy"
+
+    @classmethod
+    def reads(cls, start: bytes) -> bool:
+        return start.startswith(b"toy")
+
+    @classmethod
+    def read(cls, content: bytes) -> Any:
+        return pickle.loads(content[3:])
+
+    @classmethod
+    def find_file_damage(cls, content: bytes) -> str | None:
+        return None if content.endswith(b".") else "it is cut short"
+
+    @classmethod
+    def feature_names(cls, model: Any) -> list[str]:
+        return ["a", "b", "c"]
+
+
+def test_files_and_names_of_its_own(tmp_path: Path) -> None:
+    ens_plugin.register_adapter(WithOwnFiles)
+    path = tmp_path / "model.toy"
+    path.write_bytes(b"toy" + pickle.dumps(CASE.model))
+    model = load_model(path)
+    np.testing.assert_array_equal(model.predict(X), CASE.model.predict(X))
+    rows = rows_for_model(FRAME[["y", "c", "b", "a"]], model, target="y")
+    assert list(rows.X.columns) == ["a", "b", "c"]
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ModelLoadError, match=r"begins like a model file of Toy, .* \(it is cut short\)"):
+        load_model(path)
+    path.write_bytes(b"toy.")
+    with pytest.raises(ModelLoadError, match=r"begins like a model file of Toy, .* \(UnpicklingError"):
+        load_model(path)
 
 
 @needs_pyspark

@@ -31,7 +31,7 @@ class ToyForest(RegressorMixin, BaseEstimator):
 
 
 class ToyAdapter(EnsembleAdapter, Trainable):
-    library, supported_versions = __name__, ">=1"
+    library, supported_versions, size_parameters = __name__, ">=1", ("n_trees",)
     accepts = staticmethod(lambda model: isinstance(model, ToyForest))
     fit_sites = staticmethod(lambda: fit_methods(ToyForest))
     trainer = staticmethod(lambda estimator: partial(retrain, "n_trees"))

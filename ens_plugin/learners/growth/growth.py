@@ -141,7 +141,7 @@ def grow(
     return Growth(
         model=steps.around(model),
         n_members=outcome.n_members,
-        # On the way LightGBM's estimates are of a booster.
+        # The models on the way may be of another class than the last one.
         report=None if course.report is None else replace(course.report, model=type(model).__name__),
         history=tuple(course.steps),
         method=method,
