@@ -31,7 +31,7 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
     ("pyspark", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
 )
-# Modules that do not import the library itself.
+# Modules that import no library which may be missing.
 _BUILT_IN_LIBRARIES: tuple[tuple[str, str], ...] = (
     ("ens_plugin.adapters.sklearn.library", "Sklearn"),
     ("ens_plugin.adapters.xgboost.library", "XGBoost"),

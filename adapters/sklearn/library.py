@@ -7,6 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
 
 from ens_plugin.adapters.library import Flavor, Storable, Trainable
 from ens_plugin.adapters.sklearn import damage
@@ -23,6 +33,9 @@ from ens_plugin.adapters.training import (
 from ens_plugin.errors import BagError
 
 __all__ = ["Sklearn"]
+
+_FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
+_BAGGING = (BaggingClassifier, BaggingRegressor)
 
 
 def _logged_options(flavors: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,20 +56,17 @@ class Sklearn(Trainable, Storable):
     @classmethod
     def accepts(cls, model: object) -> bool:
         """Return whether `model` is a forest or a bagging ensemble, or of a class derived from one."""
-        return super().accepts(model) and isinstance(model, (*_forests(), *_baggings()))
+        return isinstance(model, (*_FORESTS, *_BAGGING))
 
     @classmethod
     def fit_sites(cls) -> Sequence[FitSite]:
         """Return the ``fit`` methods of ensembles, pipelines and searches."""
-        from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-        from sklearn.pipeline import Pipeline
-
-        return fit_methods(*_baggings(), *_forests(), GridSearchCV, RandomizedSearchCV, Pipeline)
+        return fit_methods(*_BAGGING, *_FORESTS, GridSearchCV, RandomizedSearchCV, Pipeline)
 
     @classmethod
     def trainer(cls, estimator: Any) -> Trainer:
         """Return the warm start of forests and of bagging; bagging with ``oob_score`` is trained anew at each size."""
-        if isinstance(estimator, _forests()):
+        if isinstance(estimator, _FORESTS):
             _check_bootstrap(estimator)
             return _continued
         # scikit-learn refuses warm starts of bagging with oob_score.
@@ -66,23 +76,6 @@ class Sklearn(Trainable, Storable):
     def find_damage(cls, held: Any) -> str | None:
         """Return what makes a tree, or an estimator with trees, unsafe to predict with."""
         return damage.find_damage(held)
-
-
-def _forests() -> tuple[type, ...]:
-    from sklearn.ensemble import (
-        ExtraTreesClassifier,
-        ExtraTreesRegressor,
-        RandomForestClassifier,
-        RandomForestRegressor,
-    )
-
-    return RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor
-
-
-def _baggings() -> tuple[type, ...]:
-    from sklearn.ensemble import BaggingClassifier, BaggingRegressor
-
-    return BaggingClassifier, BaggingRegressor
 
 
 def _check_bootstrap(forest: Any) -> None:
