@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.library import Library, home_libraries
 from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.errors import InputError, UnsupportedModelError
 
-__all__ = ["find_adapter", "is_known", "is_registered", "register_adapter"]
+__all__ = [
+    "find_adapter",
+    "find_library",
+    "is_known",
+    "is_registered",
+    "libraries",
+    "on_registration",
+    "register_adapter",
+]
 
 _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("ens_plugin", "ens_plugin.adapters.custom.adapter", "CustomAdapter"),
@@ -22,9 +31,17 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
     ("pyspark", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
 )
+# Modules that import no library which may be missing.
+_BUILT_IN_LIBRARIES: tuple[tuple[str, str], ...] = (
+    ("ens_plugin.adapters.sklearn.library", "Sklearn"),
+    ("ens_plugin.adapters.xgboost.library", "XGBoost"),
+    ("ens_plugin.adapters.lightgbm.library", "LightGBM"),
+)
 _registered: list[type[EnsembleAdapter]] = []
+_observers: list[Callable[[type[EnsembleAdapter]], None]] = []
 
 AdapterClass = TypeVar("AdapterClass", bound=type[EnsembleAdapter])
+AnyLibrary = TypeVar("AnyLibrary", bound=Library)
 
 
 def register_adapter(cls: AdapterClass) -> AdapterClass:
@@ -50,7 +67,15 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
         )
     if cls not in _registered:
         _registered.insert(0, cls)
+        for observer in _observers:
+            observer(cls)
     return cls
+
+
+def on_registration(observer: Callable[[type[EnsembleAdapter]], None]) -> None:
+    """Call `observer` with every adapter that is registered from now on; once, if it is passed several times."""
+    if observer not in _observers:
+        _observers.append(observer)
 
 
 def is_known(model: object) -> bool:
@@ -77,8 +102,47 @@ def find_adapter(model: object) -> EnsembleAdapter:
     raise UnsupportedModelError(no_adapter(model))
 
 
+def libraries(kind: type[AnyLibrary]) -> Iterator[type[AnyLibrary]]:
+    """Return the libraries of one kind: those of registered adapters first, then the built-in ones.
+
+    Parameters
+    ----------
+    kind : subclass of Library
+        A class of :mod:`ens_plugin.adapters.library`.
+
+    Examples
+    --------
+    >>> from ens_plugin.adapters.library import Trainable
+    >>> [library.library for library in libraries(Trainable)]
+    ['sklearn', 'xgboost', 'lightgbm']
+    """
+    built_in = (getattr(import_module(module), name) for module, name in _BUILT_IN_LIBRARIES)
+    candidates: Iterator[Any] = chain(_registered, built_in)
+    return (cls for cls in candidates if issubclass(cls, kind))
+
+
+def find_library(model: object, kind: type[AnyLibrary]) -> type[AnyLibrary] | None:
+    """Return the library of one kind that a model, fitted or not, belongs to; None if there is none.
+
+    Parameters
+    ----------
+    model : object
+        Unwrapped.
+    kind : subclass of Library
+        A class of :mod:`ens_plugin.adapters.library`.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.adapters.library import Trainable
+    >>> find_library(RandomForestClassifier(), Trainable).__name__
+    'Sklearn'
+    """
+    return next((cls for cls in libraries(kind) if cls.accepts(model)), None)
+
+
 def _built_in_candidates(model: object) -> Iterator[type[EnsembleAdapter]]:
-    libraries = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    homes = home_libraries(model)
     for library, module, name in _BUILT_IN:
-        if library in libraries:
+        if library in homes:
             yield getattr(import_module(module), name)

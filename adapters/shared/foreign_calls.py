@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.validation import LARGEST, one_line
 from ens_plugin.errors import EnsPluginError, InputError, UnsupportedModelError
 
-__all__ = ["call_model", "checked_labels", "checked_numbers", "model_errors", "reason_of"]
+__all__ = ["call_model", "checked_labels", "checked_numbers", "model_errors", "reason_of", "refusals"]
 
 
 def call_model(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
@@ -98,6 +98,17 @@ def model_errors(model: object) -> Iterator[None]:
             "fails too, the model is damaged or X has another form than it takes. If not, please report this as a "
             "defect of ens_plugin."
         ) from error
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise InputError, with the library's own message, where a library raises ValueError inside the block."""
+    try:
+        yield
+    except EnsPluginError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def reason_of(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from ens_plugin.core.validation import as_array, one_line
 from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, InputError
 
-__all__ = ["code_dtype", "label_codes", "shortened"]
+__all__ = ["code_dtype", "label_codes", "label_positions", "shortened"]
 
 
 def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> NDArray[np.intp]:
@@ -56,3 +56,24 @@ def shortened(items: Sequence[Any], shown: int = 5) -> str:
     """Return the first items as text, and how many there are besides."""
     text = ", ".join(in_words(item) for item in items[:shown])
     return text + (f" and {len(items) - shown} more" if len(items) > shown else "")
+
+
+def label_positions(scores: ArrayLike) -> NDArray[Any]:
+    """Return the position of the label with the highest raw score of each row.
+
+    Parameters
+    ----------
+    scores : array-like, shape (n_rows, n_labels) or (n_rows,)
+        Of two labels there may be one score, that of the second label, which is predicted where the score is above 0.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+
+    Examples
+    --------
+    >>> label_positions([[0.1, 0.5, 0.3]]).tolist(), label_positions([-0.5, 0.5]).tolist()
+    ([1], [False, True])
+    """
+    found = np.asarray(scores)
+    return np.asarray(found.argmax(axis=1) if found.ndim == 2 else found > 0)

@@ -1,10 +1,16 @@
-"""The messages for models that no adapter accepts."""
+"""The messages for models that no adapter accepts, and the models that are supported."""
 
 from __future__ import annotations
 
 from os import PathLike
 
-__all__ = ["no_adapter"]
+__all__ = ["GROWABLE", "no_adapter"]
+
+GROWABLE = (
+    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM's LGBMClassifier and LGBMRegressor "
+    "with boosting_type='rf', XGBoost's XGBRFClassifier and XGBRFRegressor, and XGBClassifier and XGBRegressor with "
+    "n_estimators=1, also as the last step of a Pipeline"
+)
 
 _SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "

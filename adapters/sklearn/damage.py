@@ -1,31 +1,29 @@
-"""What is wrong with the trees inside a scikit-learn model that was read from a file."""
+"""What is wrong with the trees of a scikit-learn model that was read from a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ens_plugin.adapters.shared.child_links import are_sound
+from ens_plugin.adapters.shared.held_objects import parts
 
-__all__ = ["find_damage", "held_objects"]
+__all__ = ["find_damage"]
 
 LEAF = -1
-DEPTH = 40
 
 
-def find_damage(model: object) -> str | None:
-    """Return what makes the trees of a model, wherever it holds them, unsafe to predict with.
+def find_damage(held: Any) -> str | None:
+    """Return what makes a tree, or an estimator that holds trees, unsafe to predict with.
 
     scikit-learn copies the nodes of a tree from a file and follows them without a check: damaged ones send a
     row in circles, or to memory that is not the tree's.
 
     Parameters
     ----------
-    model : object
-        As it was read.
+    held : object
+        Whatever a model holds.  What an estimator holds in turn is not looked into, but for its number of features.
 
     Returns
     -------
@@ -36,42 +34,13 @@ def find_damage(model: object) -> str | None:
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1])
-    >>> find_damage([tree]) is None
+    >>> find_damage(tree.tree_) is None
     True
     >>> tree.tree_.children_left[0] = 0
-    >>> find_damage([tree])
+    >>> find_damage(tree.tree_)
     'a tree does not lead from its root to each leaf once'
     """
-    for held in held_objects(model):
-        found = _damage_of_tree(held) if _is_tree(held) else _damage_of_estimator(held)
-        if found is not None:
-            return found
-    return None
-
-
-def held_objects(model: object) -> Iterator[Any]:
-    """Yield a model and every object that it holds in attributes, lists, dicts and arrays of objects, once each."""
-    seen: dict[int, object] = {}
-    waiting: list[tuple[object, int]] = [(model, 0)]
-    while waiting:
-        held, depth = waiting.pop()
-        if held is None or id(held) in seen or isinstance(held, (str, bytes, int, float, type, ModuleType)):
-            continue
-        seen[id(held)] = held
-        yield held
-        if depth < DEPTH:
-            waiting.extend((part, depth + 1) for part in _parts(held))
-
-
-def _parts(held: Any) -> list[Any]:
-    if isinstance(held, np.ndarray):
-        return held.ravel().tolist() if held.dtype.kind == "O" else []
-    if isinstance(held, (list, tuple, set, frozenset)):
-        return list(held)
-    if isinstance(held, dict):
-        return list(held.values())
-    attributes = getattr(held, "__dict__", None)
-    return list(attributes.values()) if isinstance(attributes, dict) and not callable(held) else []
+    return _damage_of_tree(held) if _is_tree(held) else _damage_of_estimator(held)
 
 
 def _is_tree(held: Any) -> bool:
@@ -105,7 +74,7 @@ def _damage_of_estimator(held: Any) -> str | None:
     members = attributes.get("estimators_")
     if n_features is None or members is None or "estimators_features_" in attributes:
         return None
-    for member in _parts(members):
+    for member in parts(members):
         inner: Any = getattr(member, "tree_", None)
         if _is_tree(inner) and inner.n_features != n_features:
             return f"a tree of {inner.n_features} features is a member of an ensemble of {n_features!r:.40}"

@@ -10,6 +10,7 @@ import sklearn.exceptions
 from sklearn.utils.validation import check_is_fitted
 
 from ens_plugin import errors
+from ens_plugin.adapters.shared.foreign_calls import refusals
 
 __all__ = [
     "UnfittedLearnerError",
@@ -24,17 +25,6 @@ __all__ = [
 
 class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):
     """The estimator has not been fitted yet; scikit-learn's own exception too."""
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Raise InputError, with scikit-learn's message, where scikit-learn raises inside the block."""
-    try:
-        yield
-    except errors.EnsPluginError:
-        raise
-    except ValueError as error:
-        raise errors.InputError(str(error)) from error
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.library import NativeInterface
+from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.errors import DataMismatchError, InputError
 
@@ -176,25 +178,26 @@ def _features(features: pd.DataFrame, model: Any) -> Any:
 
 def _trained_names(model: Any) -> list[str] | None:
     """Return the names of the features a model was trained on; None if it was trained without names."""
+    ensemble = inner_ensemble(model)
+    names = _interface(ensemble).feature_names(ensemble)
     found = getattr(model, "feature_names_in_", None)
-    if found is None:
-        booster = getattr(model, "booster_", model)
-        # XGBoost's Booster has a list or None, LightGBM's a method.
-        found = getattr(booster, "feature_names", None)
-        found = booster.feature_name() if callable(getattr(booster, "feature_name", None)) else found
+    if model is ensemble:
+        return names
     if found is None:
         return None
-    names = [str(name) for name in found]
-    given_by_lightgbm = [f"Column_{index}" for index in range(len(names))]
-    return None if names == given_by_lightgbm else names
+    # A wrapper repeats the names of its ensemble, also those that the library made up.
+    is_repeated = np.array_equal(found, getattr(ensemble, "feature_names_in_", ()))
+    return names if is_repeated else [str(name) for name in found]
 
 
 def _n_trained_on(model: Any, default: int) -> int:
     """Return the number of features of a model that was trained without names."""
-    for name in ("num_features", "num_feature"):
-        if callable(getattr(model, name, None)):
-            return int(getattr(model, name)())
-    return int(getattr(model, "n_features_in_", default))
+    found = _interface(model).n_features(model)
+    return default if found is None else found
+
+
+def _interface(model: Any) -> type[NativeInterface]:
+    return find_library(model, NativeInterface) or NativeInterface
 
 
 def _named_features(features: pd.DataFrame, known: list[str]) -> pd.DataFrame:

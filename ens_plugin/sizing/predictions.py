@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.library import NativeInterface
+from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 
 __all__ = ["labels", "predict_alike", "predicted"]
 
 
 def predicted(model: Any, rows: Any) -> Any:
-    """Return what the model's own ``predict`` returns for `rows`.
-
-    XGBoost's ``Booster.predict`` takes a ``DMatrix`` only; rows go to its ``inplace_predict``.
+    """Return what the model's own ``predict`` returns for `rows`, also where it takes them in another form.
 
     Parameters
     ----------
@@ -29,7 +28,7 @@ def predicted(model: Any, rows: Any) -> Any:
     >>> predicted(DummyClassifier().fit([[0.0]], ["a"]), [[1.0], [2.0]])
     array(['a', 'a'], dtype='<U1')
     """
-    return model.inplace_predict(rows) if hasattr(model, "inplace_predict") else model.predict(rows)
+    return _interface(model).predict(model, rows)
 
 
 def labels(model: Any, rows: Any) -> NDArray[Any]:
@@ -38,8 +37,8 @@ def labels(model: Any, rows: Any) -> NDArray[Any]:
     Parameters
     ----------
     model : fitted classifier
-        Boosters of XGBoost and LightGBM predict chances; their label is the one with the highest raw
-        score, which for two labels is the second one where the score is above 0.
+        Boosters predict chances; their label is the one with the highest raw score, which for two labels is the
+        second one where the score is above 0.
     rows : array-like or DataFrame, shape (n_rows, n_features)
 
     Returns
@@ -52,19 +51,11 @@ def labels(model: Any, rows: Any) -> NDArray[Any]:
     >>> labels(DummyClassifier().fit([[0.0]], ["a"]), [[1.0], [2.0]])
     array(['a', 'a'], dtype='<U1')
     """
-    scores = _raw_scores(model, rows)
-    if scores is None:
-        return np.asarray(model.predict(rows))
-    return np.asarray(scores.argmax(axis=1) if scores.ndim == 2 else scores > 0)
+    return _interface(model).labels(model, rows)
 
 
-def _raw_scores(model: Any, rows: Any) -> NDArray[Any] | None:
-    """Return the raw scores of a booster; None for a model that predicts labels."""
-    if hasattr(model, "inplace_predict"):
-        return np.asarray(model.inplace_predict(rows, predict_type="margin"))
-    if hasattr(model, "model_to_string"):
-        return np.asarray(model.predict(rows, raw_score=True))
-    return None
+def _interface(model: Any) -> type[NativeInterface]:
+    return find_library(model, NativeInterface) or NativeInterface
 
 
 def predict_alike(model: Any, copy: Any, rows: Any) -> bool:

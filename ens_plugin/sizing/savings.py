@@ -11,7 +11,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.report.quantities import members_text
 from ens_plugin.sizing.predictions import predicted
@@ -164,5 +165,5 @@ def _size_parameter(ensemble: Any, n_members: int) -> str | None:
     if not hasattr(ensemble, "get_params"):
         return None
     parameters = ensemble.get_params(deep=False)
-    named = ("num_parallel_tree", "n_estimators")
+    named = (find_library(ensemble, Trainable) or Trainable).size_parameters
     return next((name for name in named if parameters.get(name) == n_members), None)

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 from ens_plugin import errors
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import VerifiesRows, distributed_bags
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.library import NativeInterface
+from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
@@ -248,14 +249,8 @@ def _takes_names(model: Any, ensemble: Any) -> bool:
     """Return whether the model was trained with column names, so that its rows must be a DataFrame with them."""
     if getattr(model, "feature_names_in_", None) is not None:
         return True
-    library = type(ensemble).__module__.partition(".")[0]
-    if library == "xgboost":
-        booster = ensemble.get_booster() if hasattr(ensemble, "get_booster") else ensemble
-        return booster.feature_names is not None
-    if library == "lightgbm":
-        names = ensemble.feature_name() if hasattr(ensemble, "feature_name") else ensemble.feature_name_
-        return list(names) != [f"Column_{index}" for index in range(len(names))]
-    return False
+    library = find_library(ensemble, NativeInterface)
+    return library is not None and library.feature_names(ensemble) is not None
 
 
 def _has_words(df: Any, columns: Columns) -> bool:

@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.model_selection import GridSearchCV
 
 from ens_plugin.cli.table import read_table, rows_for_model
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
+from tests.extras import lightgbm, xgboost
 
 FRAME = pd.DataFrame({"b": [1.5, 2.5], "a": [3, 4], "w": [1.0, 2.0], "y": ["no", "yes"]})
 
@@ -134,47 +136,44 @@ def test_doubled_target_columns_are_refused() -> None:
         rows_for_model(frame, named("a"), target="y")
 
 
-class XGBoostLike:
-    feature_names: list[str] | None = None
-
-    def num_features(self) -> int:
-        return 3
+def xgboost_booster(rows: Any) -> Any:
+    return xgboost.train({"num_parallel_tree": 2}, xgboost.DMatrix(rows, [0.0, 1.0]), num_boost_round=1)
 
 
-class LightGBMLike:
-    def __init__(self, *names: str) -> None:
-        self.names = names
+def lightgbm_model(rows: Any) -> Any:
+    return lightgbm.LGBMRegressor(n_estimators=2, min_child_samples=1, verbose=-1).fit(rows, [0.0, 1.0])
 
-    def feature_name(self) -> list[str]:
-        return list(self.names)
 
-    def num_feature(self) -> int:
-        return len(self.names)
+def boosters(rows: Any) -> list[Any]:
+    own = lightgbm_model(rows)
+    return [xgboost_booster(rows), own.booster_, own]
 
 
 def test_boosters_keep_the_names_of_features_in_places_of_their_own() -> None:
-    xgboost = XGBoostLike()
-    xgboost.feature_names = ["w", "a", "b"]
-    for booster in (xgboost, LightGBMLike("w", "a", "b"), model(booster_=LightGBMLike("w", "a", "b"))):
+    for booster in boosters(FRAME[["w", "a", "b"]]):
         assert list(rows_for_model(FRAME, booster, target="y").X.columns) == ["w", "a", "b"]
         with pytest.raises(DataMismatchError, match="missing: a"):
             rows_for_model(FRAME.drop(columns="a"), booster, target="y")
 
 
 def test_boosters_of_plain_arrays_get_one() -> None:
-    for booster in (XGBoostLike(), LightGBMLike("Column_0", "Column_1", "Column_2")):
-        np.testing.assert_array_equal(rows_for_model(FRAME, booster, target="y").X, [[1.5, 3, 1], [2.5, 4, 2]])
+    rows = FRAME[["w", "a", "b"]].to_numpy()
+    searched = GridSearchCV(lightgbm_model(rows), {}, cv=[([0, 1], [0, 1])]).fit(rows, [0.0, 1.0])
+    for model in (*boosters(rows), searched):
+        np.testing.assert_array_equal(rows_for_model(FRAME, model, target="y").X, [[1.5, 3, 1], [2.5, 4, 2]])
         with pytest.raises(DataMismatchError, match="3 features without names, and the data has 2"):
-            rows_for_model(FRAME.drop(columns="a"), booster, target="y")
+            rows_for_model(FRAME.drop(columns="a"), model, target="y")
 
 
 def test_underscores_that_lightgbm_puts_for_blanks_find_their_columns() -> None:
     frame = FRAME.rename(columns={"a": "mean radius", "b": "mean_area"})
-    rows = rows_for_model(frame, LightGBMLike("mean_radius", "mean_area"), target="y", sample_weight="w")
+    booster = lightgbm_model(frame[["mean radius", "mean_area"]]).booster_
+    assert booster.feature_name() == ["mean_radius", "mean_area"]
+    rows = rows_for_model(frame, booster, target="y", sample_weight="w")
     assert list(rows.X.columns) == ["mean radius", "mean_area"]
     both = frame.rename(columns={"w": "mean_radius"})
     with pytest.raises(DataMismatchError, match="not in the model: mean radius"):
-        rows_for_model(both, LightGBMLike("mean_radius", "mean_area"), target="y")
+        rows_for_model(both, booster, target="y")
 
 
 def test_pipelines_of_spark_take_no_table() -> None:

@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier, is_regressor
 from tqdm import tqdm
 
+from ens_plugin.adapters.training import TrainedModel, TrainingRows
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
 from ens_plugin.core.validation import as_confidence, as_count, as_positive
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
-from ens_plugin.learners.growth.member_training import TrainedModel, TrainingRows, find_trainer
+from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, outcome_of
 from ens_plugin.learners.growth.pipelines import split_pipeline
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
@@ -137,7 +138,7 @@ def grow(
     return Growth(
         model=steps.around(model),
         n_members=outcome.n_members,
-        # On the way LightGBM's estimates are of a booster.
+        # The models on the way may be of another class than the last one.
         report=None if course.report is None else replace(course.report, model=type(model).__name__),
         history=tuple(course.steps),
         method=method,

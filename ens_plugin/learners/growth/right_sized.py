@@ -13,10 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
+from ens_plugin.adapters.training import LARGEST_SEED
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.learners.growth.growth import MAX_SIZE, grow
-from ens_plugin.learners.growth.member_training import LARGEST_SEED, find_trainer
+from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth
 from ens_plugin.learners.growth.pipelines import split_pipeline
 

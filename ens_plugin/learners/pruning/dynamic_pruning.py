@@ -16,14 +16,14 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import VerifiesRows
-from ens_plugin.adapters.registry import find_adapter, is_known, is_registered
+from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.registry import find_adapter, find_library, is_known, is_registered
 from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import encode_target
 from ens_plugin.core.validation import as_confidence
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.learners.common.boosting import refuse_boosting
 from ens_plugin.learners.pruning.member_queries import StoppingRule, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.pruning.stopping_rules import (
     OutOfBagOutputs,
@@ -300,7 +300,9 @@ def _refuse_before_training(estimator: Any, rule: str) -> None:
         ensemble = ensemble.steps[-1][1]
     if is_registered(ensemble):
         return
-    refuse_boosting(ensemble)
+    library = find_library(ensemble, Trainable)
+    if library is not None:
+        library.refuse_boosting(ensemble)
     home = type(ensemble).__module__
     # A search holds its ensemble only once it is fitted.
     if home.startswith("sklearn.") and not home.startswith("sklearn.model_selection.") and not is_known(ensemble):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,7 +27,6 @@ __all__ = ["LoggedCut", "log_cut_model", "register_cut_model"]
 
 COMPARED_ROWS = 100
 NAME_LIMIT = 300
-MODEL_ARGUMENTS = {"sklearn": "sk_model", "xgboost": "xgb_model", "lightgbm": "lgb_model"}
 
 
 class LoggedCut(NamedTuple):
@@ -134,7 +134,7 @@ def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
 
     folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=source.uri, dst_path=directory))
     document = mlflow.models.Model.load(str(folder))
-    flavor = document.flavors[source.flavor]
+    flavor = document.flavors[source.flavor.name]
     requirements = folder / "requirements.txt"
     code = sorted(str(path) for path in (folder / flavor["code"]).iterdir()) if flavor.get("code") else None
     options = {
@@ -142,11 +142,8 @@ def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
         "metadata": document.metadata,
         "pip_requirements": str(requirements) if requirements.is_file() else None,
         "code_paths": code,
+        **source.flavor.options(document.flavors),
     }
-    if source.flavor == "sklearn":
-        # MLflow's default does not load forests back.
-        options["serialization_format"] = flavor.get("serialization_format", "cloudpickle")
-        options["pyfunc_predict_fn"] = document.flavors["python_function"].get("predict_fn", "predict")
     stored = ("serialization_format", "skops_trusted_types", "model_format")
     return {**options, **{name: flavor[name] for name in stored if flavor.get(name)}}
 
@@ -187,10 +184,10 @@ def _log(
     mlflow.models.Model.log(
         artifact_path=None,
         name=source.model_name,
-        flavor=getattr(mlflow, source.flavor),
+        flavor=import_module(source.flavor.module),
         run_id=run_id,  # Model.log, because not every release's log_model has this argument
         model_id=created.model_id,
-        **{MODEL_ARGUMENTS[source.flavor]: cut},
+        **{source.flavor.model_argument: cut},
         **options,
     )
     return str(created.model_id)

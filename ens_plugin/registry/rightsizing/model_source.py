@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from ens_plugin.adapters.library import Flavor, Storable
+from ens_plugin.adapters.registry import libraries
 from ens_plugin.errors import InputError, ModelLoadError, UnsupportedModelError
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.measurement import recorded_digest
@@ -16,10 +18,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.models import Model
 
-__all__ = ["Flavor", "ModelSource", "find_source"]
+__all__ = ["ModelSource", "find_source"]
 
-Flavor = Literal["sklearn", "xgboost", "lightgbm"]
-FLAVORS: tuple[Flavor, ...] = ("sklearn", "xgboost", "lightgbm")
 WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
 
 
@@ -39,7 +39,7 @@ class ModelSource:
         Name of the LoggedModel.
     experiment_id : str
         Experiment that it was logged to.
-    flavor : {"sklearn", "xgboost", "lightgbm"}
+    flavor : Flavor
     data_digest : str or None
         Digest of the training rows that autolog recorded.
     """
@@ -75,7 +75,7 @@ def find_source(uri: str) -> ModelSource:
     ModelLoadError
         If MLflow finds no model there.
     UnsupportedModelError
-        If the model was logged with none of the three flavours.
+        If the model was logged with a flavour that is not known.
     TrackingError
         If the store or the registry cannot be reached or refuses.
 
@@ -151,10 +151,12 @@ def _experiment_of_run(client: MlflowClient, run_id: str | None, uri: str) -> st
 
 
 def _flavor(document: Model, uri: str) -> Flavor:
-    for flavor in FLAVORS:
-        if flavor in document.flavors:
+    known = [library.flavor for library in libraries(Storable) if library.flavor is not None]
+    for flavor in known:
+        if flavor.name in document.flavors:
             return flavor
+    *names, last = [flavor.name for flavor in known]
     raise UnsupportedModelError(
         f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}, but a smaller model "
-        f"can be logged only as {', '.join(FLAVORS[:-1])} or {FLAVORS[-1]}. Cut it with ens_plugin.truncate."
+        f"can be logged only as {', '.join(names)} or {last}. Cut it with ens_plugin.truncate."
     )

@@ -6,10 +6,12 @@ import os
 import threading
 from types import ModuleType
 
+from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.registry import libraries, on_registration
 from ens_plugin.errors import InputError
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.autolog.delivery import forget_unreachable
-from ens_plugin.tracking.autolog.fit_patches import LAZY_LIBRARIES, LIBRARIES, patch_library, unpatch_libraries
+from ens_plugin.tracking.autolog.fit_patches import patch, right_sized_sites, unpatch
 from ens_plugin.tracking.autolog.fit_watch import (
     forget_start,
     note_start,
@@ -121,25 +123,30 @@ def _check_switches(**switches: object) -> None:
 
 def _enable(settings: AutologOptions) -> None:
     global _settings, _events
-    from mlflow.utils.import_hooks import register_post_import_hook
-
     forget_unreachable()
     _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
     start_watching(settings, _events)
-    for library in LIBRARIES:
-        patch_library(library)
-    for library in LAZY_LIBRARIES:
-        # At once if it is imported already; a hook of the same name is replaced.
-        register_post_import_hook(_watch_imported, library, overwrite=True)
+    patch(right_sized_sites())
+    on_registration(_watch_when_imported)
+    for library in libraries(Trainable):
+        _watch_when_imported(library)
 
 
 def _disable() -> None:
     global _settings, _events
     stop_watching()
-    unpatch_libraries()
+    unpatch()
     if _events is not None:
         _events.stop()
     _settings = _events = None
+
+
+def _watch_when_imported(library: type[object]) -> None:
+    from mlflow.utils.import_hooks import register_post_import_hook
+
+    if _settings is not None and issubclass(library, Trainable):
+        # At once if it is imported already; a hook of the same name is replaced.
+        register_post_import_hook(_watch_imported, library.library, overwrite=True)
 
 
 def _watch_imported(module: ModuleType) -> None:
@@ -147,7 +154,9 @@ def _watch_imported(module: ModuleType) -> None:
         if _settings is None:
             return
         try:
-            patch_library(module.__name__)
+            for library in libraries(Trainable):
+                if library.library == module.__name__:
+                    patch(library.fit_sites())
         except Exception as error:
             # The user's import must not fail because of this.
             warn_once(_settings, "patch", f"Fits of {module.__name__} get no reports: {error}")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.training import TrainingData
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.options import AnalysisOptions
@@ -36,7 +37,6 @@ from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.autolog.delivery import AVOIDED_S, ReportUpload, deliver, unreachable
 from ens_plugin.tracking.autolog.row_budget import affordable_rows, pass_seconds
 from ens_plugin.tracking.autolog.settings import AutologOptions, inform, warn_once
-from ens_plugin.tracking.autolog.training_data import TrainingData
 from ens_plugin.tracking.autolog.upload_queue import Upload, post
 from ens_plugin.tracking.logging.artifacts import RENDERING_S, render_artifacts, write_data
 from ens_plugin.tracking.store.data_digest import data_digest

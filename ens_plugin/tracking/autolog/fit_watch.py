@@ -6,22 +6,23 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from types import FrameType
 from typing import Any, TypeVar
 
+from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.registry import libraries
+from ens_plugin.adapters.training import Reader, TrainingData
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.tracking.autolog.fit_report import FinishedFit, report_fit
 from ens_plugin.tracking.autolog.growth import continues_growth, report_grown, report_later
 from ens_plugin.tracking.autolog.settings import AutologOptions, attempt
-from ens_plugin.tracking.autolog.training_data import TrainingData
 from ens_plugin.tracking.store.mlflow_events import FitEvents
 from ens_plugin.tracking.store.mlflow_state import MlflowState, autologging_is_suspended, state_of_thread
 
 __all__ = [
-    "Reader",
     "forget_start",
     "note_start",
     "report_pending",
@@ -30,10 +31,8 @@ __all__ = [
     "watched",
 ]
 
-Reader = Callable[[Mapping[str, Any]], TrainingData]
 Result = TypeVar("Result")
 
-LIBRARIES = {"ens_plugin", "lightgbm", "sklearn", "xgboost"}
 DECORATORS = {"sklearn.base"}  # where the decorator around every scikit-learn fit is
 
 
@@ -202,16 +201,17 @@ def _remember(scope: _Scope, model: Any, data: TrainingData | None) -> None:
 def _is_outermost(model: Any, caller: FrameType | None) -> bool:
     if autologging_is_suspended():
         return False
-    return not any(_fits_parts(frame, model) for frame in _frames(caller))
+    homes = {"ens_plugin", *(library.library for library in libraries(Trainable))}
+    return not any(_fits_parts(frame, model, homes) for frame in _frames(caller))
 
 
-def _fits_parts(frame: FrameType, model: Any) -> bool:
-    """Return whether this frame is a library's code other than a method of `model` itself.
+def _fits_parts(frame: FrameType, model: Any, homes: Collection[str]) -> bool:
+    """Return whether this frame is the code of one of the libraries `homes`, other than a method of `model` itself.
 
     Frames show this in threads, too, and inside functions that were imported before the patches.
     """
     name = _module(frame)
-    if name.partition(".")[0] not in LIBRARIES or name in DECORATORS:
+    if name in DECORATORS or not any(name == home or name.startswith(f"{home}.") for home in homes):
         return False
     return model is None or frame.f_locals.get("self") is not model
 

@@ -22,17 +22,16 @@ import time
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ens_plugin.adapters.lightgbm import damage as lightgbm_damage
-from ens_plugin.adapters.lightgbm.text import MODEL_START
-from ens_plugin.adapters.sklearn import damage as sklearn_damage
-from ens_plugin.adapters.xgboost.document import damage as xgboost_damage
+from ens_plugin.adapters.library import FileReadable, Storable
+from ens_plugin.adapters.registry import libraries
+from ens_plugin.adapters.shared.held_objects import held_objects
 from ens_plugin.errors import ModelLoadError
 
-__all__ = ["damaged", "is_lightgbm", "is_xgboost", "probe", "refuse_damaged_file", "refuse_damaged_model"]
+__all__ = ["damaged", "library_of_file", "probe", "refuse_damaged_file", "refuse_damaged_model"]
 
 # Limits of computing time (a busy machine must not make a sound model look damaged) and of waiting time.
 CPU_S = 10
@@ -40,7 +39,6 @@ PATIENCE_S = 300
 BYTES_PER_S = 10_000_000
 CHUNK = 2**20
 POLL_S = 0.005
-BOOSTER_LIBRARIES = (b"lightgbm", b"xgboost")
 ZLIB_START = b"\x78"
 LZ4_START = b"\x04\x22\x4d\x18"
 OPENERS: dict[bytes, Callable[[Path], Any]] = {
@@ -56,14 +54,15 @@ PROBE = (
 FINISHED = (0, 1)
 
 
-def is_lightgbm(start: bytes) -> bool:
-    """Return whether a file with this start is a text of LightGBM."""
-    return start.startswith(MODEL_START)
+def library_of_file(start: bytes) -> type[FileReadable] | None:
+    """Return the library that reads files with this start; None for pickles, archives and files of no known kind.
 
-
-def is_xgboost(start: bytes) -> bool:
-    """Return whether a file with this start is a document of XGBoost, JSON or UBJSON."""
-    return start.startswith(b"{") and b"learner" in start
+    Parameters
+    ----------
+    start : bytes
+        The first 64.
+    """
+    return next((library for library in libraries(FileReadable) if library.reads(start)), None)
 
 
 def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
@@ -82,10 +81,11 @@ def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
     """
     with path.open("rb") as file:
         start = file.read(64)
-    if is_lightgbm(start):
-        _refuse(path, "LightGBM", lightgbm_damage.find_damage(path.read_bytes()))
-    elif is_xgboost(start):
-        _refuse(path, "XGBoost", xgboost_damage.find_damage(path.read_bytes()))
+    library = library_of_file(start)
+    if library is not None:
+        reason = library.find_file_damage(path.read_bytes())
+        if reason is not None:
+            raise ModelLoadError(damaged(path, library.title, reason))
     elif not zipfile.is_zipfile(path):
         _refuse_deadly_pickle(path, start, modules)
 
@@ -97,7 +97,7 @@ def refuse_damaged_model(model: object, source: str) -> None:
     ------
     ModelLoadError
     """
-    reason = sklearn_damage.find_damage(model) or _damage_of_boosters(model)
+    reason = _find_damage(model, libraries(Storable))
     if reason is not None:
         raise ModelLoadError(
             f"The model of {source} is damaged: {reason}. Predicting with it could end the process or never finish. "
@@ -114,7 +114,7 @@ def probe(path: str) -> None:
 
     _limit_computing(Path(path))
     try:
-        _damage_of_boosters(joblib.load(path))
+        _find_damage(joblib.load(path), _unfit_for_forks())
     except Exception:
         # Unpickling runs code stored in the file, which can raise anything.
         sys.exit(1)
@@ -128,20 +128,16 @@ def damaged(path: Path, library: str, reason: str) -> str:
     )
 
 
-def _refuse(path: Path, library: str, reason: str | None) -> None:
-    if reason is not None:
-        raise ModelLoadError(damaged(path, library, reason))
-
-
 def _may_hold_a_booster(path: Path, start: bytes) -> bool:
     if start.startswith(LZ4_START):
         return True
+    names = [library.library.encode() for library in _unfit_for_forks()]
     ending = b""
     try:
         for chunk in _uncompressed(path, start):
-            if any(name in ending + chunk for name in BOOSTER_LIBRARIES):
+            if any(name in ending + chunk for name in names):
                 return True
-            ending = chunk[-max(map(len, BOOSTER_LIBRARIES)) :]
+            ending = chunk[-max(map(len, names)) :]
     except (OSError, EOFError, zlib.error, lzma.LZMAError):
         return False  # reading the model fails at the same byte
     return False
@@ -219,18 +215,11 @@ def _limit_computing(path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
 
-def _damage_of_boosters(model: object) -> str | None:
-    for held in sklearn_damage.held_objects(model):
-        home, name = type(held).__module__.partition(".")[0], type(held).__name__
-        reason = _damage_of_booster(held, home) if name == "Booster" else None
-        if reason is not None:
-            return reason
-    return None
+def _unfit_for_forks() -> list[type[Storable]]:
+    return [library for library in libraries(Storable) if not library.works_in_fork]
 
 
-def _damage_of_booster(booster: Any, library: str) -> str | None:
-    if library == "lightgbm":
-        return lightgbm_damage.find_damage(booster.model_to_string(num_iteration=-1).encode())
-    if library == "xgboost":
-        return xgboost_damage.find_damage(bytes(booster.save_raw("ubj")))
-    return None
+def _find_damage(model: object, kinds: Iterable[type[Storable]]) -> str | None:
+    kinds = tuple(kinds)
+    reasons = (kind.find_damage(held) for held in held_objects(model) for kind in kinds)
+    return next((reason for reason in reasons if reason is not None), None)

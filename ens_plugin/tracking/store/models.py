@@ -6,16 +6,18 @@ import os
 import re
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ens_plugin.adapters.library import FileReadable
+from ens_plugin.adapters.registry import libraries
 from ens_plugin.errors import ModelLoadError
 from ens_plugin.tracking.store.connection import check_server, without_credentials, without_secrets
 from ens_plugin.tracking.store.model_damage import (
     damaged,
-    is_lightgbm,
-    is_xgboost,
+    library_of_file,
     refuse_damaged_file,
     refuse_damaged_model,
 )
@@ -25,8 +27,8 @@ __all__ = ["is_uri", "load_model", "logged_model_id", "source_run_id"]
 
 PICKLE_SWITCH = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters and more: C:/ is a Windows drive
-# Of the files in which MLflow stores models of scikit-learn, LightGBM and XGBoost.
-MODEL_SUFFIXES = frozenset({".pkl", ".cloudpickle", ".joblib", ".skops", ".lgb", ".xgb", ".json", ".ubj"})
+# Of the files in which MLflow stores models, but for those in a library's own format.
+PICKLE_SUFFIXES = frozenset({".pkl", ".cloudpickle", ".joblib", ".skops"})
 TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 
 
@@ -210,8 +212,9 @@ def _load_with_mlflow(uri: str) -> Any:
 
 def _refuse_damaged_folder(folder: Path) -> None:
     modules = [str(folder / "code")] if (folder / "code").is_dir() else []
+    suffixes = PICKLE_SUFFIXES.union(*(library.suffixes for library in libraries(FileReadable)))
     for path in sorted(folder.iterdir()):
-        is_read = path.is_file() and path.suffix in MODEL_SUFFIXES
+        is_read = path.is_file() and path.suffix in suffixes
         if is_read and not (_pickles_forbidden() and _reader_of(path) is _load_pickle):
             refuse_damaged_file(path, modules)
 
@@ -220,34 +223,24 @@ def _reader_of(path: Path) -> Callable[[Path], Any]:
     """Return the function that reads a file, chosen by its content; a file of no other kind may be a pickle."""
     with path.open("rb") as file:
         start = file.read(64)
-    if is_lightgbm(start):
-        return _load_lightgbm
-    if is_xgboost(start):
-        return _load_xgboost
+    library = library_of_file(start)
+    if library is not None:
+        return partial(_load_with_library, library)
     return _load_skops if _is_skops(path) else _load_pickle
 
 
-def _load_lightgbm(path: Path) -> Any:
+def _load_with_library(library: type[FileReadable], path: Path) -> Any:
+    content = path.read_bytes()
     try:
-        lightgbm = import_module("lightgbm")
+        return library.read(content)
     except ImportError as error:
-        raise ModelLoadError(_library_missing(path, "LightGBM", "lightgbm")) from error
-    try:
-        return lightgbm.Booster(model_str=path.read_bytes().decode())
-    except (lightgbm.basic.LightGBMError, ValueError) as error:
-        raise ModelLoadError(damaged(path, "LightGBM", _reason(error))) from error
-
-
-def _load_xgboost(path: Path) -> Any:
-    try:
-        xgboost = import_module("xgboost")
-    except ImportError as error:
-        raise ModelLoadError(_library_missing(path, "XGBoost", "xgboost")) from error
-    try:
-        # From memory, because XGBoost takes the format of a path from the file's name.
-        return xgboost.Booster(model_file=bytearray(path.read_bytes()))
-    except (xgboost.core.XGBoostError, KeyError, ValueError) as error:
-        raise ModelLoadError(damaged(path, "XGBoost", _reason(error))) from error
+        raise ModelLoadError(
+            f"{str(path)!r} is a model file of {library.title}, which is not installed: pip install "
+            f"{library.requirement!r}."
+        ) from error
+    except Exception as error:
+        # A damaged or foreign file can make the reader raise anything.
+        raise ModelLoadError(damaged(path, library.title, _reason(error))) from error
 
 
 def _is_skops(path: Path) -> bool:
@@ -307,10 +300,6 @@ def _not_a_model(path: Path, error: Exception) -> str:
         "cloudpickle or skops, or by save_model of LightGBM or XGBoost, with the library versions that wrote it "
         "installed."
     )
-
-
-def _library_missing(path: Path, library: str, extra: str) -> str:
-    return f"{str(path)!r} is a model file of {library}, which is not installed: pip install 'ens-plugin[{extra}]'."
 
 
 def _not_loaded(uri: str, error: Exception) -> str:

@@ -21,9 +21,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.registry import libraries
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.autolog import fit_patches
 from ens_plugin.tracking.autolog.autolog import autolog
 from ens_plugin.tracking.autolog.upload_queue import wait_until_sent
 from ens_plugin.tracking.store.data_digest import data_digest
@@ -165,8 +166,8 @@ class TestBudget:
 def places() -> dict[tuple[str, str], Any]:
     """Everything that autologging, ours or MLflow's, puts something else in the place of."""
     found: dict[tuple[str, str], Any] = {("events", ""): AutologgingEventLogger._event_logger}
-    for library in ("sklearn", *(name for name in ("xgboost", "lightgbm") if find_spec(name) is not None)):
-        for site in fit_patches._SITES[library]():
+    for library in libraries(Trainable):
+        for site in library.fit_sites() if find_spec(library.library) is not None else ():
             for name, value in vars(site.owner).items():
                 if name.endswith(site.name):
                     found[f"{site.owner.__name__}", name] = value

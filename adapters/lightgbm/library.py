@@ -1,0 +1,161 @@
+"""What the rest of the package needs to know about LightGBM, beside its trained forests; does not import it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Trainable
+from ens_plugin.adapters.lightgbm import damage
+from ens_plugin.adapters.lightgbm.text import MODEL_START
+from ens_plugin.adapters.shared.labels import label_positions
+from ens_plugin.adapters.shared.refusals import GROWABLE
+from ens_plugin.adapters.training import (
+    FitSite,
+    NextSize,
+    TrainedModel,
+    Trainer,
+    TrainingData,
+    TrainingRows,
+    fit_methods,
+    fix_seed,
+)
+from ens_plugin.errors import UnsupportedModelError
+
+__all__ = ["LightGBM", "train_arguments"]
+
+
+class LightGBM(Trainable, FileReadable, NativeInterface):
+    """LightGBM's ``train``, scikit-learn interface and model files."""
+
+    library: ClassVar[str] = "lightgbm"
+    title: ClassVar[str] = "LightGBM"
+    flavor: ClassVar[Flavor | None] = Flavor("lightgbm", "mlflow.lightgbm", "lgb_model")
+    requirement: ClassVar[str] = "ens-plugin[lightgbm]"
+    suffixes: ClassVar[tuple[str, ...]] = (".lgb",)
+
+    @classmethod
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return ``lightgbm.train`` and the ``fit`` methods."""
+        import lightgbm
+
+        return [
+            FitSite(lightgbm, "train", train_arguments),
+            *fit_methods(lightgbm.LGBMClassifier, lightgbm.LGBMRegressor),
+        ]
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Return the single fit of the scikit-learn interface in ``rf`` mode."""
+        from lightgbm import LGBMClassifier, LGBMRegressor
+
+        if not isinstance(estimator, (LGBMClassifier, LGBMRegressor)):
+            raise UnsupportedModelError(
+                f"A {type(estimator).__module__}.{type(estimator).__name__} cannot be grown: pass an unfitted "
+                f"LGBMClassifier or LGBMRegressor with boosting_type='rf'. {GROWABLE}."
+            )
+        cls.refuse_boosting(estimator)
+        return _in_one_fit
+
+    @classmethod
+    def reads(cls, start: bytes) -> bool:
+        """Return whether a file with this start is a text of LightGBM."""
+        return start.startswith(MODEL_START)
+
+    @classmethod
+    def read(cls, content: bytes) -> Any:
+        """Return the Booster in a text."""
+        import lightgbm
+
+        return lightgbm.Booster(model_str=content.decode())
+
+    @classmethod
+    def find_file_damage(cls, content: bytes) -> str | None:
+        """Return what makes a text unsafe to give to LightGBM."""
+        return damage.find_damage(content)
+
+    @classmethod
+    def find_damage(cls, held: Any) -> str | None:
+        """Return what makes a Booster unsafe to predict with."""
+        is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
+        return damage.find_damage(held.model_to_string(num_iteration=-1).encode()) if is_booster else None
+
+    @classmethod
+    def refuse_boosting(cls, estimator: Any) -> None:
+        """Raise UnsupportedModelError unless the parameters request ``rf`` mode."""
+        from lightgbm import LGBMModel
+
+        if not isinstance(estimator, LGBMModel):
+            return
+        parameters = estimator.get_params()
+        kind = next((parameters[name] for name in ("boosting", "boost") if name in parameters), estimator.boosting_type)
+        if kind not in ("rf", "random_forest"):
+            raise UnsupportedModelError(
+                f"This {type(estimator).__name__} has boosting_type={kind!r}: its trees correct one another, so they "
+                "are not members drawn alike. Set boosting_type='rf', subsample=0.632 and subsample_freq=1."
+            )
+
+    @classmethod
+    def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
+        """Return the labels; of a Booster, the position of the highest raw score."""
+        if not _is_booster(model):
+            return super().labels(model, rows)
+        return label_positions(model.predict(rows, raw_score=True))
+
+    @classmethod
+    def feature_names(cls, model: Any) -> list[str] | None:
+        """Return the names of the features; None where they are those that LightGBM gives to features without names."""
+        booster = model if _is_booster(model) else getattr(model, "booster_", None)
+        names = [] if booster is None else booster.feature_name()
+        return None if names == [f"Column_{index}" for index in range(len(names))] else names
+
+    @classmethod
+    def n_features(cls, model: Any) -> int | None:
+        """Return the number of features, or None."""
+        return int(model.num_feature()) if _is_booster(model) else super().n_features(model)
+
+
+def train_arguments(arguments: Mapping[str, Any]) -> TrainingData:
+    """Return the training data among the arguments of ``lightgbm.train``, which frees the rows later."""
+    dataset = arguments["train_set"]
+    return TrainingData(dataset.data if hasattr(dataset.data, "shape") else None, dataset.label, dataset.weight)
+
+
+def _is_booster(model: object) -> bool:
+    from lightgbm import Booster
+
+    return isinstance(model, Booster)
+
+
+def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
+    """Train LightGBM in a single fit: it cannot continue a forest, but a callback can end it after any tree."""
+    from lightgbm import Booster, LGBMClassifier
+    from lightgbm.callback import EarlyStopException
+
+    from ens_plugin.adapters.lightgbm.forest import LightGBMForestAdapter
+    from ens_plugin.adapters.lightgbm.truncation import SIZE_ALIASES
+
+    if model.random_state is not None:
+        fix_seed(model)
+    codes = np.unique(rows.y, return_inverse=True)[1].ravel() if isinstance(model, LGBMClassifier) else rows.y
+    wanted = first
+
+    def stop_at_size(environment: Any) -> None:
+        nonlocal wanted
+        size = environment.iteration + 1
+        rows.progress(size)
+        if size < wanted:
+            return
+        so_far = Booster(model_str=environment.model.model_to_string())
+        larger = next_size(TrainedModel(so_far, rows.X, codes, size, size))
+        if larger is None:
+            raise EarlyStopException(environment.iteration, [])
+        wanted = larger
+
+    sizes = ["n_estimators", *(name for name in SIZE_ALIASES if name in model.get_params())]
+    rows.fit(model.set_params(**dict.fromkeys(sizes, rows.max_size)), callbacks=[stop_at_size])
+    # The parameters state the final size, as if the model had been trained at it from the start.
+    return LightGBMForestAdapter(model).truncated(wanted)

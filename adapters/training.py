@@ -1,0 +1,216 @@
+"""Training functions of a library: their arguments, and how they add members until these suffice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ens_plugin.adapters.shared.foreign_calls import refusals
+
+__all__ = [
+    "LARGEST_SEED",
+    "FitSite",
+    "NextSize",
+    "Reader",
+    "TrainedModel",
+    "Trainer",
+    "TrainingData",
+    "TrainingRows",
+    "fit_methods",
+    "fix_seed",
+    "method_arguments",
+    "retrain",
+]
+
+LARGEST_SEED = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """What a model was trained on, as it was passed to the training function.
+
+    A library whose adapter takes other rows than its training function derives from this class.
+
+    Attributes
+    ----------
+    X : array-like, DataFrame, sparse matrix or None
+        None where the library has freed the rows.
+    y : array-like or None
+    sample_weight : array-like or None
+    """
+
+    X: Any
+    y: Any
+    sample_weight: Any = None
+
+    def rows_for(self, model: Any) -> Any:
+        """Return the rows in the form that the adapter of the trained `model` takes; X itself by default."""
+        return self.X
+
+    def table(self) -> Any:
+        """Return the rows as a table of values, of which a digest is made; X itself by default."""
+        return self.X
+
+
+Reader = Callable[[Mapping[str, Any]], TrainingData]
+
+
+def method_arguments(arguments: Mapping[str, Any]) -> TrainingData:
+    """Return the training data among the arguments of an estimator's ``fit``.
+
+    Parameters
+    ----------
+    arguments : mapping
+        The arguments of the call by name.
+
+    Examples
+    --------
+    >>> method_arguments({"self": None, "X": [[1.0]], "y": [2.0]}).y
+    [2.0]
+    """
+    return TrainingData(arguments.get("X"), arguments.get("y"), arguments.get("sample_weight"))
+
+
+class FitSite(NamedTuple):
+    """An attribute that holds a function which trains models.
+
+    Attributes
+    ----------
+    owner : class or module
+        Of a class, the function is a method that trains its first argument; of a module, it returns the model.
+    name : str
+    read : callable
+        Returns the training data among the arguments of a call, which it takes by name.
+    """
+
+    owner: Any
+    name: str
+    read: Reader
+
+
+def fit_methods(*classes: type, read: Reader = method_arguments) -> list[FitSite]:
+    """Return the ``fit`` methods of some classes, where they are defined.
+
+    Parents are included, because MLflow patches classes that only inherit ``fit``.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> [site.owner.__name__ for site in fit_methods(RandomForestClassifier)]
+    ['BaseForest']
+    """
+    owners = dict.fromkeys(owner for cls in classes for owner in cls.__mro__ if "fit" in vars(owner))
+    return [FitSite(owner, "fit", read) for owner in owners]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The rows that members are trained on, and how far training may go.
+
+    Attributes
+    ----------
+    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+    y : array-like, shape (n_rows,)
+    sample_weight : array-like, shape (n_rows,), or None
+    max_size : int
+        Most members that may be trained.
+    batch : int or None
+        Most members to train between two reports of progress, where a library can be interrupted.
+    progress : callable
+        ``progress(n_members)``, the members of the model so far.
+    """
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    max_size: int
+    batch: int | None
+    progress: Callable[[int], None]
+
+    def fit(self, model: Any, **options: Any) -> Any:
+        """Fit a model to these rows, with weights where there are any; raise InputError where it refuses them."""
+        weights = {} if self.sample_weight is None else {"sample_weight": self.sample_weight}
+        with refusals():
+            return model.fit(self.X, self.y, **weights, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained model, and its training rows in the form that :func:`ens_plugin.analyze` needs.
+
+    Attributes
+    ----------
+    model : fitted ensemble
+    X, y : array-like
+    n_members : int
+    trained_members : int
+        Members trained for it in total, those of models thrown away among them.
+    """
+
+    model: Any
+    X: Any
+    y: Any
+    n_members: int
+    trained_members: int
+
+
+NextSize = Callable[[TrainedModel], "int | None"]
+# trainer(estimator, rows, first, next_size) trains `first` members, then up to the size that next_size returns, until
+# that is None.  `estimator` is unfitted and is changed; the fitted model has the parameters of one that was trained at
+# its final size at once.
+Trainer = Callable[[Any, TrainingRows, int, NextSize], Any]
+
+
+def fix_seed(estimator: Any) -> None:
+    """Replace a generator, or scikit-learn's None, by a seed drawn from it, so that every fit draws alike.
+
+    Parameters
+    ----------
+    estimator : estimator with ``random_state`` and ``set_params``
+        Changed.
+    """
+    from sklearn.utils import check_random_state
+
+    seed = estimator.random_state
+    if not isinstance(seed, Integral):
+        estimator.set_params(random_state=int(check_random_state(seed).randint(LARGEST_SEED)))
+
+
+def retrain(
+    parameter: str, model: Any, rows: TrainingRows, first: int, next_size: NextSize, analyzed: Any = None
+) -> Any:
+    """Train a model anew at each size, for libraries that cannot add members.
+
+    A :data:`Trainer` once `parameter` is bound: ``functools.partial(retrain, "n_estimators")``.
+
+    Parameters
+    ----------
+    parameter : str
+        Name of the number of members among the parameters of `model`.
+    model : estimator with ``set_params``
+        Changed.
+    rows : TrainingRows
+    first : int
+        Size of the first training.
+    next_size : callable
+    analyzed : array-like, optional
+        The rows as :func:`ens_plugin.analyze` needs them; by default as they are.
+
+    Returns
+    -------
+    fitted model
+    """
+    X = rows.X if analyzed is None else analyzed
+    trained, wanted = 0, first
+    while True:
+        rows.fit(model.set_params(**{parameter: wanted}))
+        rows.progress(wanted)
+        trained += wanted
+        larger = next_size(TrainedModel(model, X, rows.y, wanted, trained))
+        if larger is None:
+            return model
+        wanted = larger

@@ -1,1 +1,0 @@
-"""What several learners use of other libraries' training."""

@@ -1,0 +1,173 @@
+"""An outside library has the whole of ens_plugin by one class that it registers."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import joblib
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import ens_plugin
+from ens_plugin.adapters import registry
+from ens_plugin.adapters.library import FileReadable, NativeInterface
+from ens_plugin.cli.main import main
+from ens_plugin.cli.table import rows_for_model
+from ens_plugin.errors import ModelLoadError
+from ens_plugin.tracking import load_model
+from ens_plugin.tracking.autolog.autolog import autolog
+from tests.adapters import test_contract as contract
+from tests.adapters.harness import Case
+from tests.adapters.toy_library import ToyAdapter, ToyForest
+from tests.extras import needs_pyspark
+from tests.spark.conftest import session  # noqa: F401  (a fixture)
+from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
+
+pytestmark = MLFLOW_WARNINGS
+
+X = np.random.default_rng(0).random((300, 3))
+Y = X[:, 0] + np.random.default_rng(1).normal(0, 0.1, 300)
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y)
+CASE = Case(
+    "toy", lambda: ToyForest().fit(X, Y), X, Y, lambda model: [bag for bag, _ in model.members_], knows_rows=False
+)
+CHECKS = {
+    "bags": contract.test_bags_are_the_published_ones,
+    "mean": contract.test_mean_over_all_members_is_the_model_s_prediction,
+    "wanted cells": contract.test_wanted_cells_are_those_of_the_full_outputs,
+    "ranges": contract.test_a_range_of_members_predicts_what_they_predict_among_all,
+    "blocks": contract.test_blocks_of_rows_change_nothing,
+    "form": contract.test_outputs_have_the_promised_form,
+    "nothing modified": contract.test_model_and_rows_are_not_modified,
+    "one row less": partial(contract.test_other_number_of_rows_is_refused, n_extra=-1),
+    "one row more": partial(contract.test_other_number_of_rows_is_refused, n_extra=1),
+    "missing column": contract.test_missing_column_is_refused,
+}
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", [])
+    ens_plugin.register_adapter(ToyAdapter)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mlflow.MlflowClient]:
+    folder = tmp_path_factory.mktemp("store")
+    with tracking_to(f"sqlite:///{folder}/mlflow.db"):
+        mlflow.create_experiment("toys", artifact_location=(folder / "artifacts").as_uri())
+        mlflow.set_experiment("toys")
+        yield mlflow.MlflowClient()
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_it_keeps_the_contract(check: Callable[[Case], None]) -> None:
+    check(CASE)
+
+
+def test_analyze_and_truncate() -> None:
+    report = ens_plugin.analyze(CASE.model, X, Y)
+    assert (report.n_members, report.bags, report.model) == (60, "recorded", "ToyForest")
+    small = ens_plugin.truncate(CASE.model, 20)
+    np.testing.assert_array_equal(small.predict(X), ToyForest(20).fit(X, Y).predict(X))
+
+
+@pytest.mark.parametrize("is_known_before", [True, False])
+def test_autolog(is_known_before: bool, store: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ToyForest.fit
+    if not is_known_before:
+        monkeypatch.setattr(registry, "_registered", [])
+    autolog(log_artifacts=False, max_overhead=1e3)
+    try:
+        ens_plugin.register_adapter(ToyAdapter)
+        with mlflow.start_run() as run:
+            model = ToyForest().fit(X, Y)
+    finally:
+        autolog(disable=True)
+    assert ToyForest.fit is original
+    assert store.get_run(run.info.run_id).data.metrics["ens.error"] == ens_plugin.analyze(model, X, Y).error
+
+
+def test_grow() -> None:
+    growth = ens_plugin.grow(ToyForest(), X, Y, tolerance=0.02, probe_size=20)
+    assert growth.n_members > 20
+    assert growth.trained_members == 20 + growth.n_members
+    np.testing.assert_array_equal(growth.model.predict(X), ToyForest(growth.n_members).fit(X, Y).predict(X))
+
+
+def test_rightsize(store: mlflow.MlflowClient) -> None:
+    with mlflow.start_run(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logged = mlflow.sklearn.log_model(ToyForest(200).fit(X, Y), name="toy", serialization_format="cloudpickle")
+    found = ens_plugin.rightsize(logged.model_uri, X, Y, tolerance=0.05)
+    assert (found.outcome, found.passed) == ("logged", True)
+    assert found.logged is not None
+    assert found.cut_report is not None
+    assert found.savings is not None
+    assert found.savings.fit_seconds_per_member is not None
+    smaller = mlflow.sklearn.load_model(found.logged.uri)
+    assert len(smaller.members_) == smaller.n_trees == found.cut_report.n_members < 200
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    joblib.dump(CASE.model, tmp_path / "toy.joblib")
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(SystemExit) as end:
+        main(["recommend", str(tmp_path / "toy.joblib"), "--data", str(tmp_path / "rows.csv"), "--target", "y"])
+    assert end.value.code == 0
+    size = ens_plugin.analyze(CASE.model, X, Y).recommended_size
+    assert capsys.readouterr().out.startswith(f"Recommended size: {size} members")
+
+
+class WithOwnFiles(ToyAdapter, FileReadable, NativeInterface):
+    title, requirement = "Toy", "toy"
+
+    @classmethod
+    def reads(cls, start: bytes) -> bool:
+        return start.startswith(b"toy")
+
+    @classmethod
+    def read(cls, content: bytes) -> Any:
+        return pickle.loads(content[3:])
+
+    @classmethod
+    def find_file_damage(cls, content: bytes) -> str | None:
+        return None if content.endswith(b".") else "it is cut short"
+
+    @classmethod
+    def feature_names(cls, model: Any) -> list[str]:
+        return ["a", "b", "c"]
+
+
+def test_files_and_names_of_its_own(tmp_path: Path) -> None:
+    ens_plugin.register_adapter(WithOwnFiles)
+    path = tmp_path / "model.toy"
+    path.write_bytes(b"toy" + pickle.dumps(CASE.model))
+    model = load_model(path)
+    np.testing.assert_array_equal(model.predict(X), CASE.model.predict(X))
+    rows = rows_for_model(FRAME[["y", "c", "b", "a"]], model, target="y")
+    assert list(rows.X.columns) == ["a", "b", "c"]
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ModelLoadError, match=r"begins like a model file of Toy, .* \(it is cut short\)"):
+        load_model(path)
+    path.write_bytes(b"toy.")
+    with pytest.raises(ModelLoadError, match=r"begins like a model file of Toy, .* \(UnpicklingError"):
+        load_model(path)
+
+
+@needs_pyspark
+def test_spark(session: Any) -> None:  # noqa: F811
+    from ens_plugin import spark
+
+    rows = FRAME.assign(row=range(len(FRAME)))
+    report = spark.analyze(
+        CASE.model, session.createDataFrame(rows), label_col="y", feature_cols=["a", "b", "c"], row_id_col="row"
+    )
+    assert report.error == pytest.approx(ens_plugin.analyze(CASE.model, X, Y, data="holdout").error, rel=1e-9)

@@ -1,0 +1,61 @@
+"""A small model library, and the adapter that makes all of ens_plugin work with it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.tree import DecisionTreeRegressor
+
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
+from ens_plugin.adapters.capabilities import Truncatable
+from ens_plugin.adapters.library import Trainable
+from ens_plugin.adapters.training import fit_methods, retrain
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.errors import DataMismatchError
+
+
+class ToyForest(RegressorMixin, BaseEstimator):
+    def __init__(self, n_trees: int = 60, random_state: int = 0) -> None:
+        self.n_trees, self.random_state = n_trees, random_state
+
+    def fit(self, X: Any, y: Any) -> ToyForest:
+        rows, values, self.n_features_in_ = np.asarray(X), np.asarray(y), X.shape[1]
+        bags = np.random.default_rng(self.random_state).integers(0, len(y), (self.n_trees, len(y)))
+        self.members_ = [(bag, DecisionTreeRegressor(random_state=0).fit(rows[bag], values[bag])) for bag in bags]
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.asarray(sum(tree.predict(np.asarray(X)) for _, tree in self.members_) / len(self.members_))
+
+
+class ToyAdapter(EnsembleAdapter, Trainable, Truncatable):
+    library, size_parameters = __name__, ("n_trees",)
+    accepts = staticmethod(lambda model: isinstance(model, ToyForest))
+    fit_sites = staticmethod(lambda: fit_methods(ToyForest))
+    trainer = staticmethod(lambda estimator: partial(retrain, "n_trees"))
+
+    def describe(self) -> EnsembleInfo:
+        return EnsembleInfo("regression", None, len(self.model.members_), "mean", "values", "recorded")
+
+    def prepare(self, X: Any) -> Any:
+        if X.shape[1] != self.model.n_features_in_:
+            raise DataMismatchError("These are not the columns of the training.")
+        return np.asarray(X, dtype=np.float64)
+
+    def outputs(self, features: Any, members: range | None = None, wanted: Any = None) -> Any:
+        trees = [tree for _, tree in self.model.members_]
+        return outputs_by_member(lambda i, rows: trees[i].predict(rows), members or range(len(trees)), features, wanted)
+
+    def bags(self, X: Any, features: Any, y: Any) -> Bags:
+        bags = [bag for bag, _ in self.model.members_]
+        if len(features) != len(bags[0]):
+            raise DataMismatchError("These are not the rows of the training.")
+        return Bags.from_indices(bags, len(features))
+
+    def truncated(self, size: int) -> Any:
+        part = ToyForest(size, self.model.random_state)
+        part.n_features_in_, part.members_ = self.model.n_features_in_, self.model.members_[:size]
+        return part
