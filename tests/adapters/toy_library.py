@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -46,16 +47,15 @@ class ToyAdapter(EnsembleAdapter, Trainable, Truncatable):
         return np.asarray(X, dtype=np.float64)
 
     def outputs(self, features: Any, members: range | None = None, wanted: Any = None) -> Any:
-        trees = [tree for _, tree in self.model.members_]
-        return outputs_by_member(lambda i, rows: trees[i].predict(rows), members or range(len(trees)), features, wanted)
+        trees = self.model.members_
+        return outputs_by_member(lambda i, x: trees[i][1].predict(x), members or range(len(trees)), features, wanted)
 
     def bags(self, X: Any, features: Any, y: Any) -> Bags:
-        bags = [bag for bag, _ in self.model.members_]
-        if len(features) != len(bags[0]):
+        if len(features) != len(self.model.members_[0][0]):
             raise DataMismatchError("These are not the rows of the training.")
-        return Bags.from_indices(bags, len(features))
+        return Bags.from_indices([bag for bag, _ in self.model.members_], len(features))
 
     def truncated(self, size: int) -> Any:
-        part = ToyForest(size, self.model.random_state)
-        part.n_features_in_, part.members_ = self.model.n_features_in_, self.model.members_[:size]
+        part = copy(self.model)
+        part.n_trees, part.members_ = size, self.model.members_[:size]
         return part
