@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ class ToyAdapter(EnsembleAdapter, Trainable, Truncatable):
     library, size_parameters = __name__, ("n_trees",)
     accepts = staticmethod(lambda model: isinstance(model, ToyForest))
     fit_sites = staticmethod(lambda: fit_methods(ToyForest))
-    trainer = staticmethod(lambda estimator: partial(retrain, "n_trees"))
+    trainer = staticmethod(lambda estimator: lambda *given: retrain("n_trees", *given))
 
     def describe(self) -> EnsembleInfo:
         return EnsembleInfo("regression", None, len(self.model.members_), "mean", "values", "recorded")
