@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -337,19 +336,18 @@ class TestRuns:
         def report_for_long() -> None:
             with fit_report._one_at_a_time:
                 is_held.set()
-                is_over.wait(20)
+                is_over.wait(60)
 
         other = threading.Thread(target=report_for_long)
         other.start()
         is_held.wait()
-        start = time.perf_counter()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(settings, "LEAST_SECONDS", 0.5)
             classifier().fit(X, y)
-        seconds = time.perf_counter() - start
+        is_still_reporting = other.is_alive()
         is_over.set()
         other.join()
-        assert seconds < 10
+        assert is_still_reporting
         assert "Reports of other threads used up the time" in messages(caplog, logging.WARNING)[-1]
         assert top_runs(embedded, experiment) == []
         autolog(log_artifacts=False, max_overhead=PATIENT)
