@@ -1,8 +1,4 @@
-"""Figures of a report: error curve, agreement, bias and variance (matplotlib).
-
-Every function draws on the axes it is given and returns them, so figures can be combined, restyled
-and saved as with any other matplotlib code.
-"""
+"""Figures of a report: error curve, agreement, bias and variance, each drawn on the axes that it is given."""
 
 from __future__ import annotations
 
