@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, Task
 from ens_plugin.analysis.arguments import clip_sizes_to_oob, encode_target, resolve_options, row_weights
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.options import AnalysisOptions
@@ -18,8 +18,9 @@ class Stub:
 
     def __init__(self, classes: list[Any] | None, n_members: int = 50) -> None:
         self.classes = None if classes is None else np.array(classes)
-        self.task = "regression" if classes is None else "classification"
         self.n_members = n_members
+        task: Task = "regression" if classes is None else "classification"
+        self.info = EnsembleInfo(task, self.classes, n_members, "vote", "labels", "given")
 
 
 def adapter(classes: list[Any] | None = None, n_members: int = 50) -> EnsembleAdapter:
