@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import sklearn
 from scipy.sparse import csr_matrix
 from sklearn.datasets import make_classification, make_regression
@@ -236,3 +237,22 @@ def boosters() -> list[Case]:
 
 
 CASES = [*forests(), *baggings(), *wrapped(), *custom(), *lightgbm_forests(), *boosters(), *forests_of_spark()]
+# One model of each kind that takes a road of its own through the adapters; the others are run by `make slow`.
+REPRESENTATIVES = {
+    "RandomForestClassifier 3 labels", "ExtraTreesClassifier max_depth", "forest string labels",
+    "forest max_samples float", "forest balanced", "forest sample_weight", "forest monotonic", "forest NaN",
+    "forest sparse", "forest DataFrame", "forest regression max_depth", "bagging feature subsets", "bagging kNN",
+    "bagging SVC", "bagging ridge", "pasting regression", "search of a pipeline", "custom probabilities", "custom votes",
+    "custom estimators", "lightgbm binary balanced bagging", "lightgbm multiclass", "lightgbm regression weights",
+    "lightgbm categories", "lightgbm linear trees", "lightgbm Booster regression", "xgboost three classes",
+    "xgboost categories", "xgboost classifier", "xgboost regression", "spark three labels, pure leaves",
+}  # fmt: skip
+
+
+def for_cases(cases: list[Case]) -> pytest.MarkDecorator:
+    """Run a test for each case, slow for all but the representatives."""
+    known = [
+        pytest.param(case, id=case.name, marks=() if case.name in REPRESENTATIVES else pytest.mark.slow)
+        for case in cases
+    ]
+    return pytest.mark.parametrize("case", known)

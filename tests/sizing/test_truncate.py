@@ -22,7 +22,7 @@ from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.registry import find_adapter, register_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
-from tests.adapters.cases import CASES, FRAME, X2, X3, Y2, Y3
+from tests.adapters.cases import CASES, FRAME, X2, X3, Y2, Y3, for_cases
 from tests.adapters.harness import Array, Case, assert_same, frozen, numeric_outputs
 from tests.adapters.test_base import Foreign, ForeignAdapter
 
@@ -33,15 +33,13 @@ SIZE = 12
 
 # Spark has no forest of fewer trees; test_spark_forest.py says so.
 TRUNCATED = [case for case in CASES if not case.name.startswith("spark")]
-every_case = pytest.mark.parametrize("case", TRUNCATED, ids=lambda case: case.name)
+every_case = for_cases(TRUNCATED)
 one_case_per_adapter = pytest.mark.parametrize(
     "case",
     list({case.name.split()[0]: case for case in TRUNCATED}.values()),
     ids=lambda case: case.name,
 )
-of_a_library = pytest.mark.parametrize(
-    "case", [case for case in TRUNCATED if not case.name.startswith("custom")], ids=lambda case: case.name
-)
+of_a_library = for_cases([case for case in TRUNCATED if not case.name.startswith("custom")])
 
 
 def truncated(case: Case, size: int = SIZE) -> Case:

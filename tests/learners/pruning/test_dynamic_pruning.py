@@ -106,13 +106,17 @@ def rows_of(n_labels: int) -> tuple[Array, Array, Array]:
 
 
 @few_rows
-@parametrize_with_checks(
-    [
-        DynamicPruningClassifier(RandomForestClassifier(9, random_state=0)),
-        DynamicPruningClassifier(RandomForestClassifier(9, max_depth=2, random_state=0), rule="infinite"),
-    ]
-)
+@parametrize_with_checks([DynamicPruningClassifier(RandomForestClassifier(9, random_state=0))])
 def test_scikit_learn_s_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@few_rows
+@parametrize_with_checks(
+    [DynamicPruningClassifier(RandomForestClassifier(9, max_depth=2, random_state=0), rule="infinite")]
+)
+def test_scikit_learn_s_own_checks_of_probabilities(estimator: Any, check: Any) -> None:
     check(estimator)
 
 

@@ -65,9 +65,16 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     )
 
 
+@parametrize_with_checks([averaged()], expected_failed_checks=expected_failures)
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
     [
-        averaged(),
         averaged(bootstrap="parametric"),
         averaged(combine="conditional"),
         averaged(BernoulliNB(), bootstrap="parametric"),
@@ -75,7 +82,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     ],
     expected_failed_checks=expected_failures,
 )
-def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learns_own_checks_of_other_options(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(estimator)
