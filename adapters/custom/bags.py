@@ -58,7 +58,7 @@ class GivenBags:
     def counts(self, n_rows: int) -> DrawCounts:
         """Return how often each member drew each row: for a mask, 0 or 1.
 
-        Index arrays none of which names a row twice were drawn without replacement.
+        Where no index array holds a row twice, the rows are taken to have been drawn without replacement.
 
         Raises
         ------

@@ -319,8 +319,8 @@ def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any
         return None
     if len(known) != len(models):
         raise InputError(
-            f"Only {len(known)} of {len(models)} models have classes_; pass fitted classifiers, or regressors, or "
-            "all labels of the target as classes."
+            f"Only {len(known)} of {len(models)} models have classes_, so the labels of the others are unknown. Pass "
+            "fitted classifiers alone, regressors alone, or all labels of the target as classes."
         )
     own = [_distinct(labels, f"classes_ of model {index}") for index, labels in enumerate(known)]
     try:

@@ -156,7 +156,7 @@ def judge_counts(
     Raises
     ------
     BagError
-        If every leaf fits but proves too little.
+        If every leaf fits, but wrong bags might too, by chance.
     """
     failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
     if failed:

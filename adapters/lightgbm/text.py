@@ -49,11 +49,11 @@ class TreeText:
         return self.lines.get("num_cat", "0") != "0"
 
     def floats(self, key: str) -> FloatArray:
-        """Numbers of a line, shape (n_leaves,) or (n_leaves - 1,)."""
+        """Return the numbers of one line of the text, shape (n_leaves,) or (n_leaves - 1,)."""
         return np.array(self.lines[key].split(), dtype=np.float64)
 
     def integers(self, key: str) -> IntArray:
-        """Whole numbers of a line, shape (n_leaves,) or (n_leaves - 1,)."""
+        """Return the whole numbers of one line of the text, shape (n_leaves,) or (n_leaves - 1,)."""
         return np.array(self.lines[key].split(), dtype=np.int64)
 
 

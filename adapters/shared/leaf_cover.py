@@ -52,13 +52,13 @@ class LeafCover:
 
 
 def measure_cover(trees: Iterable[tuple[IntArray, IntArray]], n_rows: int) -> LeafCover | None:
-    """Compare rows in leaves with what the leaves counted; None as soon as one of them has fewer.
+    """Return how unlikely fresh rows were to fill every leaf as training did; None where a leaf has too few rows.
 
     Parameters
     ----------
     trees : iterable of (counted, found)
-        By tree, for disjoint cells (leaves, or labels of leaves): training rows of the bag counted, at least, and the
-        given rows found in them.
+        For each tree, numbers of rows in disjoint cells (leaves, or labels in leaves): the least number of training
+        rows of the bag, and the number of given rows.
     n_rows : int
         Given rows.
 

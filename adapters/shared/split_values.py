@@ -44,7 +44,7 @@ def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtyp
     ----------
     table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
     splits : iterable of (int, ndarray)
-        Columns, each with the thresholds of numbers on it.
+        Columns, each with its numerical thresholds.
     dtype : dtype
         Type in which the library compares values with thresholds.
 

@@ -154,7 +154,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
-        """Return whether three trees grew on these very rows, or the trees' errors or leaves show the training rows."""
+        """Return where rows come from: by whether three trees grew on them, the trees' errors and their leaves."""
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
         trees = self.model.estimators_

@@ -51,7 +51,9 @@ def keep_rows(models: Sequence[Any]) -> bool:
 def tree_cells(
     members: Sequence[tuple[Any, Any]], target: NDArray[Any], classes: NDArray[Any] | None
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Yield, for every tree, labels of leaves or leaves that hold a training row, and how many given rows are there.
+    """Yield, for every tree, which cells held a training row, and the number of given rows in each cell.
+
+    A cell is a leaf, or one label in a leaf.
 
     Parameters
     ----------

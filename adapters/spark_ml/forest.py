@@ -55,7 +55,7 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Return whether `model` is one of the two forests, or one that was read before."""
+        """Return whether `model` is one of Spark ML's two forests, or a SparkForest that was read from one."""
         home = type(model).__module__
         return isinstance(model, SparkForest) or (home.startswith("pyspark.ml.") and type(model).__name__ in _FORESTS)
 
@@ -91,7 +91,7 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
         if features.ndim != 2 or features.shape[1] != self.forest.n_features:
             raise DataMismatchError(
                 f"X has shape {features.shape}; this {self.forest.name} takes vectors of {self.forest.n_features} "
-                "features. Pass one row for each vector, its features in the same order."
+                "features. Pass one row for each vector, with its features in the order of training."
             )
         return features
 
@@ -155,9 +155,10 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
         return self.forest
 
     def truncated(self, size: int) -> Any:
-        """Raise UnsupportedModelError: Spark has no way to make a forest of some trees of another."""
+        """Raise UnsupportedModelError: Spark cannot make a smaller forest from the trees of a trained one."""
         raise UnsupportedModelError(
-            f"Spark has no way to make a {self.forest.name} of some trees of another. Train one with numTrees={size}."
+            f"Spark cannot make a smaller {self.forest.name} from the trees of a trained one. Train one with "
+            f"numTrees={size}."
         )
 
     def _unknown_bags(self) -> BagError:

@@ -117,7 +117,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             if difference > _CLOSE * max(float(np.abs(theirs).max()), 1e-12):
                 raise UnsupportedModelError(
                     f"The mean over the {self.n_members} parallel trees differs from the booster's own prediction by "
-                    f"{difference:.3g}, so its trees do not count alike (dropout, or trees edited). Train "
+                    f"{difference:.3g}, so its trees do not count alike (dropout, or edited trees). Train "
                     "num_parallel_tree trees in one round with booster='gbtree'."
                 )
 

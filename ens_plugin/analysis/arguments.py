@@ -137,7 +137,7 @@ def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
     Raises
     ------
     InputError
-        If y is empty, has more than one column, holds NaN, a label the ensemble does not know, or a
+        If y is empty, has more than one column, holds NaN, a label the ensemble does not have, or a
         single label.
     """
     target = as_array(y, "y")
@@ -199,9 +199,9 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
         ) from error
     if unknown:
         raise InputError(
-            f"y holds labels that the ensemble does not know: {shown(unknown[:5])}; it knows "
-            f"{shown(classes.tolist()[:10])}. Pass "
-            "the labels as the ensemble was trained on them (a booster knows codes only)."
+            f"y holds labels that the ensemble does not have: {shown(unknown[:5])}; its labels are "
+            f"{shown(classes.tolist()[:10])}. Pass the labels as the ensemble was trained on them (a booster keeps "
+            "only their codes)."
         )
     if labels.size < 2:
         raise InputError(

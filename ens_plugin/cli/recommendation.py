@@ -70,7 +70,7 @@ class Recommendation:
 
 
 def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
-    """Analyse a model, check the demands, and measure the savings and draw the picture if requested.
+    """Analyse a model and check the demands; if requested, measure the savings and draw the curve.
 
     Raises
     ------

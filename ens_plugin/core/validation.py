@@ -72,7 +72,7 @@ def one_line(text: str, limit: int = 300) -> str:
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """Return a text as :func:`one_line` does, but however long it is, and shortened only where a limit is given."""
+    """Return a text of any length on one line, without control characters; it is only shortened to a given `limit`."""
     # Cf holds the direction overrides, which make a text read as another one, Cn what no document may hold.
     visible = "".join(
         "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())

@@ -45,7 +45,7 @@ def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
 
 
 def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int) -> tuple[IntArray, IntArray]:
-    """Return the code of each row's group, and of the group of its crossed margin."""
+    """Return, for each row, the code of its own group and the code of its crossed margin's group."""
     if grouping == "values":
         code = tally.trials.astype(np.int64)
     elif grouping == "rows":

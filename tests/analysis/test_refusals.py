@@ -147,7 +147,7 @@ class TestBadInput:
 
     def test_unknown_labels(self) -> None:
         X, y = CANCER
-        with pytest.raises(InputError, match="does not know"):
+        with pytest.raises(InputError, match="does not have"):
             analyze(fitted(), X, np.where(y == 1, 2, y))
 
     @pytest.mark.parametrize("target", ["classification", "regression"])

@@ -95,8 +95,8 @@ def test_a_booster_knows_labels_as_codes_only(run: Any) -> None:
     code, out, err = run("recommend", "forest.txt", *CANCER)
     assert (code, out) == (2, "")
     message = " ".join(err.split())
-    assert "does not know: ['benign', 'malignant']; it knows [0, 1]" in message
-    assert "a booster knows codes only" in message
+    assert "does not have: ['benign', 'malignant']; its labels are [0, 1]" in message
+    assert "a booster keeps only their codes" in message
 
 
 def test_other_columns_are_named(run: Any) -> None:

@@ -67,13 +67,13 @@ class Tree:
 
     @property
     def leaf_covers(self) -> FloatArray:
-        """Sums that the leaves keep, in the order of the nodes, shape (n_leaves,)."""
+        """Sum of second derivatives of the bag's rows in each leaf, in the order of the nodes, shape (n_leaves,)."""
         return self.covers[self.is_leaf].astype(np.float64)
 
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """What the booster remembers of its training; saving and loading as a file resets it to defaults.
+    """What the booster keeps of its training; saving and loading as a file resets it to defaults.
 
     Attributes
     ----------
@@ -155,12 +155,12 @@ class Forest:
 
     @property
     def n_parallel(self) -> int:
-        """Trees of each group in the last round."""
+        """Number of trees of each group in the last round."""
         return int(np.count_nonzero(self.round == self.round[-1])) // self.n_groups
 
     @property
     def n_left_out(self) -> int:
-        """Trees of each group that were grown in the first round, and left out when it was truncated."""
+        """Number of trees of each group that the first round grew and truncation left out."""
         grown = self.document["learner"]["attributes"].get(GROWN_PARALLEL)
         return 0 if grown is None else int(grown) - int(np.count_nonzero(self.round == 0)) // self.n_groups
 

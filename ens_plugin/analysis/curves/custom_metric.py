@@ -86,7 +86,7 @@ def with_metric_curve(
         If half of the rows have too few out-of-bag members for subsets of three, or the metric beyond the largest
         subset cannot be extrapolated from the subsets.
     InputError
-        If the metric fails, does not return a finite number, or has no value where a probability is 0 and some are.
+        If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
     trials = sample.block.seen.sum(axis=0)
     known = np.flatnonzero(trials)

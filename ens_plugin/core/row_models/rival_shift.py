@@ -26,7 +26,7 @@ SHIFT_SIZES: FloatArray = np.geomspace(0.1, 30.0, 25)
 
 
 def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float]:
-    """Find the shift of a margin model, and the size at which half of it holds.
+    """Fit the shift of a margin model, and the size at which half of the shift applies.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def even_prior() -> RowPrior:
-    """Return the prior that knows nothing: every mean support is as likely, and a member is worth one hard vote.
+    """Return the even prior: every mean support is equally likely, and a member is worth one hard vote.
 
     No support of a given mean varies more from member to member than a vote does.
     """

@@ -293,7 +293,7 @@ def tally_score_signs(block: RowBlock) -> MarginTally:
 
 
 def both_scores(scores: FloatArray) -> FloatArray:
-    """Scores of both labels, half of the second's and its negative, from that of the second alone."""
+    """Return -s/2 and s/2 as the scores of the two labels, where s is the given score of the second."""
     return np.stack([-scores / 2.0, scores / 2.0], axis=-1)
 
 

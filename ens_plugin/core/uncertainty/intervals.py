@@ -161,7 +161,7 @@ def _first_size_below(sizes: NDArray[np.int64], shares: FloatArray, wanted: floa
 
 
 def size_interval(draws: FloatArray, level: float, max_size: int) -> tuple[int, int | None]:
-    """Interval of the recommended size from its draws; above the largest size, it starts there and has no end."""
+    """Return the ends of the recommended size's interval: the lower at most `max_size`, the upper None if above it."""
     low, high = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], method="inverted_cdf")
     return int(min(low, max_size)), None if np.isinf(high) else int(high)
 

@@ -67,7 +67,7 @@ def shrink_matched_scores(
 ) -> NormalScores:
     """Return the deconvolved distribution over rows of the mean probability, as weighted rows of normal scores.
 
-    Parameters, errors raised: see :func:`fit_matched_scores`.
+    Parameters and errors are those of :func:`fit_matched_scores`.
 
     Returns
     -------

@@ -55,8 +55,9 @@ def mean_below_half(
     Notes
     -----
     This is :math:`T_v` of 2017 section 4.3.1 for the 0-1 loss, without its 5000 draws.  The lattice
-    contains 0, 1/2 and 1; probabilities closer than 2^-15 to one of them are taken for it, which an even
-    number of members can feel where members are all but certain (1e-4 for two with scores spread by 6).
+    contains 0, 1/2 and 1; probabilities closer than 2^-15 to one of them are taken for it, which can
+    change the result of an even number of members that are all but certain (by 1e-4 for two with scores
+    spread by 6).
     With :math:`\varphi_j` the characteristic function at frequency :math:`2\pi j/M`, the tail is
     :math:`\tfrac12 + \tfrac2M \sum_{j\,odd} \Im(\varphi_j^K) \cot(\pi j/M)`.
 
@@ -69,7 +70,7 @@ def mean_below_half(
         raise InputError(f"low and high must satisfy 0 <= low < high <= 1, got {low} and {high}.")
     wanted = as_sizes(sizes)
     if not np.isfinite(wanted).all():
-        raise InputError("sizes must be finite here: the infinite mean is the expectation.")
+        raise InputError("sizes must be finite; the mean of infinitely many probabilities is their expectation.")
     result = np.empty(wanted.size)
     previous = 0.0
     for limit, cells in LATTICES:

@@ -142,7 +142,7 @@ def as_outputs(outputs: ArrayLike, name: str) -> FloatArray:
 def row_moments(
     outputs: ArrayLike, used: ArrayLike | None = None, name: str = "outputs"
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean, variance (ddof 1) and number of each row's members.
+    """Return the mean and variance (ddof 1) of each row's outputs, and the number of members they come from.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
     >>> read_policy({"report": {"agrement": {"min": 0.99}}})
     Traceback (most recent call last):
         ...
-    ens_plugin.errors.InputError: The policy has 'report.agrement', which no policy has; did you mean 'agreement'? ...
+    ens_plugin.errors.InputError: The policy has 'report.agrement', which is no known key; did you mean 'agreement'? ...
     """
     if not isinstance(source, str | Path | Mapping):
         raise InputError(
@@ -267,8 +267,8 @@ def _check_keys(content: Mapping[str, Any], known: tuple[str, ...], place: str) 
         if key not in known:
             close = get_close_matches(str(key)[:80], known, n=1, cutoff=0.0)[0]
             raise InputError(
-                f"The policy has {_quoted(f'{place}{key}')}, which no policy has; did you mean {close!r}? "
-                f"Known here: {', '.join(known)}.{DOTTED if place.startswith('metrics.') else ''}"
+                f"The policy has {_quoted(f'{place}{key}')}, which is no known key; did you mean {close!r}? "
+                f"The keys known here are {', '.join(known)}.{DOTTED if place.startswith('metrics.') else ''}"
             )
 
 

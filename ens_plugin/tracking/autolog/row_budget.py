@@ -48,7 +48,7 @@ def pass_seconds(X: Any, y: Any) -> PassSeconds:
     Returns
     -------
     PassSeconds
-        0 where there are no more rows than that, or no table.
+        0 where there are at most 10 000 rows, or where X is neither an array nor a DataFrame.
     """
     if not isinstance(X, np.ndarray | pd.DataFrame) or X.shape[0] <= HEAD_ROWS:
         return PassSeconds(0.0, 0.0)

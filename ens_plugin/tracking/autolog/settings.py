@@ -48,7 +48,7 @@ class AutologOptions:
 
 
 def warn_once(settings: AutologOptions, kind: str, message: str) -> None:
-    """Log a warning; further ones of the same kind go to the debug level."""
+    """Log a warning; further ones of the same kind are logged at the debug level."""
     if settings.silent:
         return
     token = object()

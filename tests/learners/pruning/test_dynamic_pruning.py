@@ -456,7 +456,7 @@ def test_wrong_rows_of_a_frozen_ensemble() -> None:
         DynamicPruningClassifier(base).fit(X[::-1], y[::-1])
     with pytest.raises(DataMismatchError, match="rows the ensemble was trained on"):
         DynamicPruningClassifier(base, data="holdout").fit(X, y)
-    with pytest.raises(InputError, match="labels that the ensemble does not know: \\[2\\]"):
+    with pytest.raises(InputError, match="labels that the ensemble does not have: \\[2\\]"):
         DynamicPruningClassifier(base, data="holdout").fit(*twonorm(50, 1)[:1], np.arange(50) % 3)
     values = frozen(RandomForestRegressor(5, random_state=0).fit(X, y))
     with pytest.raises(UnsupportedModelError, match="regressor"):

@@ -88,9 +88,12 @@ def test_the_digest_of_a_mapping_does_not_depend_on_its_order() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"raport": {}}, "'raport', which no policy has; did you mean 'report'"),
-        ({"report": {"eror_upper": {"max": 1}}}, "'report.eror_upper', which no policy has; did you mean 'error_upper"),
-        ({"report": {"error": {"maximum": 1}}}, "'report.error.maximum', which no policy has; did you mean 'max'"),
+        ({"raport": {}}, "'raport', which is no known key; did you mean 'report'"),
+        (
+            {"report": {"eror_upper": {"max": 1}}},
+            "'report.eror_upper', which is no known key; did you mean 'error_upper",
+        ),
+        ({"report": {"error": {"maximum": 1}}}, "'report.error.maximum', which is no known key; did you mean 'max'"),
         ({"baseline": {"no_wrose": True}}, "did you mean 'no_worse'"),
         ({"baseline": {"requird": True, "no_worse": True}}, "did you mean 'required'"),
         ({"metrics": {"val": {"auc": {"min": 1}}}}, "go into quotes"),
