@@ -35,7 +35,8 @@ class Library(ABC):
     Class attributes
     ----------------
     library : str
-        Import name of the model library.
+        Import name of the model library.  Autologging takes fits that code below this name starts for parts of another
+        fit, so it is not the name of a package that programs which train models are in, too.
     """
 
     library: ClassVar[str]

@@ -95,6 +95,17 @@ def test_autolog(is_known_before: bool, store: mlflow.MlflowClient, monkeypatch:
     assert store.get_run(run.info.run_id).data.metrics["ens.error"] == ens_plugin.analyze(model, X, Y).error
 
 
+def test_autolog_of_a_program_that_defines_its_own_library(store: mlflow.MlflowClient) -> None:
+    autolog(log_artifacts=False, max_overhead=1e3)
+    try:
+        ens_plugin.register_adapter(type("OfTheProgram", (ToyAdapter,), {"library": "__main__"}))
+        with mlflow.start_run() as run:
+            exec("forest.fit(X, Y)", {"__name__": "__main__", "forest": ToyForest(), "X": X, "Y": Y})
+    finally:
+        autolog(disable=True)
+    assert "ens.error" in store.get_run(run.info.run_id).data.metrics
+
+
 def test_grow() -> None:
     growth = ens_plugin.grow(ToyForest(), X, Y, tolerance=0.02, probe_size=20)
     assert growth.n_members > 20
