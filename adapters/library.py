@@ -91,7 +91,8 @@ class Trainable(Library):
     def refuse_boosting(cls, estimator: Any) -> None:
         """Raise UnsupportedModelError if the parameters of an unfitted estimator request boosting.
 
-        Members that correct one another are not drawn alike.  By default nothing is refused.
+        Called before training by :class:`ens_plugin.DynamicPruningClassifier`.  Members that correct one another are
+        not drawn alike.  By default nothing is refused.
         """
 
 
