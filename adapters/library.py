@@ -35,7 +35,8 @@ class Library(ABC):
     Class attributes
     ----------------
     library : str
-        Import name of the model library.
+        Import name of the model library.  Autologging takes fits that code below this name starts for parts of another
+        fit, so it is not the name of a package that programs which train models are in, too.
     """
 
     library: ClassVar[str]
@@ -90,7 +91,8 @@ class Trainable(Library):
     def refuse_boosting(cls, estimator: Any) -> None:
         """Raise UnsupportedModelError if the parameters of an unfitted estimator request boosting.
 
-        Members that correct one another are not drawn alike.  By default nothing is refused.
+        Called before training by :class:`ens_plugin.DynamicPruningClassifier`.  Members that correct one another are
+        not drawn alike.  By default nothing is refused.
         """
 
 

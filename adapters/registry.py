@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.library import Library, home_libraries
+from ens_plugin.adapters.library import FileReadable, Library, home_libraries
 from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.errors import InputError, UnsupportedModelError
 
@@ -37,6 +37,8 @@ _BUILT_IN_LIBRARIES: tuple[tuple[str, str], ...] = (
     ("ens_plugin.adapters.xgboost.library", "XGBoost"),
     ("ens_plugin.adapters.lightgbm.library", "LightGBM"),
 )
+# Class attributes without a default.
+_NAMES = ((Library, "library"), (FileReadable, "title"), (FileReadable, "requirement"))
 _registered: list[type[EnsembleAdapter]] = []
 _observers: list[Callable[[type[EnsembleAdapter]], None]] = []
 
@@ -56,14 +58,17 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     Raises
     ------
     InputError
-        If `cls` is not a concrete subclass of EnsembleAdapter.
+        If `cls` is not a concrete subclass of EnsembleAdapter, or lacks a name that its classes of
+        :mod:`ens_plugin.adapters.library` need.
     """
     if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
         raise InputError(f"register_adapter expects a subclass of EnsembleAdapter, got {cls!r}; subclass it first.")
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    missing += [name for kind, name in _NAMES if issubclass(cls, kind) and not hasattr(cls, name)]
     if missing:
         raise InputError(
-            f"{cls.__name__} does not implement {', '.join(missing)}; implement them before registering it."
+            f"{cls.__name__} does not implement {', '.join(missing)}; implement them before registering it, as "
+            "ens_plugin.adapters.base.EnsembleAdapter and ens_plugin.adapters.library describe them."
         )
     if cls not in _registered:
         _registered.insert(0, cls)

@@ -168,16 +168,16 @@ def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> Fl
     return array
 
 
-def as_sizes(sizes: ArrayLike, name: str = "sizes") -> FloatArray:
+def as_sizes(sizes: ArrayLike) -> FloatArray:
     """Return ensemble sizes as floats, checked: whole numbers of at least 1, or infinity."""
-    array = np.atleast_1d(as_numbers(sizes, name))
+    array = np.atleast_1d(as_numbers(sizes, "sizes"))
     if array.ndim != 1 or array.size == 0:
-        raise InputError(f"{name} must be a non-empty list of ensemble sizes, got shape {array.shape}.")
+        raise InputError(f"sizes must be a non-empty list of ensemble sizes, got shape {array.shape}.")
     finite = array[np.isfinite(array)]
     if np.any(finite > MAX_SIZE):
-        raise InputError(f"{name} may go up to {MAX_SIZE}, or be infinity; got {finite.max():g}.")
+        raise InputError(f"sizes may go up to {MAX_SIZE}, or be infinity; got {finite.max():g}.")
     if np.isnan(array).any() or np.any(array < 1) or np.any(finite != np.floor(finite)):
-        raise InputError(f"{name} must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
+        raise InputError(f"sizes must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
     return array
 
 
@@ -203,10 +203,10 @@ def as_chance(value: float, name: str) -> float:
     return float(value)
 
 
-def as_confidence(value: float, name: str = "confidence") -> float:
-    """Return a number strictly between 1/2 and 1, or raise InputError naming `name`."""
+def as_confidence(value: float) -> float:
+    """Return a number strictly between 1/2 and 1, or raise InputError."""
     if not isinstance(value, Real) or not 0.5 < value < 1.0:
-        raise InputError(f"{name} must lie strictly between 0.5 and 1, got {value!r}.")
+        raise InputError(f"confidence must lie strictly between 0.5 and 1, got {value!r}.")
     return float(value)
 
 

@@ -191,8 +191,11 @@ def analyze_frame(
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
-    known = isinstance(adapter, VerifiesRows) and adapter.are_training_outputs(kept.outputs, kept.target)
-    if data == "holdout" and known:
+    if (
+        data == "holdout"
+        and isinstance(adapter, VerifiesRows)
+        and adapter.are_training_outputs(kept.outputs, kept.target)
+    ):
         raise DataMismatchError(
             "These are rows that the model was trained on. As held-out rows they would make the error come out far too "
             'low. Pass data="oob" and row_id_col (on the command line --row-id without --holdout) to use the members '

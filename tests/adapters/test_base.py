@@ -18,6 +18,7 @@ from sklearn.ensemble import (
 
 from ens_plugin.adapters import registry
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
+from ens_plugin.adapters.library import FileReadable
 from ens_plugin.adapters.registry import find_adapter, register_adapter
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -83,6 +84,32 @@ def test_unfinished_adapter_is_refused() -> None:
         register_adapter(Unfinished)
     with pytest.raises(InputError, match="expects a subclass"):
         register_adapter(Foreign)  # type: ignore[type-var]
+
+
+@pytest.mark.usefixtures("empty_registry")
+def test_adapter_in_the_old_style_is_refused_with_where_the_contract_is() -> None:
+    class InOldStyle(ForeignAdapter):
+        describe, outputs = EnsembleAdapter.describe, EnsembleAdapter.outputs
+        __abstractmethods__ = frozenset({"describe", "outputs"})
+
+    with pytest.raises(InputError, match=r"implement describe, outputs; .*ens_plugin\.adapters\.base\.EnsembleAdapter"):
+        register_adapter(InOldStyle)
+
+
+@pytest.mark.usefixtures("empty_registry")
+def test_adapter_without_the_name_of_its_library_is_refused() -> None:
+    class Nameless(ForeignAdapter, FileReadable):
+        @classmethod
+        def reads(cls, start: bytes) -> bool:
+            return False
+
+        @classmethod
+        def read(cls, content: bytes) -> Any:
+            return None
+
+    with pytest.raises(InputError, match="does not implement library, title, requirement;"):
+        register_adapter(Nameless)
+    assert registry._registered == []
 
 
 @pytest.mark.parametrize("place", ["models:/churn/7", Path("model.joblib")], ids=["URI", "path"])

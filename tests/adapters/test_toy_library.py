@@ -14,13 +14,16 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import ClassifierMixin
 
 import ens_plugin
 from ens_plugin.adapters import registry
-from ens_plugin.adapters.library import FileReadable, NativeInterface
+from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Storable
+from ens_plugin.adapters.sklearn.library import Sklearn
 from ens_plugin.cli.main import main
 from ens_plugin.cli.table import rows_for_model
-from ens_plugin.errors import ModelLoadError
+from ens_plugin.errors import ModelLoadError, UnsupportedModelError
+from ens_plugin.registry.rightsizing import model_source
 from ens_plugin.tracking import load_model
 from ens_plugin.tracking.autolog.autolog import autolog
 from tests.adapters import test_contract as contract
@@ -95,11 +98,44 @@ def test_autolog(is_known_before: bool, store: mlflow.MlflowClient, monkeypatch:
     assert store.get_run(run.info.run_id).data.metrics["ens.error"] == ens_plugin.analyze(model, X, Y).error
 
 
+def test_autolog_of_a_program_that_defines_its_own_library(store: mlflow.MlflowClient) -> None:
+    autolog(log_artifacts=False, max_overhead=1e3)
+    try:
+        ens_plugin.register_adapter(type("OfTheProgram", (ToyAdapter,), {"library": "__main__"}))
+        with mlflow.start_run() as run:
+            exec("forest.fit(X, Y)", {"__name__": "__main__", "forest": ToyForest(), "X": X, "Y": Y})
+    finally:
+        autolog(disable=True)
+    assert "ens.error" in store.get_run(run.info.run_id).data.metrics
+
+
 def test_grow() -> None:
     growth = ens_plugin.grow(ToyForest(), X, Y, tolerance=0.02, probe_size=20)
     assert growth.n_members > 20
     assert growth.trained_members == 20 + growth.n_members
     np.testing.assert_array_equal(growth.model.predict(X), ToyForest(growth.n_members).fit(X, Y).predict(X))
+
+
+def test_pruning_refuses_before_training_what_the_library_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(ToyAdapter):
+        @classmethod
+        def refuse_boosting(cls, estimator: Any) -> None:
+            raise UnsupportedModelError("Its members correct one another.")
+
+    classifier = type("ToyClassifier", (ClassifierMixin, ToyForest), {})
+    ens_plugin.register_adapter(Refusing)
+    monkeypatch.setattr(ToyForest, "fit", lambda *_: pytest.fail("It was trained before it was refused."))
+    with pytest.raises(UnsupportedModelError, match="correct one another"):
+        ens_plugin.DynamicPruningClassifier(classifier()).fit(X, Y > 0.5)
+
+
+def test_a_flavour_of_a_built_in_library_keeps_its_options() -> None:
+    class LikeSklearn(ToyAdapter, Storable):
+        flavor = Flavor("sklearn", "mlflow.sklearn", "sk_model")
+
+    ens_plugin.register_adapter(LikeSklearn)
+    found = model_source._flavor(mlflow.models.Model(flavors={"sklearn": {}, "python_function": {}}), "models:/toy/1")
+    assert found is Sklearn.flavor
 
 
 def test_rightsize(store: mlflow.MlflowClient) -> None:

@@ -137,12 +137,12 @@ def row_means(model: RowModel, by_point: FloatArray, rows: IntArray | slice = AL
     return np.asarray(group_means(model, by_point)[:, model.group[rows]])
 
 
-def row_variances(model: RowModel, size: float, rows: IntArray | slice = ALL_ROWS) -> FloatArray:
-    """Posterior mean, for some of the rows, of the variance over seeds of being wrong; shape (n_rows,)."""
+def row_variances(model: RowModel, size: float) -> FloatArray:
+    """Posterior mean, for each row, of the variance over seeds of being wrong; shape (n_rows,)."""
     wrong = model.error_by_point([size])
-    return np.asarray(row_means(model, wrong * (1.0 - wrong), rows)[0])
+    return np.asarray(row_means(model, wrong * (1.0 - wrong))[0])
 
 
-def row_slopes(model: RowModel, size: float, rows: IntArray | slice = ALL_ROWS) -> FloatArray:
-    """Posterior mean, for some of the rows, of the derivative of its error; shape (n_rows,)."""
-    return np.asarray(row_means(model, model.slope_by_point(size)[None], rows)[0])
+def row_slopes(model: RowModel, size: float) -> FloatArray:
+    """Posterior mean, for each row, of the derivative of its error; shape (n_rows,)."""
+    return np.asarray(row_means(model, model.slope_by_point(size)[None])[0])

@@ -298,11 +298,12 @@ def _refuse_before_training(estimator: Any, rule: str) -> None:
     ensemble = estimator
     while isinstance(ensemble, Pipeline) and ensemble.steps:
         ensemble = ensemble.steps[-1][1]
-    if is_registered(ensemble):
-        return
-    library = find_library(ensemble, Trainable)
-    if library is not None:
+    library, has_own_adapter = find_library(ensemble, Trainable), is_registered(ensemble)
+    # An adapter that a user registered may take the boosted ensembles of a built-in library.
+    if library is not None and (issubclass(library, EnsembleAdapter) or not has_own_adapter):
         library.refuse_boosting(ensemble)
+    if has_own_adapter:
+        return
     home = type(ensemble).__module__
     # A search holds its ensemble only once it is fitted.
     if home.startswith("sklearn.") and not home.startswith("sklearn.model_selection.") and not is_known(ensemble):

@@ -151,11 +151,12 @@ def _experiment_of_run(client: MlflowClient, run_id: str | None, uri: str) -> st
 
 
 def _flavor(document: Model, uri: str) -> Flavor:
-    known = [library.flavor for library in libraries(Storable) if library.flavor is not None]
-    for flavor in known:
-        if flavor.name in document.flavors:
-            return flavor
-    *names, last = [flavor.name for flavor in known]
+    # Of two flavours with one name, the built-in one, which comes last, stays.
+    known = {library.flavor.name: library.flavor for library in libraries(Storable) if library.flavor is not None}
+    for name in known:
+        if name in document.flavors:
+            return known[name]
+    *names, last = known
     raise UnsupportedModelError(
         f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}, but a smaller model "
         f"can be logged only as {', '.join(names)} or {last}. Cut it with ens_plugin.truncate."

@@ -201,7 +201,8 @@ def _remember(scope: _Scope, model: Any, data: TrainingData | None) -> None:
 def _is_outermost(model: Any, caller: FrameType | None) -> bool:
     if autologging_is_suspended():
         return False
-    homes = {"ens_plugin", *(library.library for library in libraries(Trainable))}
+    # A library that a program defines itself cannot be told from the program, whose fits are outermost.
+    homes = {"ens_plugin", *(library.library for library in libraries(Trainable))} - {"__main__"}
     return not any(_fits_parts(frame, model, homes) for frame in _frames(caller))
 
 
