@@ -62,9 +62,7 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
         """Return the members' label codes, probabilities, scores or values for the prepared rows."""
-        return outputs_by_member(
-            self._member_outputs, range(self.n_members) if members is None else members, features, wanted
-        )
+        return outputs_by_member(self._member_outputs, members or range(self.n_members), features, wanted)
 
     def _member_outputs(self, member: int, features: Any) -> NDArray[Any]:
         outputs: NDArray[Any] = self.model.member_outputs(member, features)

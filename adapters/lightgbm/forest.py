@@ -123,7 +123,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
     ) -> NDArray[Any]:
         """Return the raw scores or values of the iterations."""
         self._check_covered()
-        chosen = range(self.n_members) if members is None else members
+        chosen = members or range(self.n_members)
         if self._is_linear:
             return outputs_by_member(self._linear_outputs, chosen, features, wanted)
         is_kept = members is None and features.leaves is not None
@@ -265,7 +265,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def _leaves(self, table: Any, members: range | None = None) -> NDArray[Any]:
         """Return the leaf that each row reaches in every tree, or in those of some members: (n_trees, n_rows)."""
-        members = range(self.n_members) if members is None else members
+        members = members or range(self.n_members)
         n_trees = self._text.trees_per_iteration
         is_narrow = isinstance(table, np.ndarray) and table.shape[1] <= MOST_FEATURES
         at_once = max(WALKED_TREES // n_trees, 1) if is_narrow else len(members)

@@ -139,7 +139,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         """Return the label codes, probabilities or values of the members for the prepared rows."""
         are_stacked = members is not None and self._are_trees and self.output_kind == "labels"
         predict = self._tree_labels if are_stacked else self._member_outputs
-        return outputs_by_member(predict, range(self.n_members) if members is None else members, features, wanted)
+        return outputs_by_member(predict, members or range(self.n_members), features, wanted)
 
     def _member_outputs(self, member: int, features: Any) -> NDArray[Any]:
         estimator, rows = self.model.estimators_[member], self._member_rows(member, features)

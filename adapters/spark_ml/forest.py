@@ -99,9 +99,7 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
         """Return the label codes, probabilities or values of the trees for the prepared rows."""
-        return outputs_by_member(
-            self._tree_outputs, range(self.n_members) if members is None else members, features, wanted
-        )
+        return outputs_by_member(self._tree_outputs, members or range(self.n_members), features, wanted)
 
     def _tree_outputs(self, member: int, features: Any) -> NDArray[Any]:
         tree = self.forest.trees[member]
