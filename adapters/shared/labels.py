@@ -12,7 +12,7 @@ from ens_plugin.core.validation import as_array, one_line
 from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, InputError
 
-__all__ = ["code_dtype", "label_codes", "label_positions", "shortened"]
+__all__ = ["code_dtype", "find_labels", "label_codes", "label_positions", "shortened"]
 
 
 def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> NDArray[np.intp]:
@@ -31,20 +31,42 @@ def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> ND
     [1, 0, 1]
     """
     array = as_array(labels, name)
-    position = {label: code for code, label in enumerate(classes.tolist())}
+    found, positions, which = find_labels(array, classes, name)
+    unknown = [label for label, position in zip(found, positions, strict=True) if position is None]
+    if unknown:
+        raise DataMismatchError(
+            f"{name} holds labels that are not among the model's: {shortened(unknown)}; the model's are "
+            f"{shortened(classes.tolist())}. Pass the labels the model was trained on."
+        )
+    return np.array(positions, dtype=np.intp)[which].reshape(array.shape)
+
+
+def find_labels(
+    array: NDArray[Any], classes: NDArray[Any], name: str
+) -> tuple[list[Any], list[int | None], NDArray[np.intp]]:
+    """Return the different labels of an array, the position of each in `classes`, and which of them each entry is.
+
+    A label that is not among `classes` has the position None.
+
+    Raises
+    ------
+    InputError
+        If the labels cannot be compared with each other.
+
+    Examples
+    --------
+    >>> find_labels(np.array(["b", "a", "b"]), np.array(["b", "c"]), "y")
+    (['a', 'b'], [None, 0], array([1, 0, 1]))
+    """
+    position_of = {label: position for position, label in enumerate(classes.tolist())}
     try:
-        found, codes = np.unique(array, return_inverse=True)
-        unknown = [label for label in found.tolist() if label not in position]
+        found, which = np.unique(array, return_inverse=True)
+        labels = found.tolist()
+        return labels, [position_of.get(label) for label in labels], which
     except Exception as error:  # a user's class may raise anything where it is compared
         raise InputError(
             f"{name} mixes labels that cannot be compared ({one_line(str(error))}); use labels of one type."
         ) from error
-    if unknown:
-        raise DataMismatchError(
-            f"{name} holds labels that are not among the model's: {shortened(unknown)}; the model's are "
-            f"{shortened(list(position))}. Pass the labels the model was trained on."
-        )
-    return np.array([position[label] for label in found.tolist()], dtype=np.intp)[codes].reshape(array.shape)
 
 
 def code_dtype(n_labels: int) -> type[np.uint8] | type[np.uint16]:

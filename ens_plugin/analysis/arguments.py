@@ -11,6 +11,7 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.labels import find_labels
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, REGRESSION_ESTIMATORS, AnalysisOptions, Metric
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
@@ -189,26 +190,20 @@ def _real_values(target: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    code_of = {label: code for code, label in enumerate(classes.tolist())}
-    try:
-        labels, index = np.unique(target, return_inverse=True)
-        unknown = [label for label in labels.tolist() if label not in code_of]
-    except Exception as error:  # a user's class may raise anything where it is compared
-        raise InputError(
-            f"y mixes labels that cannot be compared ({one_line(str(error))}); use labels of one type."
-        ) from error
+    labels, codes, which = find_labels(target, classes, "y")
+    unknown = [label for label, code in zip(labels, codes, strict=True) if code is None]
     if unknown:
         raise InputError(
             f"y holds labels that the ensemble does not have: {shown(unknown[:5])}; its labels are "
             f"{shown(classes.tolist()[:10])}. Pass the labels as the ensemble was trained on them (a booster keeps "
             "only their codes)."
         )
-    if labels.size < 2:
+    if len(labels) < 2:
         raise InputError(
-            f"y holds a single label, {shown(labels.tolist()[0])}: an error rate over one class does not describe the "
+            f"y holds a single label, {shown(labels[0])}: an error rate over one class does not describe the "
             "others. Pass rows of at least two classes."
         )
-    return np.array([code_of[label] for label in labels.tolist()], dtype=np.int64)[index]
+    return np.array(codes, dtype=np.int64)[which]
 
 
 def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: Metric | None) -> NDArray[np.float64]:
