@@ -131,7 +131,8 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         """Return the rows each tree drew, after checking three trees against these very rows."""
         self._check_bootstrap()
         check_row_count(self.model, features.shape[0])
-        proof = BagProof(target=self._check_rows(features, y))
+        target = training_target(y, self.classes, features.shape[0])
+        proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target))
         return draw_bags(self._draw, self.n_members, features.shape[0]).with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
@@ -159,7 +160,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         assert target is not None
         trees = self.model.estimators_
         return judge_origin(
-            self._grew_on(features, y)
+            self._grew_on(features, target)
             or are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
             or hold_node_values([(tree, features) for tree in trees]),
             (leaf_counts(tree, features, target) for tree in (trees if growth_is_known(features) else [])),
@@ -199,16 +200,13 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
                 "bootstrap=True."
             )
 
-    def _grew_on(self, features: Any, y: ArrayLike) -> bool:
+    def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
         if features.shape[0] != self.model._n_samples or not growth_is_known(features):
             return False
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
-        return are_recognised(trees, lambda: self._check_rows(features, y))
+        return are_recognised(trees, lambda: self._check_rows(features, target))
 
-    def _check_rows(self, features: Any, y: ArrayLike | None) -> bool:
-        target = training_target(y, self.classes, features.shape[0])
-        if not growth_is_known(features):
-            return False
+    def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
         return all(
             [
                 check_growth(self.model.estimators_[member], features, self._draw(member), target, member)
