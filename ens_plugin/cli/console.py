@@ -124,11 +124,11 @@ def _no_prints() -> Iterator[None]:
     errors.setLevel(logging.ERROR)
     logger = logging.getLogger("mlflow")
     logger.addHandler(errors)
-    logging_utils.disable_logging()  # type: ignore[no-untyped-call]
+    logging_utils.disable_logging()  # type: ignore[no-untyped-call]  # MLflow has no types here
     try:
         yield
     finally:
-        logging_utils.enable_logging()  # type: ignore[no-untyped-call]
+        logging_utils.enable_logging()  # type: ignore[no-untyped-call]  # MLflow has no types here
         logger.removeHandler(errors)
 
 

@@ -22,7 +22,7 @@ NO_CONNECT = (
 def require_spark() -> None:
     """Raise ClusterError with what to install unless PySpark and Java are installed."""
     try:
-        import pyspark  # noqa: F401
+        import pyspark  # noqa: F401  (whether it is there)
     except ImportError as error:
         raise ClusterError(
             "PySpark is not installed. Install it with: pip install 'ens-plugin[spark]' (it needs Java 17 or newer)."

@@ -199,7 +199,7 @@ def test_files_and_names_of_its_own(tmp_path: Path) -> None:
 
 
 @needs_pyspark
-def test_spark(session: Any) -> None:  # noqa: F811
+def test_spark(session: Any) -> None:  # noqa: F811  (the fixture)
     from ens_plugin import spark
 
     rows = FRAME.assign(row=range(len(FRAME)))
