@@ -46,7 +46,8 @@ def analyze(
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
     groups: ArrayLike | None = AnalysisOptions.groups,
     metric: Metric | None = AnalysisOptions.metric,
-    confidence: float = AnalysisOptions.confidence,
+    criterion: str = AnalysisOptions.criterion,
+    confidence: float | None = AnalysisOptions.confidence,
     tolerance: float = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
@@ -83,10 +84,17 @@ def analyze(
     metric : callable, optional
         ``metric(y, mean_output) -> float``, lower is better, smooth in the mean output (probabilities
         of shape (n_rows, n_labels), or values).  None means 0-1 error or mean squared error.
-    confidence : float, default=0.99
-        Classification: wanted mean agreement with the infinite ensemble, in (0.5, 1).
+    criterion : {"auto", "agreement", "error", "probability"}, default="auto"
+        What the recommended size has to meet.  ``"agreement"``: a share `confidence` of the labels are those of the
+        infinite ensemble (2013).  ``"error"``: the error, 0-1 or squared, is at most ``1 + tolerance`` times that of
+        the infinite ensemble.  ``"probability"``: so is the mean Brier score of the probabilities, which keeps
+        rankings and rare labels.  ``"auto"``: ``"error"`` for values; for labels ``"agreement"`` if `confidence` is
+        given, else ``"probability"``.  The size by each is in ``report.criteria``.
+    confidence : float, optional
+        Classification: wanted mean agreement with the infinite ensemble, in (0.5, 1); 0.99 if only `criterion` is
+        given.
     tolerance : float, default=0.01
-        Regression: wanted excess error relative to that of the infinite ensemble.
+        Wanted excess of the error or of the Brier score, relative to that of the infinite ensemble.
     max_size : int, default=20001
         Largest size to consider.
     interval_level : float, default=0.95
@@ -129,6 +137,7 @@ def analyze(
         sample_weight=sample_weight,
         groups=groups,
         metric=metric,
+        criterion=criterion,
         confidence=confidence,
         tolerance=tolerance,
         max_size=max_size,
@@ -248,7 +257,7 @@ def _analyzed(
             repeats=likeness.repeats,
             target=target,
         )
-        report = with_distinct_rows(report, evidence, likeness.cell, settings)
+        report = with_distinct_rows(report, adapter, evidence, likeness.cell, settings)
         basis = replace(report.basis, doubts=(*row_doubts, *report.basis.doubts))
         report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
         rows_judged = judge_rows(adapter, evidence, target, data, report.error) if judges else None

@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.labels import find_labels
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
-from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, REGRESSION_ESTIMATORS, AnalysisOptions, Metric
+from ens_plugin.analysis.options import (
+    CLASSIFICATION_ESTIMATORS,
+    CRITERIA,
+    REGRESSION_ESTIMATORS,
+    AnalysisOptions,
+    Metric,
+)
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import LARGEST, MAX_SIZE, as_array, as_sizes, as_weight, one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
@@ -24,6 +30,7 @@ IntArray = NDArray[np.int64]
 
 N_DEFAULT_SIZES = 220
 MIN_TOLERANCE = 1e-9
+DEFAULT_CONFIDENCE = 0.99
 
 
 def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> ResolvedOptions:
@@ -52,7 +59,9 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
     return ResolvedOptions(
         estimator=estimator,
         data=data,
-        confidence=float(options.confidence),
+        criterion=_resolve_criterion(options, adapter.info.task),
+        chooses_criterion=options.criterion == "auto",
+        confidence=DEFAULT_CONFIDENCE if options.confidence is None else float(options.confidence),
         tolerance=float(options.tolerance),
         interval_level=float(options.interval_level),
         max_size=int(max_size),
@@ -62,15 +71,35 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
 
 
 def _check_shares(options: AnalysisOptions) -> None:
-    for name in ("confidence", "tolerance", "interval_level"):
+    given = (
+        ("tolerance", "interval_level") if options.confidence is None else ("confidence", "tolerance", "interval_level")
+    )
+    for name in given:
         if not isinstance(getattr(options, name), Real):
             raise InputError(f"{name} must be a number, got {shown(getattr(options, name))}.")
-    if not 0.5 < options.confidence < 1.0:
+    if options.confidence is not None and not 0.5 < options.confidence < 1.0:
         raise InputError(f"confidence must lie strictly between 0.5 and 1, got {shown(options.confidence)}.")
     if not 0.0 < options.interval_level < 1.0:
         raise InputError(f"interval_level must lie strictly between 0 and 1, got {shown(options.interval_level)}.")
     if not MIN_TOLERANCE <= options.tolerance < np.inf:
         raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(options.tolerance)}.")
+
+
+def _resolve_criterion(options: AnalysisOptions, task: str) -> str:
+    """Return the name by which a report knows the criterion of the recommended size."""
+    criterion = options.criterion
+    if not isinstance(criterion, str) or criterion not in CRITERIA:
+        raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(criterion)}.")
+    if task == "regression":
+        if criterion in ("agreement", "probability"):
+            raise InputError(
+                f"criterion={criterion!r} is about labels, and this model predicts values. Use criterion='error', with "
+                "tolerance for how far the mean squared error may lie above that of the infinite ensemble."
+            )
+        return "excess_error"
+    if criterion == "auto":
+        return "probability" if options.confidence is None else "agreement"
+    return "excess_error" if criterion == "error" else criterion
 
 
 def _resolve_estimator(estimator: str, task: str, metric: Metric | None) -> str:

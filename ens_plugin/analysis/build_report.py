@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
+from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.custom_metric import with_metric_curve
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
@@ -90,9 +91,10 @@ def build_report(
             if shared is None
             else clip_sizes_to_oob(settings, np.array([shared]))
         )
+    groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
     estimates = _estimate(adapter, evidence, usable, settings, is_even=shares.is_even)
+    estimates = with_criteria(estimates, adapter, evidence.sample, groups, settings)
     if metric is not None:
-        groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
         estimates = with_metric_curve(
             estimates, metric, adapter, evidence.sample, sampled_labels, settings, limit=shared, groups=groups
         )
@@ -232,6 +234,7 @@ def _report(
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
     cautions = _cautions(adapter, evidence.proof, estimates, used.n_effective, dropped, settings)
+    rarity = rare_label_caution(estimates.recommendation, shares.labels)
     return EnsembleReport(
         task=adapter.info.task,
         model=type(adapter.model).__name__,
@@ -244,10 +247,11 @@ def _report(
         data="oob" if settings.data == "oob" else "holdout",
         error_curve=estimates.error_curve,
         recommendation=estimates.recommendation,
+        criteria=estimates.criteria,
         bias_variance=estimates.bias_variance,
         algorithmic_sd=estimates.algorithmic_sd,
         algorithmic_sd_is_bound=False,
-        warnings=(*shares.cautions, *cautions),
+        warnings=(*shares.cautions, *cautions, *rarity),
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)},
         basis=EstimateBasis(

@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["CLASSIFICATION_ESTIMATORS", "REGRESSION_ESTIMATORS", "AnalysisOptions", "Metric"]
+__all__ = ["CLASSIFICATION_ESTIMATORS", "CRITERIA", "REGRESSION_ESTIMATORS", "AnalysisOptions", "Metric"]
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 
 CLASSIFICATION_ESTIMATORS = ("deconvolved", "hypergeometric", "binomial", "path")
 REGRESSION_ESTIMATORS = ("closed_form", "path")
+CRITERIA = ("auto", "agreement", "error", "probability")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,8 @@ class AnalysisOptions:
     sample_weight: ArrayLike | None = None
     groups: ArrayLike | None = None
     metric: Metric | None = None
-    confidence: float = 0.99
+    criterion: str = "auto"
+    confidence: float | None = None
     tolerance: float = 0.01
     max_size: int = 20001
     interval_level: float = 0.95

@@ -15,7 +15,7 @@ from ens_plugin.cli.savings_table import markdown_lines, text_lines
 from ens_plugin.errors import InputError
 from ens_plugin.report.quantities import level_text, members_text, recommended_interval_text, recommended_text
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
-from ens_plugin.report.text import WIDTH, escaped_markdown, printable, size_label, verdict
+from ens_plugin.report.text import WIDTH, criterion_words, escaped_markdown, printable, size_label, verdict
 from ens_plugin.sizing.checks import Check
 
 if TYPE_CHECKING:
@@ -126,8 +126,11 @@ def _size_check(report: EnsembleReport) -> Check:
         return Check("recommended_size", False, found.size, found.max_size, sentence)
     if report.basis.doubts:
         return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
-    reached = f"{members_text(found.size)} would do" if found.size else f"not even {found.max_size} members would do"
-    return Check("recommended_size", found.size is not None, found.size, found.max_size, f"{reached}.")
+    reached = (
+        f"{members_text(found.size)} are enough" if found.size else f"not even {found.max_size} members are enough"
+    )
+    sentence = f"{reached} for {criterion_words(found)}."
+    return Check("recommended_size", found.size is not None, found.size, found.max_size, sentence)
 
 
 def _ratio_check(report: EnsembleReport, limit: float) -> Check:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, REGRESSION_ESTIMATORS, AnalysisOptions
+from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, CRITERIA, REGRESSION_ESTIMATORS, AnalysisOptions
 from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
 from ens_plugin.cli.store import use_store
 from ens_plugin.cli.table import ModelRows, read_table, rows_for_model
@@ -19,7 +19,7 @@ from ens_plugin.tracking.store.models import is_uri, load_model
 __all__ = ["Analysis", "AnalysisRequest", "analysis_arguments", "analysis_of", "load_requested"]
 
 ESTIMATORS = ("auto", *dict.fromkeys((*CLASSIFICATION_ESTIMATORS, *REGRESSION_ESTIMATORS)))
-OPTIONS = ("confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
+OPTIONS = ("criterion", "confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,24 @@ ARGUMENTS = (
         help="The rows were not used for training. Without this they are the exact training rows, in order.",
     ),
     click.option(
+        "--criterion",
+        type=click.Choice(CRITERIA),
+        default=AnalysisOptions.criterion,
+        show_default=True,
+        help="What the recommended size has to meet: the agreement of labels, the error, or the Brier score of "
+        "probabilities. auto: the error of values; of labels the agreement if --confidence is given, else probability.",
+    ),
+    click.option(
         "--confidence",
         type=float,
-        default=AnalysisOptions.confidence,
-        show_default=True,
-        help="Classification: wanted mean agreement with the infinite ensemble.",
+        help="Classification: wanted mean agreement with the infinite ensemble; 0.99 if only --criterion is given.",
     ),
     click.option(
         "--tolerance",
         type=float,
         default=AnalysisOptions.tolerance,
         show_default=True,
-        help="Regression: wanted excess error, relative to the infinite ensemble's.",
+        help="Wanted excess of the error or the Brier score, relative to the infinite ensemble's.",
     ),
     click.option(
         "--max-size",

@@ -36,6 +36,7 @@ class ReportContent:
     created: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     basis: EstimateBasis = field(default_factory=EstimateBasis)
+    criteria: tuple[SizeRecommendation, ...] = ()
 
     @property
     def recommended_size(self) -> int | None:

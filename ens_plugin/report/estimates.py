@@ -164,14 +164,15 @@ class SizeRecommendation:
     ----------
     size : int or None
         Smallest size that meets the criterion; None when that is above `max_size`, or not `is_known`.
-    criterion : {"agreement", "excess_error"}
-        What `size` meets.  Classification: the mean probability that an ensemble of that size
-        predicts the same label as the infinite ensemble is at least `confidence`.  Regression: the
-        mean squared error is at most ``1 + tolerance`` times that of the infinite ensemble.
+    criterion : {"agreement", "excess_error", "probability"}
+        What `size` meets.  ``"agreement"``: the mean probability that an ensemble of that size
+        predicts the same label as the infinite ensemble is at least `confidence`.  ``"excess_error"``: the
+        error, 0-1 or mean squared, is at most ``1 + tolerance`` times that of the infinite ensemble.
+        ``"probability"``: the mean Brier score of the probabilities is.
     confidence : float or None
-        The wanted agreement; None for regression.
+        The wanted agreement; None for the other criteria.
     tolerance : float or None
-        The wanted relative excess error; None for classification.
+        The wanted relative excess; None for an agreement.
     agreement : float or None
         Agreement of the current size with the infinite ensemble; None for regression.
     interval : tuple of (int, int or None)
@@ -184,11 +185,11 @@ class SizeRecommendation:
     sizes : ndarray of int64, shape (n_sizes,)
         Sizes at which the criterion is tabulated.
     values : ndarray of float64, shape (n_sizes,)
-        Agreement, or relative excess error, at `sizes`.
+        Agreement, or relative excess of the error or the Brier score, at `sizes`.
     """
 
     size: int | None
-    criterion: Literal["agreement", "excess_error"]
+    criterion: Literal["agreement", "excess_error", "probability"]
     confidence: float | None
     tolerance: float | None
     agreement: float | None

@@ -145,7 +145,8 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
         _limit_values(ax, np.append(values, wanted or math.nan), ceiling=1.0)
     else:
         wanted = recommendation.tolerance
-        ax.set_ylabel("Error above the\ninfinite ensemble's (%)")
+        loss = "Brier score" if recommendation.criterion == "probability" else "Error"
+        ax.set_ylabel(f"{loss} above the\ninfinite ensemble's (%)")
         _scale_excess(ax, np.append(values, wanted or math.nan))
     label_in_percent(ax.yaxis)
     if wanted is not None:

@@ -57,6 +57,9 @@ class EnsembleReport(ReportContent):
         Versions of ens_plugin and of the libraries that computed the report.
     basis : EstimateBasis
         What the figures rest on, and the reasons not to rely on them.
+    criteria : tuple of SizeRecommendation
+        The size by every criterion that this model has; `recommendation` is one of them.  Empty in reports of earlier
+        versions.
 
     Notes
     -----

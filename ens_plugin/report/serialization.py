@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 # Reports written before there were these fields are read with their defaults.
-_ADDED_LATER = {"ties_to", "even_shift", "basis"}
+_ADDED_LATER = {"ties_to", "even_shift", "basis", "criteria"}
 
 
 def report_to_dict(report: ReportContent) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from ens_plugin.report.quantities import (
     interval_text,
     level_text,
     members_text,
+    recommended_interval_text,
+    recommended_text,
     size_interval_text,
     spread_text,
 )
@@ -24,6 +26,7 @@ __all__ = [
     "aggregation_words",
     "all_cautions",
     "bag_words",
+    "criteria_rows",
     "criterion_words",
     "escaped_markdown",
     "estimator_words",
@@ -90,7 +93,8 @@ def criterion_words(recommendation: SizeRecommendation) -> str:
     if recommendation.confidence is not None:
         return f"{level_text(recommendation.confidence)} agreement with the infinite ensemble"
     if recommendation.tolerance is not None:
-        return f"an error at most {level_text(recommendation.tolerance)} above that of the infinite ensemble"
+        loss = "a mean Brier score" if recommendation.criterion == "probability" else "an error"
+        return f"{loss} at most {level_text(recommendation.tolerance)} above that of the infinite ensemble"
     return printable(recommendation.criterion, 60)
 
 
@@ -138,8 +142,20 @@ def verdict(report: ReportContent) -> str:
     if now == size:
         return f"{members} just enough."
     if high is None or now < high:
-        return f"{members} probably enough: about {size} are needed."
-    return f"{members} enough: {size} would do."
+        return f"{members} probably enough: about {size} are needed.{_price(report, size)}"
+    return f"{members} enough.{_price(report, size)}"
+
+
+def _price(report: ReportContent, size: int) -> str:
+    """Return what a smaller size would do to the error, in a sentence; empty where the curve does not reach it."""
+    curve = report.error_curve
+    if not (curve.reaches(size) and curve.reaches(report.n_members)):
+        return ""
+    metric, smaller = printable(curve.metric, 40), error_text(curve.at(size), curve.metric)
+    now = error_text(report.error, curve.metric)
+    if smaller == now:
+        return f" With {size}, the {metric} would be {now} too."
+    return f" With {size}, the {metric} would be {smaller} instead of {now}."
 
 
 def _demand(recommendation: SizeRecommendation) -> str:
@@ -147,7 +163,8 @@ def _demand(recommendation: SizeRecommendation) -> str:
     if recommendation.confidence is not None:
         return f" for {level_text(recommendation.confidence)} agreement"
     if recommendation.tolerance is not None:
-        return f" for an error within {level_text(recommendation.tolerance)} of the limit"
+        what = "probabilities" if recommendation.criterion == "probability" else "an error"
+        return f" for {what} within {level_text(recommendation.tolerance)} of the limit"
     return ""
 
 
@@ -175,6 +192,7 @@ def summarize(report: ReportContent) -> str:
             "",
             *_wrapped(_size_sentence(report)),
             *_wrapped(printable(report.recommendation.reason), indent="  "),
+            *_criteria_lines(report),
             *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
             "",
             *(line for sentence in _origin(report) for line in _wrapped(sentence)),
@@ -252,6 +270,32 @@ def _size_sentence(report: ReportContent) -> str:
         f"{size_label(report)}: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
         f"for {criterion_words(recommendation)}."
     )
+
+
+def _criteria_lines(report: ReportContent) -> list[str]:
+    """Return a small table of the sizes by every criterion; no lines where there is one criterion."""
+    rows = criteria_rows(report)
+    if len(rows) < 2:
+        return []
+    lines = [f"  {name:<34}{size:>16}{interval:>24}" for name, size, interval, _ in rows]
+    return ["Members by criterion:", *lines]
+
+
+def criteria_rows(report: ReportContent) -> list[tuple[str, str, str, str]]:
+    """Return the name of every criterion, the size by it, the size's interval, and the error there."""
+    rows = []
+    for found in report.criteria:
+        size, curve = found.size, report.error_curve
+        error = "" if size is None or not curve.reaches(size) else error_text(curve.at(size), curve.metric)
+        rows.append((_criterion_name(found), recommended_text(found), recommended_interval_text(found), error))
+    return rows
+
+
+def _criterion_name(found: SizeRecommendation) -> str:
+    if found.confidence is not None:
+        return f"{level_text(found.confidence)} agreement of labels"
+    what = "Brier score" if found.criterion == "probability" else "error"
+    return f"{what} within {level_text(found.tolerance or math.nan)} of the limit"
 
 
 def _sentences(report: ReportContent) -> list[str]:

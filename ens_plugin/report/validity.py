@@ -52,7 +52,9 @@ def check_report(report: ReportContent) -> None:
     _finite(report.algorithmic_sd, "algorithmic_sd")
     _at_least(report.algorithmic_sd, 0, "algorithmic_sd")
     _check_curve(report.error_curve)
-    _check_recommendation(report.recommendation)
+    _check_recommendation(report.recommendation, "recommendation")
+    for index, found in enumerate(report.criteria):
+        _check_recommendation(found, f"criteria[{index}]")
     _check_bias_variance(report.bias_variance)
     _check_basis(report.basis)
 
@@ -92,8 +94,7 @@ def _check_errors(curve: ErrorCurve) -> None:
             _finite(getattr(curve, key), f"error_curve.{key}")
 
 
-def _check_recommendation(found: SizeRecommendation) -> None:
-    name = "recommendation"
+def _check_recommendation(found: SizeRecommendation, name: str) -> None:
     _at_least(found.max_size, 1, f"{name}.max_size")
     if found.size is not None:
         _within(found.size, 1, found.max_size, f"{name}.size")

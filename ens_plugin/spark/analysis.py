@@ -60,7 +60,8 @@ def analyze(
     weight_col: str | None = None,
     data: Literal["oob", "holdout"] = "holdout",
     metric: Metric | None = AnalysisOptions.metric,
-    confidence: float = AnalysisOptions.confidence,
+    criterion: str = AnalysisOptions.criterion,
+    confidence: float | None = AnalysisOptions.confidence,
     tolerance: float = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
@@ -94,7 +95,7 @@ def analyze(
         Column with the weights of the rows in the evaluation.
     data : {"holdout", "oob"}, default="holdout"
         With ``"oob"``, the DataFrame holds exactly the training rows, in any order, and `row_id_col` is needed.
-    metric, confidence, tolerance, max_size, interval_level, sizes, estimator, random_state
+    metric, criterion, confidence, tolerance, max_size, interval_level, sizes, estimator, random_state
         As for :func:`ens_plugin.analyze`.
 
     Returns
@@ -118,6 +119,7 @@ def analyze(
     options = AnalysisOptions(
         data=data,
         metric=metric,
+        criterion=criterion,
         confidence=confidence,
         tolerance=tolerance,
         max_size=max_size,

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.curves.classification import agreement_reason
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.criteria import choose_criterion, probability_size
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.curves.size_reasons import agreement_reason
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import HashedRows
@@ -90,7 +92,11 @@ def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], dat
 
 
 def with_distinct_rows(
-    report: EnsembleReport, evidence: TalliedRows, cell: NDArray[np.int64] | None, settings: ResolvedOptions
+    report: EnsembleReport,
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    cell: NDArray[np.int64] | None,
+    settings: ResolvedOptions,
 ) -> EnsembleReport:
     """Return the report with the number of different rows; few of them give another recommended size.
 
@@ -99,6 +105,7 @@ def with_distinct_rows(
     Parameters
     ----------
     report : EnsembleReport
+    adapter : EnsembleAdapter
     evidence : TalliedRows
         One entry for each row.
     cell : ndarray of int64, shape (n_rows,), or None
@@ -120,19 +127,27 @@ def with_distinct_rows(
     if report.task != "classification" or not has_few_cells(cell):
         return replace(report, basis=basis)
     weight = evidence.weight.select(used)
-    cells = gather_cells(evidence.sample.keep(used), cell, weight.total, weight.n_effective)
-    advice = _recommended(report, cells, settings)
+    sample = evidence.sample.keep(used)
+    cells = gather_cells(sample, cell, weight.total, weight.n_effective)
+    by_agreement = _by_agreement(report, cells, settings)
+    by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
+    by_name = {found.criterion: found for found in (by_agreement, by_probability) if found is not None}
+    criteria = tuple(
+        replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in report.criteria
+    )
+    advice = choose_criterion(criteria, settings)
     warning = (
         f"Only {n_distinct} different rows of features among {cell.size}: the recommended size rests on the members' "
         "outputs for each of them."
     )
-    if advice.interval[1] is None:
+    if advice.criterion == "agreement" and advice.interval[1] is None:
         basis = replace(basis, doubts=(*basis.doubts, _doubt(advice, n_distinct)))
-    return replace(report, recommendation=advice, basis=basis, warnings=(*report.warnings, warning))
+    return replace(report, recommendation=advice, criteria=criteria, basis=basis, warnings=(*report.warnings, warning))
 
 
-def _recommended(report: EnsembleReport, cells: CellVotes, settings: ResolvedOptions) -> SizeRecommendation:
-    confidence, max_size, before = settings.confidence, settings.max_size, report.recommendation
+def _by_agreement(report: EnsembleReport, cells: CellVotes, settings: ResolvedOptions) -> SizeRecommendation:
+    confidence, max_size = settings.confidence, settings.max_size
+    before = next(found for found in report.criteria if found.criterion == "agreement")
     size = cell_size(cells, confidence, max_size)
     draws = cell_size_draws(cells, confidence, max_size, settings.random_state)
     low, high = size_interval(draws, settings.interval_level, max_size)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, row_models
+from ens_plugin.analysis.curves.size_reasons import agreement_reason
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
@@ -34,6 +35,7 @@ from ens_plugin.core.tallies.tally import (
     wrong_support,
 )
 from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance
+from ens_plugin.core.uncertainty.error_draws import draw_errors
 from ens_plugin.core.uncertainty.intervals import (
     density_error_sd,
     posterior_error_sd,
@@ -46,7 +48,7 @@ from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["agreement_reason", "estimate_classification", "seed_noise"]
+__all__ = ["estimate_classification", "seed_noise"]
 
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
@@ -100,7 +102,8 @@ def estimate_classification(
         loss="0-1 loss",
     )
     recommendation = _classification_size(size_model, n_members, settings)
-    return Estimates(curve, recommendation, bias_variance, sd, cautions)
+    draws = draw_errors(models, anchor, settings.max_size, settings.random_state)
+    return Estimates(curve, recommendation, bias_variance, sd, cautions, error_draws=draws)
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
@@ -310,17 +313,6 @@ def _classification_size(model: RowModel, n_members: int, settings: ResolvedOpti
         sizes=sizes.copy(),
         values=model_agreement(model, sizes),
     )
-
-
-def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
-    """Return one sentence with the agreement of the members, and the size that the wanted agreement takes."""
-    now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
-    wanted = f"{100 * settings.confidence:.6g} %"
-    if size is None:
-        return f"{now}; an agreement of {wanted} takes more than {settings.max_size} members."
-    if size <= n_members:
-        return f"{now}; {size} members are enough for an agreement of {wanted}."
-    return f"{now}; an agreement of {wanted} takes {size} members."
 
 
 def _member_variance(model: RowModel, tally: SupportTally | MarginTally, weight: RowWeight) -> float:

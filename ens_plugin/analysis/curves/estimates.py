@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.intervals import algorithmic_variance
 from ens_plugin.core.uncertainty.pair_covariance import shared_variance
 from ens_plugin.core.validation import FloatArray, IntArray
@@ -29,6 +30,10 @@ class ResolvedOptions:
     estimator : str
         As the user chose it, ``"auto"`` resolved.
     data : {"oob", "holdout"}
+    criterion : {"agreement", "excess_error", "probability"}
+        What the recommended size has to meet.
+    chooses_criterion : bool
+        Whether another criterion may take its place where no size is known.
     confidence, tolerance, interval_level : float
     max_size : int
     sizes : ndarray of int
@@ -39,6 +44,8 @@ class ResolvedOptions:
 
     estimator: str
     data: str
+    criterion: str
+    chooses_criterion: bool
     confidence: float
     tolerance: float
     interval_level: float
@@ -49,7 +56,15 @@ class ResolvedOptions:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """The statistical parts of a report, and the warnings beside them."""
+    """The statistical parts of a report, and the warnings beside them.
+
+    Attributes
+    ----------
+    criteria : tuple of SizeRecommendation
+        The size by every criterion; `recommendation` is one of them.
+    error_draws : ErrorDraws or None
+        Of a classifier, for the size by its error.
+    """
 
     error_curve: ErrorCurve
     recommendation: SizeRecommendation
@@ -57,6 +72,8 @@ class Estimates:
     algorithmic_sd: float
     cautions: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    criteria: tuple[SizeRecommendation, ...] = ()
+    error_draws: ErrorDraws | None = None
 
 
 def path_values(path: PathTally, sizes: IntArray) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
+from ens_plugin.analysis.curves.size_reasons import excess_reason
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
@@ -132,7 +133,7 @@ def _regression_size(loss: SquaredLoss, n_members: int, settings: ResolvedOption
         tolerance=settings.tolerance,
         agreement=None,
         interval=loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level),
-        reason=_excess_reason(size, now, n_members, settings),
+        reason=excess_reason("mean squared error", size, now, n_members, settings),
         max_size=settings.max_size,
         sizes=settings.sizes.copy(),
         values=excess,
@@ -144,17 +145,3 @@ def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
     if loss.asymptote <= 0:
         return np.full(sizes.size, np.nan)
     return np.asarray(loss.member_variance / sizes / loss.asymptote)
-
-
-def _excess_reason(size: int | None, now: float, n_members: int, settings: ResolvedOptions) -> str:
-    if np.isnan(now):
-        return (
-            "The infinite ensemble's mean squared error cannot be distinguished from 0, so no relative excess exists."
-        )
-    state = f"With {n_members} members, the mean squared error is {100 * now:.2f} % above that of the infinite ensemble"
-    wanted = f"{100 * settings.tolerance:.6g} %"
-    if size is None:
-        return f"{state}; an excess of {wanted} takes more than {settings.max_size} members."
-    if size <= n_members:
-        return f"{state}; {size} members are enough for an excess of {wanted}."
-    return f"{state}; an excess of {wanted} takes {size} members."

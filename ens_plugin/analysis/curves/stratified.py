@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from ens_plugin.analysis.curves.classification import agreement_reason, estimate_classification
+from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.curves.size_reasons import agreement_reason
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.representation import bounds_by_members
 from ens_plugin.core.tallies.tally import select_rows
+from ens_plugin.core.uncertainty.error_draws import combine_draws
 from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
@@ -125,6 +127,7 @@ def combine_estimates(
         algorithmic_sd=float(share @ [part.algorithmic_sd for part in estimates]),
         cautions=tuple(dict.fromkeys(caution for part in estimates for caution in part.cautions)),
         doubts=tuple(dict.fromkeys(doubt for part in estimates for doubt in part.doubts)),
+        error_draws=combine_draws([part.error_draws for part in estimates if part.error_draws is not None], share),
     )
 
 

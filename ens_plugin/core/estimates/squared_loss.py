@@ -14,7 +14,7 @@ from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, f
 from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight
 from ens_plugin.errors import InputError
 
-__all__ = ["LossMoments", "SquaredLoss", "fit_moments", "loss_moments"]
+__all__ = ["LossMoments", "SquaredLoss", "fit_moments", "loss_moments", "term_moments"]
 
 LARGEST_LOG = 700.0
 TINY = 1e-200
@@ -243,8 +243,31 @@ def loss_moments(
     w = as_weight(weight, h.size)
     if n.min() < 2:
         raise InputError("trials must be at least 2 for every row: a variance needs two members.")
-    squared = (h - y) ** 2
-    terms = np.stack([squared - s2 / n, s2, squared])
+    return term_moments((h - y) ** 2, s2, n, w, groups)
+
+
+def term_moments(
+    squared: FloatArray,
+    variance: FloatArray,
+    trials: FloatArray,
+    weight: FloatArray,
+    groups: NDArray[np.integer] | None = None,
+) -> LossMoments:
+    """Return the moments of rows for the closed form, from each row's squared error and the variance of its members.
+
+    Parameters
+    ----------
+    squared : ndarray, shape (n_rows,)
+        Squared error of the mean of each row's out-of-bag outputs, summed over the outputs of a row.
+    variance : ndarray, shape (n_rows,)
+        Variance (ddof 1) of these outputs, summed alike.
+    trials : ndarray, shape (n_rows,)
+        Number of out-of-bag members, at least 2.
+    weight : ndarray, shape (n_rows,)
+    groups : ndarray of int, shape (n_rows,), optional
+        The rows of one group count as one, with their mean terms and summed weight.
+    """
+    terms, w = np.stack([squared - variance / trials, variance, squared]), weight
     if groups is not None:
         terms, w = _group_terms(terms, w, groups)
     unbiased, s2, squared = terms

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import clone, is_regressor
 from tqdm import tqdm
 
 from ens_plugin.adapters.training import TrainedModel, TrainingRows
@@ -23,6 +23,7 @@ from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, outcome_of
 from ens_plugin.learners.growth.pipelines import split_pipeline
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.text import criterion_words
 from ens_plugin.sizing.truncate import truncate
 from ens_plugin.user_warnings import warn_user
 
@@ -40,6 +41,7 @@ def grow(
     X: Any,
     y: ArrayLike,
     *,
+    criterion: str = AnalysisOptions.criterion,
     confidence: float | None = None,
     tolerance: float | None = None,
     method: str = "one_shot",
@@ -60,10 +62,12 @@ def grow(
     X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
     y : array-like, shape (n_rows,)
         Labels or values.
+    criterion : {"auto", "agreement", "error", "probability"}, default="auto"
+        What the size has to meet, as for :func:`ens_plugin.analyze`.
     confidence : float, optional
-        Classification alone: wanted mean agreement with the infinite ensemble, in (0.5, 1); 0.99 by default.
+        Classification alone: wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
-        Regression alone: wanted excess error relative to the infinite ensemble's; 0.01 by default.
+        Wanted excess of the error or the Brier score relative to the infinite ensemble's; 0.01 by default.
     method : {"one_shot", "iterative"}, default="one_shot"
         ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
         after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
@@ -121,16 +125,16 @@ def grow(
     method = _current_name(method)
     next_size = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
-    options = _options(confidence, tolerance, limit, sample_weight)
+    options = _options(criterion, confidence, tolerance, limit, sample_weight)
     trainer = find_trainer(split_pipeline(estimator)[0])
-    _refuse_other_task(split_pipeline(estimator)[0], confidence, tolerance)
+    _refuse_other_task(split_pipeline(estimator)[0], confidence)
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
     with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
         course = _Course(next_size, first, limit, options, bar)
         training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
         model = trainer(ensemble, training, first, course.next_size)
-    outcome = outcome_of(method, course.steps, limit, _target(course.report, options))
+    outcome = outcome_of(method, course.steps, limit, _target(course.report))
     if not outcome.converged:
         warn_user(outcome.reason, NotConvergedWarning)
     if outcome.n_members < course.steps[-1].n_members:
@@ -196,24 +200,20 @@ def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int
 
 
 def _options(
-    confidence: float | None, tolerance: float | None, limit: int, sample_weight: ArrayLike | None
+    criterion: str, confidence: float | None, tolerance: float | None, limit: int, sample_weight: ArrayLike | None
 ) -> AnalysisOptions:
     return AnalysisOptions(
         sample_weight=sample_weight,
-        confidence=AnalysisOptions.confidence if confidence is None else as_confidence(confidence),
+        criterion=criterion,
+        confidence=None if confidence is None else as_confidence(confidence),
         tolerance=AnalysisOptions.tolerance if tolerance is None else as_positive(tolerance, "tolerance"),
         # Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
         max_size=max(AnalysisOptions.max_size, limit),
     )
 
 
-def _refuse_other_task(ensemble: Any, confidence: float | None, tolerance: float | None) -> None:
+def _refuse_other_task(ensemble: Any, confidence: float | None) -> None:
     name = type(ensemble).__name__
-    if is_classifier(ensemble) and tolerance is not None:
-        raise InputError(
-            f"tolerance={tolerance!r} is an excess error of a regression, and this {name} is a classifier: set "
-            "confidence, the share of its labels that should be those of the infinite ensemble."
-        )
     if is_regressor(ensemble) and confidence is not None:
         raise InputError(
             f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: set tolerance, "
@@ -297,7 +297,5 @@ def _step(
     )
 
 
-def _target(report: EnsembleReport | None, options: AnalysisOptions) -> str:
-    if report is not None and report.recommendation.criterion == "excess_error":
-        return f"an excess error of at most {100 * options.tolerance:.4g} %"
-    return f"an agreement of {100 * options.confidence:.4g} % with the infinite ensemble"
+def _target(report: EnsembleReport | None) -> str:
+    return "the wanted size" if report is None else criterion_words(report.recommendation)

@@ -29,8 +29,8 @@ class GrowthStep:
     interval : tuple of (int, int or None), or None
         95 % interval of `recommended_size`; an upper end of None lies above all sizes tried.  None without an estimate.
     attained : float or None
-        Agreement with the infinite ensemble at `n_members` (classification), or mean squared error in excess of
-        the infinite ensemble's, relative to it (regression).
+        At `n_members`, what the criterion is about: the agreement with the infinite ensemble, or the excess of the
+        error or the Brier score over the infinite ensemble's, relative to it.
     error : float or None
         Expected error at `n_members`.
     train_seconds, estimate_seconds : float

@@ -80,7 +80,7 @@ class _RightSized(BaseEstimator):
             split_pipeline(estimator)[0].set_params(random_state=seed)
         return estimator
 
-    def _grow(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, **wanted: float) -> Growth:
+    def _grow(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, **wanted: Any) -> Growth:
         unfitted = self._unfitted()
         ensemble = split_pipeline(unfitted)[0]
         is_own, other = is_regressor, "RightSizedClassifier"
@@ -132,8 +132,12 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
     estimator : unfitted ensemble, or Pipeline, default=None
         As for :func:`ens_plugin.grow`; its number of members is ignored.  None stands for
         ``RandomForestClassifier()``.
-    confidence : float, default=0.99
+    criterion : {"auto", "agreement", "error", "probability"}, default="auto"
+        What the size has to meet, as for :func:`ens_plugin.analyze`.
+    confidence : float, optional
         Wanted mean agreement with the infinite ensemble, in (0.5, 1).
+    tolerance : float, optional
+        Wanted excess of the error or the Brier score relative to the infinite ensemble's; 0.01 by default.
     method : {"one_shot", "iterative"}, default="one_shot"
     probe_size : int, optional
         Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
@@ -179,7 +183,9 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         self,
         estimator: Any = None,
         *,
-        confidence: float = AnalysisOptions.confidence,
+        criterion: str = AnalysisOptions.criterion,
+        confidence: float | None = None,
+        tolerance: float | None = None,
         method: str = "one_shot",
         probe_size: int | None = None,
         max_size: int = MAX_SIZE,
@@ -187,7 +193,9 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         verbose: bool = False,
     ) -> None:
         self.estimator = estimator
+        self.criterion = criterion
         self.confidence = confidence
+        self.tolerance = tolerance
         self.method = method
         self.probe_size = probe_size
         self.max_size = max_size
@@ -213,7 +221,8 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         EnsPluginError
             As :func:`ens_plugin.grow`; what was fitted before stays as it was.
         """
-        self._keep(self._grow(X, y, sample_weight, confidence=self.confidence))
+        wanted = {"criterion": self.criterion, "confidence": self.confidence, "tolerance": self.tolerance}
+        self._keep(self._grow(X, y, sample_weight, **wanted))
         self.classes_ = self.estimator_.classes_
         return self
 

@@ -107,7 +107,8 @@ def rightsize(
     register: str | None = None,
     data: Literal["oob", "holdout"] = AnalysisOptions.data,
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
-    confidence: float = AnalysisOptions.confidence,
+    criterion: str = AnalysisOptions.criterion,
+    confidence: float | None = AnalysisOptions.confidence,
     tolerance: float = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     estimator: str = AnalysisOptions.estimator,
@@ -130,7 +131,7 @@ def rightsize(
     register : str, optional
         Registered model that gets the new version; that of the source by default, and none where the
         source is not a registered version.
-    data, sample_weight, confidence, tolerance, max_size, estimator, random_state, n_jobs
+    data, sample_weight, criterion, confidence, tolerance, max_size, estimator, random_state, n_jobs
         As for :func:`ens_plugin.analyze`.
 
     Returns
@@ -170,6 +171,7 @@ def rightsize(
     options = AnalysisOptions(
         data=data,
         sample_weight=sample_weight,
+        criterion=criterion,
         confidence=confidence,
         tolerance=tolerance,
         max_size=max_size,

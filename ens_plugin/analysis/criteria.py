@@ -1,0 +1,155 @@
+"""The recommended size by every criterion, and the choice of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.curves.size_reasons import excess_reason
+from ens_plugin.core.estimates.brier_score import brier_loss
+from ens_plugin.core.estimates.squared_loss import SquaredLoss
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.uncertainty.error_draws import ErrorDraws
+from ens_plugin.core.uncertainty.intervals import size_interval
+from ens_plugin.core.validation import FloatArray
+from ens_plugin.report.estimates import LabelBasis, SizeRecommendation
+
+__all__ = ["choose_criterion", "probability_size", "rare_label_caution", "with_criteria"]
+
+BRIER = "mean Brier score of the probabilities"
+# The order in which criteria replace one whose size is not known.
+INSTEAD = ("probability", "excess_error", "agreement")
+# Rounding of sums of probabilities.
+CLOSE_TO_SHARE = 1e-6
+# Times the disagreement that is allowed: rarer labels hardly move the mean agreement.
+RARE = 10.0
+
+
+def with_criteria(
+    estimates: Estimates,
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    groups: NDArray[np.integer] | None,
+    settings: ResolvedOptions,
+) -> Estimates:
+    """Return the estimates with the size by every criterion, and the recommendation by the chosen one.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        With the recommendation of the task: by agreement for labels, by the excess error for values.
+    adapter : EnsembleAdapter
+    sample : Sample
+        Of the rows that can be used.
+    groups : ndarray of int, shape (n_sampled,), or None
+    settings : ResolvedOptions
+    """
+    own = estimates.recommendation
+    if adapter.info.task == "regression":
+        return replace(estimates, criteria=(own,))
+    assert estimates.error_draws is not None
+    by_error = _error_size(estimates.error_draws, adapter.n_members, own.agreement, settings)
+    by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
+    criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
+    return replace(estimates, criteria=criteria, recommendation=choose_criterion(criteria, settings))
+
+
+def choose_criterion(criteria: tuple[SizeRecommendation, ...], settings: ResolvedOptions) -> SizeRecommendation:
+    """Return the recommendation by the wanted criterion; where none was wanted and no size is known, by another one."""
+    by_name: dict[str, SizeRecommendation] = {found.criterion: found for found in criteria}
+    wanted = by_name.get(settings.criterion)
+    if wanted is not None and (wanted.is_known or not settings.chooses_criterion):
+        return wanted
+    names = [name for name in INSTEAD if name in by_name]
+    return next((by_name[name] for name in names if by_name[name].is_known), criteria[0])
+
+
+def _error_size(
+    found: ErrorDraws, n_members: int, agreement: float | None, settings: ResolvedOptions
+) -> SizeRecommendation:
+    """Return the smallest size from which on the error is at most ``1 + tolerance`` times that of the infinite one."""
+    tolerance, max_size = settings.tolerance, settings.max_size
+    close = found.close_size(tolerance)
+    size = None if np.isinf(close) else int(close)
+    low, high = size_interval(found.close_size_draws(tolerance), settings.interval_level, max_size)
+    if size is not None:
+        low, high = min(low, size), None if high is None else max(high, size)
+    return SizeRecommendation(
+        size=size,
+        criterion="excess_error",
+        confidence=None,
+        tolerance=tolerance,
+        agreement=agreement,
+        interval=(low, high if size is not None else None) if found.is_known else (1, None),
+        reason=excess_reason("error", size, float(found.excess(n_members)), n_members, settings),
+        max_size=max_size,
+        sizes=settings.sizes.copy(),
+        values=found.excess(settings.sizes),
+    )
+
+
+def rare_label_caution(found: SizeRecommendation, labels: Sequence[LabelBasis]) -> tuple[str, ...]:
+    """Return a warning where the wanted agreement hardly depends on the rarest label."""
+    n_rows = sum(basis.n_rows for basis in labels)
+    if found.confidence is None or not n_rows:
+        return ()
+    rarest = min((basis for basis in labels if basis.n_rows), key=lambda basis: basis.n_rows)
+    share = rarest.n_rows / n_rows
+    if share >= RARE * (1.0 - found.confidence):
+        return ()
+    return (
+        f"Only {100 * share:.2g} % of the rows have label {rarest.label!r}, so an agreement of labels of "
+        f"{100 * found.confidence:.4g} % hardly depends on it: the recommended size may be far too small for this "
+        "label, for rankings and for probabilities. Use criterion='probability'.",
+    )
+
+
+def probability_size(
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    groups: NDArray[np.integer] | None,
+    agreement: float | None,
+    settings: ResolvedOptions,
+) -> SizeRecommendation | None:
+    """Return the smallest size whose Brier score is at most ``1 + tolerance`` times that of the infinite ensemble.
+
+    None where the model's scores are no probabilities, or too few rows have two members.
+    """
+    link = adapter.inverse_link if adapter.output_kind == "scores" else None
+    if link is not None and not _are_shares(link(sample.mean_outputs())):
+        return None
+    loss = brier_loss(sample, link, groups)
+    if loss is None:
+        return None
+    is_known = loss.asymptote > 0 and (loss.member_variance > 0 or link is None)
+    size = loss.recommended_size(settings.tolerance, settings.max_size) if is_known else None
+    interval = loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level)
+    n_members = adapter.n_members
+    return SizeRecommendation(
+        size=size,
+        criterion="probability",
+        confidence=None,
+        tolerance=settings.tolerance,
+        agreement=agreement,
+        interval=interval if is_known else (1, None),
+        reason=excess_reason(BRIER, size, _excess(loss, [n_members], is_known)[0], n_members, settings),
+        max_size=settings.max_size,
+        sizes=settings.sizes.copy(),
+        values=_excess(loss, settings.sizes, is_known),
+    )
+
+
+def _excess(loss: SquaredLoss, sizes: NDArray[np.integer] | list[int], is_known: bool) -> FloatArray:
+    """Return the Brier score's excess over that of the infinite ensemble, relative to it; NaN where not known."""
+    if not is_known:
+        return np.full(len(sizes), np.nan)
+    return np.asarray(loss.member_variance / np.asarray(sizes, dtype=np.float64) / loss.asymptote)
+
+
+def _are_shares(values: NDArray[np.float64]) -> bool:
+    return bool(np.all((values >= -CLOSE_TO_SHARE) & (values <= 1.0 + CLOSE_TO_SHARE)))

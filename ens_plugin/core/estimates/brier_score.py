@@ -1,0 +1,139 @@
+r"""The Brier score of an ensemble's mean probabilities, as a function of its size.
+
+A probability is a mean over members, so the score of a row is a squared loss: its expected value is that of the
+infinite ensemble plus the variance of one member divided by the size, :math:`\mathrm{BS}_\infty + V/B`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import RowBlock, count_members, label_support, sum_squares_over_members
+from ens_plugin.core.validation import FloatArray
+
+__all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores"]
+
+# Ways to split a row's members into halves; each doubles the length of the alternating pieces.
+N_SPLITS = 4
+
+
+def brier_loss(
+    sample: Sample,
+    inverse_link: Callable[[FloatArray], NDArray[Any]] | None = None,
+    groups: NDArray[np.integer] | None = None,
+) -> SquaredLoss | None:
+    r"""Return the Brier score of an ensemble of any size, from the outputs of its members for a sample of rows.
+
+    Parameters
+    ----------
+    sample : Sample
+        Votes, probabilities or scores; rows with fewer than two members, or without weight, do not count.
+    inverse_link : callable, optional
+        Turns mean scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes or
+        probabilities.
+    groups : ndarray of int, shape (n_sampled,), optional
+        Groups of rows that count as one draw.
+
+    Returns
+    -------
+    SquaredLoss or None
+        Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  None where fewer than
+        two rows count.
+    """
+    counts = (sample.block.seen.sum(axis=0) >= 2) & (sample.weight > 0)
+    if np.count_nonzero(counts) < 2:
+        return None
+    used = sample if counts.all() else sample.select(np.flatnonzero(counts))
+    squared, variance = (
+        brier_terms(used.block) if inverse_link is None else brier_terms_of_scores(used.block, inverse_link)
+    )
+    trials = count_members(used.block.seen)
+    return fit_moments(term_moments(squared, variance, trials, used.weight, None if groups is None else groups[counts]))
+
+
+def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
+    r"""Return each row's Brier score and the variance of one member, from votes or probabilities.
+
+    Parameters
+    ----------
+    block : RowBlock
+        At least two members count for every row.
+
+    Returns
+    -------
+    squared : ndarray, shape (n_rows,)
+        :math:`\sum_k (\bar p_k - y_k)^2` of the mean over the members that count, halved for two labels.
+    variance : ndarray, shape (n_rows,)
+        :math:`\sum_k s_k^2` with ddof 1, halved alike.
+
+    Examples
+    --------
+    >>> votes = np.array([[0], [0], [1], [0]], dtype=np.int8)
+    >>> block = RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)
+    >>> [float(term[0]) for term in brier_terms(block)]
+    [0.0625, 0.25]
+    """
+    trials = count_members(block.seen)
+    support = label_support(block, block.seen)
+    squares = trials if block.outputs.ndim == 2 else sum_squares_over_members(block.outputs, block.seen).sum(axis=1)
+    mean = support / trials[:, None]
+    variance = np.maximum(squares - trials * (mean**2).sum(axis=1), 0.0) / (trials - 1.0)
+    scale = _scale(block.n_labels)
+    return scale * _squared_error(mean, block.target), scale * variance
+
+
+def brier_terms_of_scores(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return each row's Brier score and what one member adds to it, from raw scores that are averaged.
+
+    The expected score of B members is :math:`\mathrm{BS}_\infty + V/B` up to terms in :math:`1/B^2`.  V follows from
+    the scores of the two halves of a row's members beside that of all.
+
+    Parameters
+    ----------
+    block : RowBlock
+        At least two members count for every row.
+    inverse_link : callable
+        Turns mean scores, shape (n_rows, n_labels), into probabilities.
+
+    Returns
+    -------
+    squared, variance : ndarray, shape (n_rows,)
+        As of :func:`brier_terms`; the variance of a single row can come out negative, that of many rows does not.
+    """
+    rank = np.cumsum(block.seen, axis=0) - 1
+    trials = count_members(block.seen)
+
+    def score(counted: NDArray[np.bool_]) -> FloatArray:
+        number = np.maximum(count_members(counted), 1.0)
+        probabilities = inverse_link(label_support(block, counted) / number[:, None])
+        return _scale(block.n_labels) * _squared_error(np.asarray(probabilities, dtype=np.float64), block.target)
+
+    squared = score(block.seen)
+    gain, inverse = np.zeros(trials.size), np.zeros(trials.size)
+    for length in 2 ** np.arange(N_SPLITS):
+        odd = (rank // length) % 2 == 1
+        halves = [block.seen & odd, block.seen & ~odd]
+        sizes = [count_members(half) for half in halves]
+        divides = (sizes[0] > 0) & (sizes[1] > 0)
+        for half, size in zip(halves, sizes, strict=True):
+            gain += divides * (score(half) - squared)
+            inverse += divides * (1.0 / np.maximum(size, 1.0) - 1.0 / trials)
+    return squared, gain / inverse
+
+
+def _squared_error(probabilities: FloatArray, target: NDArray[Any]) -> FloatArray:
+    rows = np.arange(target.size)
+    of_truth = probabilities[rows, target]
+    return np.asarray((probabilities**2).sum(axis=1) - of_truth**2 + (1.0 - of_truth) ** 2)
+
+
+def _scale(n_labels: int) -> float:
+    return 0.5 if n_labels == 2 else 1.0

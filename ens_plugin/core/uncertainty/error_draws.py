@@ -1,0 +1,122 @@
+"""The 0-1 error by size with draws from its posterior, and the size from which on it is close to its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ens_plugin.core.row_models.anchoring import Anchor, mean_error
+from ens_plugin.core.row_models.density import cell_weights
+from ens_plugin.core.row_models.row_model import RowModel, mean_posterior
+from ens_plugin.core.validation import FloatArray
+
+__all__ = ["ErrorDraws", "combine_draws", "draw_errors"]
+
+N_DRAWS = 200
+N_SIZES = 72
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorDraws:
+    """The error at a grid of odd sizes, and draws of it from its posterior.
+
+    Attributes
+    ----------
+    sizes : ndarray, shape (n_sizes,)
+        Ascending; the last one is infinity.
+    error : ndarray, shape (n_sizes,)
+    draws : ndarray, shape (n_draws, n_sizes)
+    """
+
+    sizes: FloatArray
+    error: FloatArray
+    draws: FloatArray
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the error of the infinite ensemble is above 0, so that an excess relative to it exists."""
+        return bool(self.error[-1] > 0)
+
+    def excess(self, sizes: ArrayLike) -> FloatArray:
+        """Return the error relative to that of the infinite ensemble, less 1; NaN where that is 0."""
+        wanted = 1.0 / np.asarray(sizes, dtype=np.float64)
+        if not self.is_known:
+            return np.full(wanted.shape, np.nan)
+        relative = self.error / self.error[-1] - 1.0
+        return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], relative[::-1]))
+
+    def close_size(self, tolerance: float) -> float:
+        """Return the odd size from which on the error is at most ``1 + tolerance`` times its limit.
+
+        Infinity where no size of the grid is, or the limit is 0.
+
+        Examples
+        --------
+        >>> sizes = np.array([1.0, 3.0, 101.0, np.inf])
+        >>> found = ErrorDraws(sizes, 0.1 + 0.05 / sizes, np.empty((0, 4)))
+        >>> found.close_size(0.1), found.close_size(0.001)
+        (5.0, inf)
+        """
+        return _first_close(self.sizes, self.error, tolerance) if self.is_known else np.inf
+
+    def close_size_draws(self, tolerance: float) -> FloatArray:
+        """Return :meth:`close_size` of each draw, shape (n_draws,)."""
+        return np.array([_first_close(self.sizes, draw, tolerance) for draw in self.draws])
+
+
+def draw_errors(models: Sequence[RowModel], anchor: Anchor | None, max_size: int, random_state: int) -> ErrorDraws:
+    """Return the error of the fitted models by size, with draws of their densities from the Laplace approximation.
+
+    Parameters
+    ----------
+    models : sequence of RowModel
+        Whose errors are averaged.
+    anchor : Anchor or None
+        What subsets of the members add to the models' errors; taken as known.
+    max_size : int
+        Largest size of the grid.
+    random_state : int
+    """
+    odd = (np.geomspace(1, max_size, N_SIZES).astype(np.int64) - 1) // 2 * 2 + 1
+    sizes = np.append(np.unique(odd).astype(np.float64), np.inf)
+    shift = np.zeros(sizes.size) if anchor is None else anchor.at(sizes)
+    draws = np.mean([_model_draws(model, sizes, random_state) for model in models], axis=0)
+    return ErrorDraws(sizes, mean_error(list(models), sizes) + shift, draws + shift)
+
+
+def _model_draws(model: RowModel, sizes: FloatArray, random_state: int) -> FloatArray:
+    by_point = model.error_by_point(sizes)
+    if model.density is None:
+        return np.tile(by_point @ model.point_weights, (N_DRAWS, 1))
+    factor = np.linalg.cholesky(model.density.covariance)
+    steps = np.random.default_rng(random_state).standard_normal((N_DRAWS, factor.shape[0])) @ factor.T
+    means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
+    return np.asarray(means @ by_point.T)
+
+
+def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
+    """Return the errors of all rows from those of disjoint parts of them, with their shares of the weight."""
+    # The parts are independent, and their draws came from one seed: each part's are taken in an order of its own.
+    mixed = [part.draws[np.random.default_rng(index).permutation(N_DRAWS)] for index, part in enumerate(parts)]
+    return ErrorDraws(
+        parts[0].sizes,
+        np.asarray(share @ np.array([part.error for part in parts])),
+        np.asarray(np.tensordot(share, np.array(mixed), axes=1)),
+    )
+
+
+def _first_close(sizes: FloatArray, error: FloatArray, tolerance: float) -> float:
+    """Return the odd size from which on the error stays within the tolerance of its limit; infinity if beyond all."""
+    above = error[:-1] - (1.0 + tolerance) * max(error[-1], 0.0)
+    far = np.flatnonzero(above > 0)
+    if far.size == 0:
+        return float(sizes[0])
+    last = int(far[-1])
+    if last == above.size - 1:
+        return np.inf
+    part = above[last] / (above[last] - above[last + 1])
+    inverse = 1.0 / sizes[last] + part * (1.0 / sizes[last + 1] - 1.0 / sizes[last])
+    return float(2 * np.ceil((1.0 / inverse - 1.0) / 2.0 - 1e-9) + 1)

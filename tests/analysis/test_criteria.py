@@ -1,0 +1,183 @@
+"""The recommended size by every criterion, and which one is chosen."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import brier_score_loss
+
+import ens_plugin
+from ens_plugin.errors import InputError
+from tests.forests import CANCER, cancer, digits
+
+CRITERIA = ("agreement", "excess_error", "probability")
+
+
+def by_name(report: ens_plugin.EnsembleReport) -> dict[str, ens_plugin.SizeRecommendation]:
+    return {found.criterion: found for found in report.criteria}
+
+
+@pytest.mark.parametrize("problem", [cancer, digits])
+def test_a_classifier_has_a_size_by_each_criterion_and_needs_good_probabilities(problem: Any) -> None:
+    report = ens_plugin.analyze(*problem())
+    assert tuple(found.criterion for found in report.criteria) == CRITERIA
+    assert report.recommendation is by_name(report)["probability"]
+    assert len({found.agreement for found in report.criteria}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"confidence": 0.95}, "agreement"),
+        ({"criterion": "agreement"}, "agreement"),
+        ({"criterion": "error"}, "excess_error"),
+        ({"criterion": "probability", "confidence": 0.95}, "probability"),
+        ({"tolerance": 0.05}, "probability"),
+    ],
+)
+def test_the_criterion_that_was_wanted(options: dict[str, Any], expected: str) -> None:
+    report = ens_plugin.analyze(*cancer(), **options)
+    assert report.recommendation.criterion == expected
+    assert by_name(report)["agreement"].confidence == options.get("confidence", 0.99)
+    assert by_name(report)["probability"].tolerance == options.get("tolerance", 0.01)
+
+
+def test_values_have_the_excess_error_alone() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    report = ens_plugin.analyze(RandomForestRegressor(50, random_state=0).fit(X, y), X, y)
+    assert [found.criterion for found in report.criteria] == ["excess_error"]
+    assert report.recommendation is report.criteria[0]
+
+
+@pytest.mark.parametrize("criterion", ["agreement", "probability"])
+def test_a_criterion_about_labels_is_refused_for_values(criterion: str) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+    with pytest.raises(InputError, match="predicts values"):
+        ens_plugin.analyze(forest, X, y, criterion=criterion)
+
+
+@pytest.mark.parametrize("criterion", ["accuracy", None, 3, ["agreement"]])
+def test_an_unknown_criterion_is_refused_with_the_known_ones(criterion: Any) -> None:
+    with pytest.raises(InputError, match="'auto', 'agreement', 'error', 'probability'"):
+        ens_plugin.analyze(*cancer(), criterion=criterion)
+
+
+def test_the_brier_score_within_the_tolerance_is_that_of_many_more_trees() -> None:
+    """The size from 100 trees, against out-of-bag probabilities of 1500 others."""
+    X, y = CANCER
+    large = RandomForestClassifier(1600, random_state=1, oob_score=True).fit(X, y)
+    in_bag = ens_plugin.in_bag(large, X, y)
+    outputs = np.stack([tree.predict_proba(X)[:, 1] for tree in large.estimators_])
+
+    def mean_brier(members: slice) -> float:
+        counted = ~in_bag[members]
+        mean = (outputs[members] * counted).sum(axis=0) / counted.sum(axis=0)
+        return float(brier_score_loss(y, mean))
+
+    first = ens_plugin.truncate(large, 100)
+    found = by_name(ens_plugin.analyze(first, X, y, tolerance=0.02))["probability"]
+    assert found.size is not None
+    members = round(found.size / 0.368)  # so many out-of-bag members of a row make an ensemble of that size
+    limit = mean_brier(slice(100, 1600))
+    # An ensemble of 1500 has an excess of its own, of a row's 552 out-of-bag members.
+    limit /= 1.0 + 0.02 * found.size / 552.0
+    excess = [mean_brier(slice(start, start + members)) / limit - 1.0 for start in range(100, 1600 - members, members)]
+    assert np.mean(excess) == pytest.approx(0.02, abs=3.0 * float(np.std(excess)) / math.sqrt(len(excess)) + 0.004)
+
+
+def test_equal_rows_and_groups_widen_the_interval_of_the_size() -> None:
+    X, y = CANCER
+    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
+    alone = by_name(ens_plugin.analyze(forest, X, y))["probability"]
+    grouped = by_name(ens_plugin.analyze(forest, X, y, data="oob", groups=np.arange(y.size) // 2))["probability"]
+
+    def width(found: ens_plugin.SizeRecommendation) -> float:
+        assert found.interval[1] is not None
+        return math.log(found.interval[1] / found.interval[0])
+
+    assert width(grouped) > 0.8 * width(alone)
+    assert grouped.size is not None
+
+
+def test_scores_that_are_no_probabilities_leave_the_other_criteria() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    scores = 3.0 * (y - 0.5) + 4.0 * rng.standard_normal((40, 200))
+    outputs = np.stack([-scores, scores], axis=2)
+    ensemble = ens_plugin.CustomEnsemble(
+        outputs, rng.random((40, 200)) < 0.6, aggregation="mean_score", classes=np.array([0, 1])
+    )
+    report = ens_plugin.analyze(ensemble, None, y)
+    assert "probability" not in by_name(report)
+    assert report.recommendation.is_known
+
+
+def test_probabilities_without_error_leave_the_choice_to_another_criterion() -> None:
+    y = np.tile([0, 1], 60)
+    votes = np.tile(y.astype(np.int8), (20, 1))
+    in_bag = np.random.default_rng(0).random((20, 120)) < 0.6
+    report = ens_plugin.analyze(ens_plugin.CustomEnsemble(votes, in_bag, aggregation="vote", classes=[0, 1]), None, y)
+    assert not by_name(report)["probability"].is_known
+    assert report.recommendation.criterion == "agreement"
+    wanted = ens_plugin.analyze(
+        ens_plugin.CustomEnsemble(votes, in_bag, aggregation="vote", classes=[0, 1]), None, y, criterion="probability"
+    )
+    assert not wanted.recommendation.is_known
+
+
+def test_an_agreement_warns_of_a_rare_label() -> None:
+    X, y = make_classification(600, weights=[0.96], flip_y=0.0, random_state=0)
+    forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    warning = "hardly depends on it"
+    assert any(warning in text for text in ens_plugin.analyze(forest, X, y, criterion="agreement").warnings)
+    assert not any(warning in text for text in ens_plugin.analyze(forest, X, y).warnings)
+    assert not any(warning in text for text in ens_plugin.analyze(*cancer(), criterion="agreement").warnings)
+
+
+def test_votes_of_a_bagging_ensemble_have_shares_of_votes_as_probabilities() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = BaggingClassifier(n_estimators=60, random_state=0).fit(X, y)
+    assert by_name(ens_plugin.analyze(model, X, y))["probability"].is_known
+
+
+def test_the_headline_tells_what_fewer_members_cost() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    report = ens_plugin.analyze(RandomForestClassifier(300, random_state=0).fit(X, y), X, y)
+    size = report.recommended_size
+    here, there = (f"{100 * report.error_curve.at(n):.2f} %" for n in (300, size or 0))
+    headline = " ".join(report.summary().split()[:20])
+    assert "300 members are enough" in headline
+    assert f"With {size}, the 0-1 error would be {there} instead of {here}." in headline
+
+
+def test_the_summary_lists_every_criterion_within_80_columns() -> None:
+    text = ens_plugin.analyze(*digits()).summary()
+    for name in ("99 % agreement of labels", "error within 1 % of the limit", "Brier score within 1 % of the limit"):
+        assert name in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_report_of_an_earlier_version_has_no_criteria() -> None:
+    report = ens_plugin.analyze(*cancer())
+    content = report.to_dict()
+    del content["criteria"]
+    read = ens_plugin.EnsembleReport.from_json(json.dumps(content))
+    assert read.criteria == ()
+    assert "Members by criterion" not in read.summary()
+
+
+def test_criteria_survive_the_round_trip() -> None:
+    report = ens_plugin.analyze(*cancer())
+    read = ens_plugin.EnsembleReport.from_json(report.to_json())
+    assert [found.interval for found in read.criteria] == [found.interval for found in report.criteria]
+    forged = replace(report, criteria=(replace(report.criteria[0], interval=(9, 3)),))
+    with pytest.raises(InputError, match="criteria"):
+        ens_plugin.EnsembleReport.from_json(forged.to_json())

@@ -1,0 +1,106 @@
+"""The Brier score by size against all subsets of the members, and against simulated scores."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from ens_plugin.core.estimates.brier_score import brier_loss, brier_terms_of_scores
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import RowBlock, both_scores
+
+MEMBERS = 6
+
+
+def sample_of(block: RowBlock, weight: np.ndarray | None = None) -> Sample:
+    n_rows = block.target.size
+    return Sample(block, np.arange(n_rows), np.ones(n_rows) if weight is None else weight)
+
+
+def random_block(n_labels: int, hard: bool, n_rows: int = 12) -> RowBlock:
+    rng = np.random.default_rng(n_labels)
+    outputs = rng.dirichlet(np.ones(n_labels), (MEMBERS, n_rows))
+    if hard:
+        outputs = outputs.argmax(axis=2).astype(np.int8)
+    return RowBlock(outputs, rng.random((MEMBERS, n_rows)) < 0.8, rng.integers(0, n_labels, n_rows), n_labels)
+
+
+def brier(probabilities: np.ndarray, label: int) -> float:
+    truth = np.eye(probabilities.size)[label]
+    return float(((probabilities - truth) ** 2).sum()) / (2.0 if probabilities.size == 2 else 1.0)
+
+
+def mean_over_subsets(block: RowBlock, weight: np.ndarray, size: int) -> float:
+    outputs = np.eye(block.n_labels)[block.outputs] if block.outputs.ndim == 2 else block.outputs
+    total = 0.0
+    for row, label in enumerate(block.target):
+        own = outputs[block.seen[:, row], row]
+        scores = [brier(own[list(chosen)].mean(axis=0), label) for chosen in combinations(range(len(own)), size)]
+        total += weight[row] * float(np.mean(scores))
+    return total / float(weight.sum())
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 5])
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("size", [1, 2])
+def test_every_size_is_the_average_over_all_subsets_of_the_members(n_labels: int, hard: bool, size: int) -> None:
+    block = random_block(n_labels, hard)
+    weight = np.random.default_rng(1).random(block.target.size)
+    weight[block.seen.sum(axis=0) < 2] = 0.0
+    loss = brier_loss(sample_of(block, weight))
+    assert loss is not None
+    found = loss.raw_asymptote + loss.member_variance / size
+    assert found == pytest.approx(mean_over_subsets(block, weight, size), abs=1e-12)
+
+
+def test_no_rows_with_two_members_give_no_loss() -> None:
+    block = random_block(2, hard=False)
+    few = RowBlock(block.outputs, np.arange(MEMBERS)[:, None] < np.ones(block.target.size), block.target, 2)
+    assert brier_loss(sample_of(few)) is None
+
+
+def test_rows_of_one_group_count_as_one_draw() -> None:
+    block = random_block(3, hard=False)
+    twice = RowBlock(
+        np.repeat(block.outputs, 2, axis=1), np.repeat(block.seen, 2, axis=1), np.repeat(block.target, 2), 3
+    )
+    alone, grouped = brier_loss(sample_of(block)), brier_loss(sample_of(twice), groups=np.repeat(np.arange(12), 2))
+    assert alone is not None
+    assert grouped is not None
+    np.testing.assert_allclose(alone.covariance, grouped.covariance, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_members", [15, 40])
+def test_means_of_raw_scores_against_fresh_members(n_members: int) -> None:
+    rng = np.random.default_rng(3)
+    n_rows, sd = 4000, 1.5
+    centre, target = rng.normal(0.0, 1.5, n_rows), rng.integers(0, 2, n_rows)
+    scores = centre + sd * rng.standard_normal((n_members, n_rows))
+    block = RowBlock(both_scores(scores), rng.random(scores.shape) < 0.7, target, 2)
+
+    def link(mean: np.ndarray) -> np.ndarray:
+        second = expit(mean[:, 1] - mean[:, 0])
+        return np.stack([1.0 - second, second], axis=1)
+
+    squared, variance = brier_terms_of_scores(block, link)
+    trials = block.seen.sum(axis=0)
+    for size in (10, 100):
+        fresh = expit(centre + sd / np.sqrt(size) * rng.standard_normal((200, n_rows)))
+        by_row = squared - variance / trials + variance / size - ((fresh - target) ** 2).mean(axis=0)
+        assert abs(by_row.mean()) < 3.0 * by_row.std() / np.sqrt(n_rows)
+
+
+def test_the_variance_of_scores_does_not_depend_on_members_that_do_not_count() -> None:
+    rng = np.random.default_rng(0)
+    scores, target = rng.standard_normal((9, 20)), rng.integers(0, 2, 20)
+    seen = np.arange(9)[:, None] < np.full(20, 6)
+
+    def link(mean: np.ndarray) -> np.ndarray:
+        return expit(mean)
+
+    with_all = brier_terms_of_scores(RowBlock(both_scores(scores), seen, target, 2), link)
+    alone = brier_terms_of_scores(RowBlock(both_scores(scores[:6]), seen[:6], target, 2), link)
+    np.testing.assert_array_equal(with_all, alone)

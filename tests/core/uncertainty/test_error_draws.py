@@ -1,0 +1,48 @@
+"""The size from which on an error is close to its limit, against a search through all odd sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ens_plugin.core.uncertainty.error_draws import N_DRAWS, ErrorDraws, combine_draws
+
+SIZES = np.append(np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1).astype(float), np.inf)
+
+
+def curve(slope: float, bend: float) -> ErrorDraws:
+    error = 0.1 + slope / SIZES + bend / SIZES**2
+    return ErrorDraws(SIZES, error, np.tile(error, (N_DRAWS, 1)))
+
+
+def searched(slope: float, bend: float, tolerance: float) -> float:
+    odd = np.arange(1.0, 2002.0, 2.0)
+    far = np.flatnonzero(slope / odd + bend / odd**2 > tolerance * 0.1)
+    if far.size == 0:
+        return 1.0
+    return np.inf if far[-1] == odd.size - 1 else float(odd[far[-1] + 1])
+
+
+@pytest.mark.parametrize("tolerance", [0.001, 0.01, 0.02])
+@pytest.mark.parametrize(("slope", "bend"), [(0.05, 0.0), (0.2, -0.1), (0.3, -1.0), (-0.05, 0.2), (-0.1, 0.0)])
+def test_the_first_close_size(slope: float, bend: float, tolerance: float) -> None:
+    found, exact = curve(slope, bend).close_size(tolerance), searched(slope, bend, tolerance)
+    assert found == exact or abs(found / exact - 1.0) < 0.04
+
+
+def test_an_error_below_its_limit_is_close_enough() -> None:
+    assert curve(-0.1, 0.0).close_size(0.01) == 1.0
+
+
+def test_a_limit_of_zero_has_no_relative_excess() -> None:
+    nothing = ErrorDraws(SIZES, 0.1 / SIZES, np.empty((0, SIZES.size)))
+    assert not nothing.is_known
+    assert np.isinf(nothing.close_size(0.01))
+    assert np.isnan(nothing.excess([3, 5])).all()
+
+
+def test_parts_add_up_by_their_shares() -> None:
+    one, other = curve(0.05, 0.0), curve(0.1, 0.0)
+    both = combine_draws([one, other], np.array([0.25, 0.75]))
+    np.testing.assert_allclose(both.error, 0.25 * one.error + 0.75 * other.error)
+    np.testing.assert_allclose(both.draws, both.error[None].repeat(N_DRAWS, axis=0))
