@@ -1,7 +1,7 @@
-"""Every exception and warning that ens_plugin raises or issues.
+"""Every exception that ens_plugin raises, and every warning that it issues.
 
 All exceptions derive from :class:`EnsPluginError`; each also derives from the built-in type
-that scikit-learn users would expect to catch (``ValueError``, ``TypeError``, ...).  A message
+that scikit-learn users expect to catch (``ValueError``, ``TypeError``, ...).  A message
 states what was found, why it is not enough and what to do.
 """
 
@@ -46,7 +46,7 @@ class NotFittedError(EnsPluginError, ValueError):
 
 
 class BagError(EnsPluginError, ValueError):
-    """Raised where the in-bag rows of the members are not known or cannot be proved (no bootstrap, for example)."""
+    """Raised where the in-bag rows of the members are not available or cannot be proved (no bootstrap, for example)."""
 
 
 class TooFewMembersError(EnsPluginError, ValueError):
@@ -55,7 +55,7 @@ class TooFewMembersError(EnsPluginError, ValueError):
     Attributes
     ----------
     finding : str or None
-        What was found, without the remedies that the message goes on with; None where the message is that alone.
+        What was found, without the remedies that follow it in the message; None where the message has no remedies.
     """
 
     finding: str | None = None
@@ -79,7 +79,7 @@ class ClusterError(EnsPluginError, RuntimeError):
 
 
 class GateError(EnsPluginError, LookupError):
-    """Raised where a gate has no verdict on a model version: evidence is missing or contradicts itself."""
+    """Raised where a gate cannot decide on a model version: evidence is missing or contradictory."""
 
 
 class EnsPluginWarning(UserWarning):
@@ -87,7 +87,7 @@ class EnsPluginWarning(UserWarning):
 
 
 class WeakEstimateWarning(EnsPluginWarning):
-    """Issued with an estimate that rests on few rows or few members."""
+    """Issued with an estimate from few rows or few members."""
 
 
 class NotConvergedWarning(EnsPluginWarning):
