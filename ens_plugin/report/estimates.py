@@ -248,9 +248,9 @@ class LabelBasis:
     ----------
     label : str
     n_rows : int
-        Rows of this label with positive weight.
+        Number of rows of this label with positive weight.
     n_usable : int
-        Rows of this label with positive weight and enough members for an estimate.
+        Number of rows of this label with positive weight and enough members for an estimate.
     mean_members : float
         Mean number of members that predict a usable row.
     weight_factor : float

@@ -33,11 +33,11 @@ class Savings:
     Attributes
     ----------
     n_members, size : int
-        Members of the ensemble at its current size, and cut.
+        Number of members of the ensemble at its current size, and cut.
     bytes_now, bytes_cut : int
         Bytes of the pickled models.
     n_rows : int
-        Rows predicted.
+        Number of rows whose prediction was timed.
     predict_seconds_now, predict_seconds_cut : float
         Medians over alternating rounds of the model's own ``predict``.
     fit_seconds_per_member : float or None
