@@ -42,11 +42,11 @@ class SubsetRatio:
     covariance: FloatArray
 
     def log_at(self, sizes: ArrayLike) -> FloatArray:
-        """Return the logarithm of the ratio at each size, shape (n_sizes,)."""
+        """Return the logarithm of the ratio of observed to predicted disagreement at each size, shape (n_sizes,)."""
         return np.asarray(_ratio_columns(as_sizes(sizes)) @ self.coefficients)
 
     def sd_at(self, size: float) -> float:
-        """Return the standard deviation of the logarithm of the ratio at one size."""
+        """Return the standard deviation of the logarithm of the ratio of disagreements at one size."""
         column = _ratio_columns(np.array([float(size)]))[0]
         return float(np.sqrt(column @ self.covariance @ column))
 
@@ -92,7 +92,7 @@ class AnchoredAgreement:
         return self.model.slope_by_point(size)
 
     def spread(self, draws: FloatArray, random_state: int) -> FloatArray:
-        """Return draws of the recommended size with the noise of the ratio, to whose square a size is proportional."""
+        """Return draws of the recommended size multiplied by the noise of the squared ratio of disagreements."""
         known = draws[np.isfinite(draws)]
         if known.size == 0:
             return draws
@@ -197,7 +197,7 @@ def _ratio_columns(sizes: FloatArray) -> FloatArray:
 def anchor_agreement(
     model: RowModel, contests: RowModel | None, ratio: SubsetRatio, rows: IntArray, weight: FloatArray
 ) -> AnchoredAgreement:
-    """Return a model with its disagreement multiplied by two corrections, from contests of labels and from subsets.
+    """Return a model whose disagreement is multiplied by two corrections, from leading labels and from subsets.
 
     Parameters
     ----------

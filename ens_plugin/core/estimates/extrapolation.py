@@ -75,7 +75,7 @@ class Extrapolation:
 
 
 def _with_infinity(sizes: IntArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return 1/B in ascending order from 0 on, and the residuals at it, which are 0 at infinity."""
+    """Return 1/B and the residual of each size in ascending order of 1/B, with a residual of 0 added at infinity."""
     inverse = np.asarray(1.0 / sizes[::-1])
     return np.append(0.0, inverse), np.concatenate([np.zeros_like(residual[:1]), residual[::-1]])
 

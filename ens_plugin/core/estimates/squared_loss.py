@@ -184,7 +184,7 @@ class LossMoments:
         )
 
     def fit_tails(self) -> tuple[FittedTail | None, FittedTail | None]:
-        """Return the fitted tails of both terms; None for a term of which too few values differ."""
+        """Return the tail fitted to each of the rows' two terms; None for a term of which too few values differ."""
         n_effective = 1.0 / float(self.second[0, 0])
         first, second = (
             fit_tail(largest, float(centre), float(variance), self.weight, n_effective)

@@ -22,14 +22,14 @@ BENDS_UP_TO, N_BEND_SIZES, FLAT = 2001, 30, 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    r"""The difference between subset averages and the model, as a function of size.
+    r"""Difference between the error of random subsets of the members and that of a model, as a function of size.
 
     Attributes
     ----------
     sizes : ndarray of int, shape (n_sizes,)
         Subset sizes, ascending.
     differences : ndarray, shape (n_sizes,)
-        Subset average minus model, on the rows with enough members.
+        Error of subsets minus error of the model, on the rows with enough members.
     sd : ndarray, shape (n_sizes,)
         Standard deviation of each difference over samples of rows and draws of subsets.
     coefficients : ndarray, shape (n_powers,)

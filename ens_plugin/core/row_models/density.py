@@ -144,7 +144,7 @@ def _maximize(
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:
-    """Return the inverse, with the eigenvalues' absolute values, at least the smallest precision of the prior."""
+    """Return the inverse of a symmetric matrix, its eigenvalues first made positive: absolute, and at least 0.01."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     values = np.maximum(np.abs(values), 1.0 / BETA_VARIANCE)
     return np.asarray((vectors / values) @ vectors.T)

@@ -34,7 +34,7 @@ def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
 
 
 def effective_votes(every_row: Sequence[float], close_rows: Sequence[float]) -> float:
-    """Return the number of votes that vary as much as one member's probability does, between 1 and 1000.
+    """Return the number of hard votes whose mean varies as much as one member's probability, from 1 to 1000.
 
     It is estimated from the close rows, or from all rows where none is close.
 

@@ -114,7 +114,7 @@ def fit_margins(
     mean, sd : array-like, shape (n_rows,)
         Mean and standard deviation (ddof 1) of each row's margin over its members.
     trials : array-like, shape (n_rows,)
-        Members of each row, at least 2.
+        Number of members of each row, at least 2.
     weight : array-like, shape (n_rows,), or RowWeight, optional
         A RowWeight also holds the number of nearly equal rows of each entry.
 
@@ -239,7 +239,7 @@ def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArra
 
 
 def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:
-    """Return the weighted mean of each group; the plain mean where no row of a group has weight."""
+    """Return the weighted mean of `values` in each group; the plain mean where no row of a group has weight."""
     n_groups = int(group.max()) + 1
     mass, total, count, plain = np.zeros((4, n_groups))
     for rows in _parts(group.size):

@@ -55,7 +55,7 @@ class Mixture:
 
     @property
     def point_weights(self) -> FloatArray:
-        """Return `weights`, under the name that the protocol requires."""
+        """Return the distribution of the rows over the points, the same as `weights`; sums to 1."""
         return self.weights
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:

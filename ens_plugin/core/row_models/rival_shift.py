@@ -1,4 +1,4 @@
-"""Simulated bias of margins against the strongest of many rivals, which are too low (docs/methods.md, section 3)."""
+"""Simulation of how much margins against the strongest of many rivals are too low (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 

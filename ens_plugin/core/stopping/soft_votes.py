@@ -149,13 +149,13 @@ def symmetric(prior: RowPrior, centre: float) -> RowPrior:
 def vote_share_table(
     prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1
 ) -> StoppingTable:
-    """Return bounds on the summed probability of the second of two labels, at which a row's label is settled.
+    """Return bounds on the summed probability of the second of two labels, beyond which a row's label is settled.
 
     Parameters
     ----------
     prior : RowPrior
     n_members : int
-    confidence : float
+    confidence : float, in (0.5, 1)
     target : {"full", "infinite"}
     together : int, default=1
         Smallest step from checkpoint to checkpoint.
@@ -310,7 +310,7 @@ def _least(
     low: float,
     high: float,
 ) -> FloatArray:
-    """Return the smallest mean that settles the second label at each checkpoint, by bisection; or infinity."""
+    """Return, by bisection, the smallest mean that settles the second label at each checkpoint, or infinity."""
     wanted = as_confidence(confidence)
     second_wins = float(prior.weights @ _sides(prior.support, low))
     _, rarer = rarer_weights(1.0 - second_wins, second_wins)

@@ -227,7 +227,7 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
 
 
 def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "full") -> tuple[float, float]:
-    """Return the exact mean number of members queried, and share of rows with another label than the target's.
+    """Return the exact mean number of members queried, and share of rows with another final label than the target's.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def _thinned(joint: FloatArray, schedule: IntArray) -> list[FloatArray]:
 
 
 def _one_more(alive: FloatArray, size: int) -> FloatArray:
-    """Return, by count of votes among `size` members, the share of orders not yet settled, from that for size - 1."""
+    """Return the shares of member orders not yet settled, by votes among `size` members, from those among size - 1."""
     votes = np.arange(size + 1)
     padded = np.concatenate([[0.0], alive, [0.0]])
     return np.asarray((padded[:-1] * votes + padded[1:] * (size - votes)) / size)

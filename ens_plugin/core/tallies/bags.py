@@ -46,7 +46,7 @@ class Bags:
 
     @classmethod
     def from_indices(cls, members: Iterable[ArrayLike], n_rows: int) -> Bags:
-        """Return the bags packed from the rows that each member drew, one member at a time.
+        """Return the bags packed from the training rows that each member drew, reading one member at a time.
 
         Parameters
         ----------

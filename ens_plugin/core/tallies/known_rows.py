@@ -51,7 +51,7 @@ def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
 
 
 def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
-    """Return whether more members are wrong about a row than can have left out a training row.
+    """Return whether, about some row, more members are wrong than can have left out a training row.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ _LAST_SHIFT = np.uint64(31)
 
 
 def sample_keys(rows: NDArray[np.integer], seed: int) -> KeyArray:
-    """Return a key for each row from its whole number: the finaliser of splitmix64, under which no two are equal.
+    """Return a pseudo-random key for each row number, by the finaliser of splitmix64: no two rows have equal keys.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class RowWeight:
         return np.asarray(scaled * scaled.sum() / squares / self.design_effect)
 
     def row_sum(self, values: FloatArray) -> float:
-        """Return the sum over rows, each counted once, of values given by entry."""
+        """Return the sum over all rows of values given by entry: each value times the number of rows of its entry."""
         return float(values.sum() if self.rows is None else values @ self.rows)
 
     def select(self, usable: NDArray[np.bool_]) -> RowWeight:

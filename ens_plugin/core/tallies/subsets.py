@@ -141,7 +141,7 @@ def _pack_outputs(block: RowBlock) -> RowBlock:
 
 
 def _means_in_order(packed: RowBlock, sizes: IntArray, order: IntArray) -> FloatArray:
-    """Return the subset means of a packed block, with the members added in a given order of the places."""
+    """Return the mean outputs of subsets made by adding each row's packed outputs in the given order."""
     n_places, n_rows = packed.seen.shape
     shape = (n_rows, packed.n_labels) if packed.n_labels else (n_rows,)
     hard = packed.outputs.ndim == 2 and packed.n_labels > 0

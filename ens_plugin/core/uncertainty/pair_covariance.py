@@ -1,4 +1,4 @@
-r"""Variance over seeds that rows share, estimated from pairs of out-of-bag rows, each with its own members."""
+r"""Variance over seeds that all rows have in common, estimated from pairs of out-of-bag rows."""
 
 from __future__ import annotations
 

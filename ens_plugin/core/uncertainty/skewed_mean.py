@@ -33,7 +33,7 @@ class LargestValues:
     Attributes
     ----------
     values, weights : ndarray, shape (n_kept,)
-        At most 256.
+        At most 256 values, and their weights.
     """
 
     values: FloatArray
