@@ -246,7 +246,7 @@ def check_positions(session: Any, counts: RowCounts, name: str) -> None:
         raise DataMismatchError(
             f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in {n_rows} rows, not "
             f"each of 0 to {n_rows - 1} once. It must hold each row's position in the training data, and all training "
-            'rows must be there. For rows that were not used for training pass data="holdout".'
+            'rows must be there. For rows that were not used for training pass {data="holdout"}.'
         )
 
 

@@ -86,7 +86,7 @@ def load_model(source: str | Path) -> Any:
     try:
         is_folder, is_file = path.is_dir(), path.is_file()
     except OSError as error:  # a name too long, or a folder that may not be entered
-        raise ModelLoadError(f"{str(path)[:300]!r} cannot be read: {error.strerror or error}. Check the path.") from error
+        raise ModelLoadError(f"{str(path)[:300]!r} cannot be read: {error.strerror or error}. Pass another.") from error
     if is_folder:
         return _load_directory(path)
     if not is_file:
