@@ -124,6 +124,6 @@ def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> D
         return adapter.distributed_bags(n_rows, candidate)
     raise BagError(
         f"The bags of a {type(adapter.model).__name__} do not follow from a row's position alone, so its rows "
-        'cannot be spread over a cluster. Pass data="holdout" with rows no member was trained on, or analyze the '
+        'cannot be spread over a cluster. Pass {data="holdout"} with rows no member was trained on, or analyze the '
         "training rows on one machine with ens_plugin.analyze."
     )

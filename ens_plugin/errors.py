@@ -2,7 +2,8 @@
 
 All exceptions derive from :class:`EnsPluginError`; each also derives from the built-in type
 that scikit-learn users expect to catch (``ValueError``, ``TypeError``, ...).  A message
-states what was found, why it is not enough and what to do.
+states what was found, why it is not enough and what to do.  The argument ``data="holdout"`` is in
+braces in messages that the command line can show, where it is the option ``--holdout``.
 """
 
 from __future__ import annotations
@@ -22,11 +23,33 @@ __all__ = [
     "TrackingError",
     "UnsupportedModelError",
     "WeakEstimateWarning",
+    "spelled",
 ]
+
+
+def spelled(message: str, holdout: str | None = None) -> str:
+    """Return a message with its placeholder ``{data="holdout"}`` filled in: by `holdout`, or as Python spells it.
+
+    Examples
+    --------
+    >>> spelled('Pass {data="holdout"}.'), spelled('Pass {data="holdout"}.', "--holdout")
+    ('Pass data="holdout".', 'Pass --holdout.')
+    """
+    for argument in ('data="holdout"', "data='holdout'"):
+        message = message.replace(f"{{{argument}}}", holdout or argument)
+    return message
 
 
 class EnsPluginError(Exception):
     """Base class of every exception raised on purpose by ens_plugin."""
+
+    def __str__(self) -> str:
+        return spelled(super().__str__())
+
+    @property
+    def template(self) -> str:
+        """The message with its placeholders, for :func:`spelled` or as part of another message."""
+        return super().__str__()
 
 
 class InputError(EnsPluginError, ValueError):

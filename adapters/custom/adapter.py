@@ -111,5 +111,5 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
 def _no_bags() -> BagError:
     return BagError(
         "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
-        'the rows each member was trained on, or pass data="holdout" with rows no member was trained on.'
+        'the rows each member was trained on, or pass {data="holdout"} with rows no member was trained on.'
     )

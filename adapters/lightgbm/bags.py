@@ -78,7 +78,7 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
     if parameters is None:
         raise BagError(
             "The model text has no parameters section, so the seed of its bags is lost. Keep the Booster pickled, or "
-            'save it with save_model of LightGBM 4 or newer; or pass data="holdout" with rows the model was not '
+            'save it with save_model of LightGBM 4 or newer; or pass {data="holdout"} with rows the model was not '
             "trained on."
         )
     _refuse_other_sampling(parameters)
@@ -91,7 +91,7 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
         raise BagError(
             f"This forest was trained without bagging (bagging_freq={frequency}, bagging_fraction="
             f"{parameters['bagging_fraction']}): every tree was trained on every row, so no row is out of bag. Pass "
-            'data="holdout" with rows the model was not trained on, or refit with bagging_freq=1 and '
+            '{data="holdout"} with rows the model was not trained on, or refit with bagging_freq=1 and '
             "bagging_fraction=0.632."
         )
     return Sampling(int(parameters["bagging_seed"]), frequency, fractions)
@@ -113,7 +113,7 @@ def _refuse_other_sampling(parameters: dict[str, str]) -> None:
         if applies:
             raise BagError(
                 f"Which rows the trees of this forest were trained on cannot be recomputed: {reason}. Pass "
-                'data="holdout" with rows the model was not trained on, or refit with plain bagging on one machine.'
+                '{data="holdout"} with rows the model was not trained on, or refit with plain bagging on one machine.'
             )
 
 

@@ -50,7 +50,7 @@ NEARLY = 0.6
 CLEAR_START = 5
 # Of all trees together, so that other rows do not agree by chance.
 LEAVES_THAT_TELL = 8
-_HOLDOUT = 'for rows the model was not trained on pass data="holdout".'
+_HOLDOUT = 'for rows the model was not trained on pass {data="holdout"}.'
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
     if trees.size == 0:
         raise BagError(
             "No tree of this forest has a split, so there are no leaf counts to prove its bags by. Train with more "
-            'rows or a smaller min_child_samples, or pass data="holdout" with rows the model was not trained on.'
+            'rows or a smaller min_child_samples, or pass {data="holdout"} with rows the model was not trained on.'
         )
     counts = [model.trees[index].integers("leaf_count") for index in trees]
     return Grown(trees, round_of[trees // model.trees_per_iteration], counts, round_of)
@@ -238,7 +238,7 @@ def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
         raise BagError(
             f"The bags drawn again fit the leaf counts of all {grown.trees.size} trees that have a split, but wrong "
             f"bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or larger ones, or "
-            'pass data="holdout" with rows the model was not trained on.'
+            'pass {data="holdout"} with rows the model was not trained on.'
         )
 
 
@@ -294,7 +294,7 @@ def _other_schedule(failure: Failure) -> BagError:
         f"The first {first} trees were grown on the bags that the model's seed gives for these rows, but "
         f"{len(failure.failed)} of the others (trees {failure.trees}) were not: a callback changed bagging_fraction, "
         "or trees were removed, added or re-ordered (rollback_one_iter, shuffle_models). Pass "
-        'data="holdout" with rows the model was not trained on, or train anew in one go.'
+        '{data="holdout"} with rows the model was not trained on, or train anew in one go.'
     )
 
 

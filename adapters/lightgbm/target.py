@@ -142,7 +142,7 @@ def _refuse_if(differing: BoolArray, tree: int) -> None:
         raise DataMismatchError(
             f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {differing.size} leaves "
             f"of tree {tree} hold values that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model was not trained on pass data="holdout".'
+            'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
         )
 
 

@@ -36,7 +36,7 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
         raise BagError(
             f"The leaf values of {len(replaced)} trees (tree {replaced[0]} is the first) are not those the trees were "
             "grown with: refit or set_leaf_output replaced them. Which rows these came from is not known. Pass "
-            'data="holdout" with rows that neither training nor refit used, or pass the model as it was '
+            '{data="holdout"} with rows that neither training nor refit used, or pass the model as it was '
             "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
         )
 

@@ -299,7 +299,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
                 "These are not the rows the model was trained on, in training order, or y is not their target: the "
                 f"stored out-of-bag outputs have a score of {expected:.6g} with y, and had one of {stored:.6g} at "
                 "training. X and y must be the exact training rows in training order; for rows the model was "
-                'not trained on pass data="holdout".'
+                'not trained on pass {data="holdout"}.'
             )
         return True
 
@@ -343,14 +343,14 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             raise BagError(
                 f"This {name} has {self.n_members} members, but scikit-learn kept the seeds of the last {recorded} "
                 "only, because members were added with warm_start. Refit all members in one call of fit, or pass "
-                'data="holdout" with rows the model was not trained on.'
+                '{data="holdout"} with rows the model was not trained on.'
             )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:
             raise BagError(
                 f"This {name} was trained with bootstrap=False on samples of all {len(drawn)} rows, so no row is out "
-                'of bag. Pass data="holdout" with rows the model was not trained on, or refit with bootstrap=True or a '
-                "smaller max_samples."
+                'of bag. Pass {data="holdout"} with rows the model was not trained on, or refit with bootstrap=True or '
+                "a smaller max_samples."
             )
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:

@@ -196,7 +196,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         if not self.model.bootstrap:
             raise BagError(
                 f"This {type(self.model).__name__} was trained without bootstrap, each tree on every row, so no "
-                'row is out of bag. Pass data="holdout" with rows the model was not trained on, or refit with '
+                'row is out of bag. Pass {data="holdout"} with rows the model was not trained on, or refit with '
                 "bootstrap=True."
             )
 

@@ -159,7 +159,7 @@ def judge_growth(
         raise DataMismatchError(
             f"These are not the rows the model was trained on: in {np.count_nonzero(excess)} of {nodes.n_leaves} "
             f"leaves of tree {member}, fewer rows of X arrive than the tree counted at training. X and y must be the "
-            'exact training rows in training order; for rows the model was not trained on pass data="holdout".'
+            'exact training rows in training order; for rows the model was not trained on pass {data="holdout"}.'
         )
     # Monotonic constraints move the values of leaves.
     if not {"by_label", "total"} & sums.added.keys() or getattr(tree, "monotonic_cst", None) is not None:
@@ -174,7 +174,7 @@ def judge_growth(
         raise DataMismatchError(
             f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {nodes.n_leaves} leaves "
             f"of tree {member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model was not trained on pass data="holdout".'
+            'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
         )
     return is_proved
 

@@ -162,7 +162,7 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
     def _unknown_bags(self) -> BagError:
         return BagError(
             f"Which rows the trees of this {self.forest.name} were trained on is not known: Spark draws them "
-            'partition by partition and keeps no record. Pass data="holdout" with rows the model was not trained on.'
+            'partition by partition and keeps no record. Pass {data="holdout"} with rows the model was not trained on.'
         )
 
 

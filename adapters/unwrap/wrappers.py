@@ -91,7 +91,7 @@ def refuse_resampled(model: Any) -> None:
                 f"Step {name!r} of the pipeline, a {type(step).__name__}, resamples the rows: the ensemble was not "
                 "trained on those that were given. Out-of-bag rows would have copies or near-copies in the bag, or "
                 "other shares of the labels, and the out-of-bag error would be wrong. Pass rows no member was trained "
-                "on with data='holdout', or balance inside each bag (class_weight='balanced_subsample', or "
+                "on with {data='holdout'}, or balance inside each bag (class_weight='balanced_subsample', or "
                 "imbalanced-learn's BalancedRandomForestClassifier) in place of this step."
             )
 

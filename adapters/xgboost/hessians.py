@@ -137,6 +137,6 @@ def _check_objective(forest: Forest) -> None:
     raise BagError(
         f"The bags of a booster cannot be proved for objective {objective!r} (XGBoost "
         f"{'.'.join(map(str, forest.settings.release))}): what its trees count is not known. Known are "
-        f'{", ".join(SUPPORTED)}. Pass data="holdout" with rows the model was not trained on, or train with one of '
+        f'{", ".join(SUPPORTED)}. Pass {{data="holdout"}} with rows the model was not trained on, or train with one of '
         "these."
     )

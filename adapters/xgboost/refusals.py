@@ -10,7 +10,7 @@ from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
 
-HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
+HOLDOUT = 'pass {data="holdout"} with rows the model was not trained on'
 GIVE_BACK = (
     "state how the booster was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ...}), or "
     "pickle boosters instead"

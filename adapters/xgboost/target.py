@@ -112,7 +112,7 @@ def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
     raise DataMismatchError(
         f"y is not the target the model was trained on: {np.count_nonzero(own)} of {own.size} leaves of tree {member} "
         "hold a value that y of the rows in them does not give. X and y must be the exact training rows in training "
-        'order; for rows the model was not trained on pass data="holdout".'
+        'order; for rows the model was not trained on pass {data="holdout"}.'
     )
 
 

@@ -76,8 +76,8 @@ def _report_on_cut(
     try:
         return run_analysis(cut, X, y, options, progress=progress)
     except TooFewMembersError as error:
-        found = error.finding or str(error).rstrip(".")
+        found = error.finding or error.template.rstrip(".")
         raise TooFewMembersError(
             f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
-            "data='holdout', or get a larger size by a higher confidence or a lower tolerance."
+            "{data='holdout'}, or get a larger size by a higher confidence or a lower tolerance."
         ) from error
