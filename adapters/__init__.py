@@ -1,4 +1,4 @@
-"""What each member predicts for rows it was not trained on: one package per model library.
+"""Adapters, one package for each model library: they read the bags and the outputs of an ensemble's members.
 
 Imported as ``ens_plugin.adapters``.
 """

@@ -1,4 +1,4 @@
-"""The adapter contract: five methods that every kind of ensemble needs."""
+"""The base class of adapters, through whose five abstract methods ens_plugin reads a trained ensemble."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DRAWN_TOGETHER = 4
 
 @dataclass(frozen=True, eq=False)
 class EnsembleInfo:
-    """What kind of ensemble a model is.
+    """Properties of a trained ensemble: its task, labels, members, and how its members are combined.
 
     Attributes
     ----------
@@ -45,17 +45,16 @@ class EnsembleInfo:
     aggregation : {"vote", "mean_proba", "mean_score", "mean"}
         How the model's own ``predict`` combines its members.
     output_kind : {"labels", "probabilities", "scores", "values"}
-        What :meth:`EnsembleAdapter.outputs` returns.  ``"labels"`` is allowed under ``"mean_proba"`` where every
-        member gives one label probability 1 to every row it can meet: vote and mean are then the same rule.
+        Kind of output that :meth:`EnsembleAdapter.outputs` returns.  ``"labels"`` is allowed under ``"mean_proba"``
+        where every member predicts one label with probability 1 for any row: vote and mean are then the same rule.
     bag_provenance : {"recorded", "proved", "given", "unknown"}
-        How the bags are known: the library stores them (or the seeds they are drawn from); recomputed and checked
-        against the trained members' own counts; given by the user; not at all, so that only held-out rows can be
-        analysed.
+        Source of the bags: stored by the library, as rows or as seeds; recomputed, and checked against counts that
+        the trained members store; given by the user; none, so that only held-out rows can be analysed.
     is_row_independent : bool
-        Whether an output never depends, to the bit, on the other rows it is computed with.  True of trees; not of
-        matrix products, whose rounding follows their height.
+        Whether the outputs for a row are the same, to the bit, whatever rows are predicted in the same call.  True
+        of trees; not of matrix products, whose rounding depends on their number of rows.
     member_batch_size : int
-        Members whose outputs together cost hardly more than those of one.
+        Number of members that predict together in hardly more time than one alone.
     distributions : tuple of str
         Names of the installed distributions whose versions a report states.
     """
@@ -72,15 +71,15 @@ class EnsembleInfo:
 
 
 class EnsembleAdapter(ABC):
-    """What ens_plugin needs to know about one kind of trained ensemble.
+    """Base class of adapters, which read the outputs and the bags of one kind of trained ensemble.
 
     To support another library, subclass this, implement :meth:`accepts`, :meth:`describe`, :meth:`prepare`,
     :meth:`outputs` and :meth:`bags`, and call :func:`ens_plugin.register_adapter`.  The other methods have defaults
-    that fit most ensembles.  What only some ensembles can do is in the mixins of
+    that fit most ensembles.  Operations that only some ensembles support are in the mixins of
     :mod:`ens_plugin.adapters.capabilities`.
 
-    An adapter never guesses: what it cannot know or prove raises an error of :mod:`ens_plugin.errors` that states what
-    was found and what to do instead.  It never modifies the model.
+    An adapter never guesses: for what is neither stored nor proved, it raises an error of :mod:`ens_plugin.errors`
+    that states what was found and what to do instead.  It never modifies the model.
 
     Parameters
     ----------
@@ -100,11 +99,11 @@ class EnsembleAdapter(ABC):
     @classmethod
     @abstractmethod
     def accepts(cls, model: object) -> bool:
-        """Return whether `model` belongs to this adapter; must not raise."""
+        """Return whether `model` is of a class that this adapter reads; must not raise."""
 
     @abstractmethod
     def describe(self) -> EnsembleInfo:
-        """Return what kind of ensemble `model` is; called once, when the adapter is made.
+        """Return the properties of the ensemble; called once, when the adapter is made.
 
         Raises
         ------
@@ -116,7 +115,7 @@ class EnsembleAdapter(ABC):
 
     @abstractmethod
     def prepare(self, X: Any) -> Any:
-        """Return X as the library's own ``predict`` would feed it to the members, made once.
+        """Return X in the form in which the library's own ``predict`` passes it to the members.
 
         The result is sliced by rows (``prepared[slice]``, ``prepared[indices]``) and has ``.shape``.
 
@@ -132,7 +131,7 @@ class EnsembleAdapter(ABC):
     ) -> NDArray[Any]:
         """Return the members' outputs for one block of prepared rows.
 
-        :func:`outputs_by_member` makes them of a function that predicts with one member.
+        :func:`outputs_by_member` computes them with a function that predicts with one member.
 
         Parameters
         ----------
@@ -140,7 +139,7 @@ class EnsembleAdapter(ABC):
         members : range, optional
             At least one member, in steps of 1; all by default.
         wanted : ndarray of bool, shape (n_members, n_rows), optional
-            Cells that will be read, given with all members only.  The others may hold anything finite.
+            True for outputs that will be read, given with all members only.  The others may have any finite value.
 
         Returns
         -------
@@ -151,9 +150,9 @@ class EnsembleAdapter(ABC):
 
     @abstractmethod
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the training rows each member was trained on, drawn once per member and packed.
+        """Return the bag of each member: which training rows it was trained on, packed as bits.
 
-        ``Bags.proof`` states what was compared with the model on the way.
+        ``Bags.proof`` states what was compared with the model.
 
         Parameters
         ----------
@@ -165,30 +164,30 @@ class EnsembleAdapter(ABC):
         Raises
         ------
         BagError
-            If the bags cannot be known (no bootstrap, for example).
+            If the bags cannot be determined (no bootstrap, for example).
         DataMismatchError
             If these are not the training rows, in training order, as far as this can be checked.
         """
 
     @property
     def classes(self) -> NDArray[Any] | None:
-        """The labels, shape (n_labels,); None for regression."""
+        """Return the labels, shape (n_labels,); None for regression."""
         return self.info.classes
 
     @property
     def n_members(self) -> int:
-        """Members of the ensemble."""
+        """Return the number of members."""
         return self.info.n_members
 
     @property
     def output_kind(self) -> OutputKind:
-        """What :meth:`outputs` returns."""
+        """Return the kind of output that :meth:`outputs` returns, as in :class:`EnsembleInfo`."""
         return self.info.output_kind
 
     def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return the members' outputs for one block of prepared rows, and where a member was out of bag.
+        """Return the members' outputs for a block of prepared rows, and for which of these each is out of bag.
 
-        Override it where the parts of a member have bags of their own, so that a member differs from row to row.
+        Override it where the trees of one member have different bags, so that a member differs from row to row.
 
         Parameters
         ----------
@@ -196,13 +195,13 @@ class EnsembleAdapter(ABC):
         bags : Bags or None
             Of all rows; None for held-out rows, which are in no bag.
         rows : slice
-            Where the block is among all rows.
+            Positions of the block among all rows.
 
         Returns
         -------
         outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
         counted : ndarray of bool, shape (n_members, n_rows)
-            True where the output counts.
+            True where the row is held out, or out of the member's bag.
         """
         if bags is None:
             outputs = self.outputs(features)
@@ -210,29 +209,29 @@ class EnsembleAdapter(ABC):
         is_oob = ~bags.in_bag(rows)
         return self.outputs(features, wanted=is_oob), is_oob
 
-    def check_members(self, features: Any) -> None:  # noqa: B027  (most adapters know it from the class)
+    def check_members(self, features: Any) -> None:  # noqa: B027  (for most adapters, the class is enough)
         """Raise UnsupportedModelError if the model is not the mean of members that are drawn alike.
 
         Called before an analysis, not where only the bags are wanted.
         """
 
     def cautions(self, data: str) -> tuple[str, ...]:
-        """Return the sentences that a report from ``"oob"`` or ``"holdout"`` rows of this model must warn with."""
+        """Return the warnings that a report on ``"oob"`` or ``"holdout"`` rows of this model must contain."""
         return ()
 
     def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn a mean member output into what a user's metric expects; the identity by default."""
+        """Return the probabilities or values for mean member outputs; by default the outputs themselves."""
         return mean_output
 
     def stored_oob_outputs(self) -> NDArray[Any] | None:
         """Return the mean out-of-bag outputs that the library stored at training, in training order, or None.
 
-        Shape (n_rows, n_labels) or (n_rows,); rows without out-of-bag members may hold anything.
+        Shape (n_rows, n_labels) or (n_rows,); rows without out-of-bag members may have any value.
         """
         return None
 
     def portable(self) -> Any:
-        """Return what another process can make this adapter from, once pickled; the model itself by default."""
+        """Return the picklable object from which another process makes this adapter; the model by default."""
         return self.model
 
 
@@ -251,7 +250,7 @@ def outputs_by_member(
     members : range
     features : prepared rows, n_rows of them
     wanted : ndarray of bool, shape (len(members), n_rows), optional
-        Cells to predict; the others hold zeros.
+        True for outputs to compute; the others are zero.
 
     Returns
     -------
@@ -274,7 +273,7 @@ def outputs_by_member(
 
 
 def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> Bags:
-    """Draw and pack the bags of all members, in as many threads as joblib's context grants.
+    """Return the bags of all members, drawn in as many threads as joblib's context allows.
 
     Parameters
     ----------
@@ -289,13 +288,13 @@ def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> 
 
 
 def _wanted_rows(wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the rows that a member predicts: at least one, because many members refuse an empty table."""
+    """Return the positions of the rows to predict: at least one, because many members refuse an empty table."""
     rows = np.flatnonzero(wanted)
     return rows if rows.size else np.zeros(1, dtype=np.intp)
 
 
 def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:
-    """Return prepared rows by position."""
+    """Return the prepared rows at the given positions."""
     # On arrays, take is three times as fast as an index.
     if isinstance(features, np.ndarray) and not isinstance(rows, slice):
         return features.take(rows, axis=0)

@@ -1,4 +1,4 @@
-"""Optional parts of an adapter: what only some ensembles can do, one mixin for each."""
+"""Mixins for adapters, one for each operation that only some kinds of ensemble support."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["CountsDraws", "Distributable", "RowOrigin", "Truncatable", "Verifies
 
 
 class VerifiesRows(ABC):
-    """Recognises training rows that are passed as held out."""
+    """Mixin for adapters that recognise training rows which are passed as held-out rows."""
 
     @abstractmethod
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
-        """Return where these prepared rows come from, as far as the model shows it.
+        """Return whether prepared rows are training rows, as far as the model shows it.
 
         Parameters
         ----------
@@ -33,11 +33,11 @@ class VerifiesRows(ABC):
         Returns
         -------
         {"training", "like_training", "fresh", "unknown"}
-            Training rows, in training order or any other; rows that may be training rows; rows that are not; not known.
+            Training rows, in training order or any other; rows that may be training rows; rows that are not; undecided.
         """
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
-        """Return whether these outputs of all members are known to be for training rows, in whatever order.
+        """Return whether outputs of all members show that the predicted rows are training rows, in any order.
 
         Called for a sample of held-out rows of a cluster.  False where the model does not show it.
 
@@ -52,7 +52,7 @@ class VerifiesRows(ABC):
 
 
 class CountsDraws(ABC):
-    """Counts how often each member drew each training row, for :func:`ens_plugin.training_variance`."""
+    """Mixin for adapters that count how often members drew rows, for :func:`ens_plugin.training_variance`."""
 
     @abstractmethod
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
@@ -64,19 +64,19 @@ class CountsDraws(ABC):
         Raises
         ------
         BagError
-            If that is not known.
+            If these numbers cannot be determined.
         """
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
-        """Return each training row's chance to be out of one bag, in training order; None where all are equal.
+        """Return each training row's chance to be out of a bag, shape (n_rows,); None where all are equal.
 
-        For libraries that draw rows by weight.  Where it is None, the frequencies of the bags stand for it.
+        For libraries that draw rows by weight.  Where it is None, the observed frequencies are used instead.
         """
         return None
 
 
 class Distributable(ABC):
-    """Finds bags by the position of a row alone, for ``ens_plugin.spark.analyze(..., data="oob")``."""
+    """Mixin for adapters that compute bags from row positions, for ``ens_plugin.spark.analyze(..., data="oob")``."""
 
     @abstractmethod
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
@@ -87,24 +87,24 @@ class Distributable(ABC):
         n_rows : int
             Training rows.
         candidate : int
-            Where several draws are possible, which one, the likeliest first.
+            Index of the draw to use where several are possible, the likeliest first.
 
         Raises
         ------
         BagError
-            If the position of a row does not give its bags, or there is no such candidate.
+            If the bags do not follow from row positions, or at most `candidate` draws are possible.
         """
 
 
 class Truncatable(ABC):
-    """Makes a smaller model of the same kind, for :func:`ens_plugin.truncate` and ``ens-plugin rightsize``."""
+    """Mixin for adapters that make smaller models, for :func:`ens_plugin.truncate` and ``ens-plugin rightsize``."""
 
     @abstractmethod
     def truncated(self, size: int) -> Any:
         """Return a model of the same kind that holds the first `size` members and averages them.
 
         The new model shares nothing with the old one that its library may change later, keeps the parameters but for
-        the number of members, and drops what was measured on all of them.
+        the number of members, and drops results that were measured on all members.
 
         Parameters
         ----------
@@ -114,16 +114,16 @@ class Truncatable(ABC):
         Raises
         ------
         UnsupportedModelError
-            If no such model can be made.
+            If no smaller model can be made.
         """
 
 
 def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> DistributedBags:
-    """Return what :meth:`Distributable.distributed_bags` returns; raise BagError for an adapter without that part."""
+    """Return bags that a cluster computes from row positions; raise BagError if `adapter` is no Distributable."""
     if isinstance(adapter, Distributable):
         return adapter.distributed_bags(n_rows, candidate)
     raise BagError(
         f"The bags of a {type(adapter.model).__name__} do not follow from a row's position alone, so its rows "
-        'cannot be spread over a cluster. Pass data="holdout" with rows no member was trained on, or analyze the '
+        'cannot be spread over a cluster. Pass {data="holdout"} with rows no member was trained on, or analyze the '
         "training rows on one machine with ens_plugin.analyze."
     )

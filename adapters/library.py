@@ -1,4 +1,4 @@
-"""What the rest of the package needs to know about a model library, beside its trained ensembles.
+"""Base classes through which the package trains, stores, reads and predicts with the models of a library.
 
 Each class here is optional.  An adapter for another library derives from those it can implement, next to
 :class:`ens_plugin.adapters.base.EnsembleAdapter`.
@@ -30,13 +30,13 @@ def home_libraries(model: object) -> set[str]:
 
 
 class Library(ABC):
-    """What the classes of this module share: whose models they are about.
+    """Base class of model libraries, which names a library and recognises its models.
 
     Class attributes
     ----------------
     library : str
-        Import name of the model library.  Autologging takes fits that code below this name starts for parts of another
-        fit, so it is not the name of a package that programs which train models are in, too.
+        Import name of the model library.  Autologging treats a fit that code of this package starts as a part of
+        another fit, so programs that train models must not be in the same package.
     """
 
     library: ClassVar[str]
@@ -48,7 +48,7 @@ class Library(ABC):
 
 
 class Trainable(Library):
-    """A library whose training is known: autologging watches it, and :func:`ens_plugin.grow` adds members.
+    """A library whose fits autologging records, and whose ensembles :func:`ens_plugin.grow` trains.
 
     Class attributes
     ----------------
@@ -61,7 +61,7 @@ class Trainable(Library):
     @classmethod
     @abstractmethod
     def fit_sites(cls) -> Sequence[FitSite]:
-        """Return the functions that train models, for autologging to watch.
+        """Return the functions that train models, whose calls autologging records.
 
         Called once the library is imported.
         """
@@ -69,7 +69,7 @@ class Trainable(Library):
     @classmethod
     @abstractmethod
     def trainer(cls, estimator: Any) -> Trainer:
-        """Return the function that trains an ensemble to a size that is not known beforehand.
+        """Return the function that trains an ensemble and adds members until no larger size is requested.
 
         Where a library cannot add members, it is :func:`ens_plugin.adapters.training.retrain` with the name of the
         parameter that is the number of members.
@@ -82,7 +82,7 @@ class Trainable(Library):
         Raises
         ------
         UnsupportedModelError
-            If it is no ensemble of members drawn alike, or of a kind that cannot be grown.
+            If `estimator` is no ensemble of members drawn alike, or members cannot be added to it.
         BagError
             If every member would be trained on every row.
         """
@@ -97,12 +97,12 @@ class Trainable(Library):
 
 
 class Flavor(NamedTuple):
-    """How MLflow logs the models of a library.
+    """Names and options with which MLflow saves the models of a library.
 
     Attributes
     ----------
     name : str
-        In the file ``MLmodel``.
+        Key of the flavour in the file ``MLmodel``.
     module : str
         Import name of the module that has ``save_model``, ``"mlflow.sklearn"`` for example.
     model_argument : str
@@ -119,7 +119,7 @@ class Flavor(NamedTuple):
 
 
 class Storable(Library):
-    """A library whose models MLflow logs, and that are checked for damage after they were read from a pickle.
+    """A library whose models MLflow logs, and whose models are checked for damage after reading a pickle.
 
     Class attributes
     ----------------
@@ -134,18 +134,18 @@ class Storable(Library):
 
     @classmethod
     def find_damage(cls, held: Any) -> str | None:
-        """Return what makes an object unsafe to predict with, or None; by default nothing.
+        """Return the damage that makes an object unsafe to predict with, or None; None by default.
 
         Parameters
         ----------
         held : object
-            Of whatever class: called for every object that a model holds.
+            Object of any class; the method is called for every object that a model holds.
         """
         return None
 
 
 class FileReadable(Storable):
-    """A library with model files of its own.
+    """A library with its own format of model files.
 
     Class attributes
     ----------------
@@ -154,7 +154,7 @@ class FileReadable(Storable):
     requirement : str
         What to install with pip where a file is found and the library is not.
     suffixes : tuple of str
-        Of the files in which MLflow stores its models.
+        Endings of the names of the files in which MLflow stores its models.
     """
 
     title: ClassVar[str]
@@ -164,41 +164,41 @@ class FileReadable(Storable):
     @classmethod
     @abstractmethod
     def reads(cls, start: bytes) -> bool:
-        """Return whether a file that starts with these 64 bytes, or fewer, is one of this library."""
+        """Return whether a file is a model file of this library, by its first 64 bytes or fewer."""
 
     @classmethod
     @abstractmethod
     def read(cls, content: bytes) -> Any:
-        """Return the model in a file.
+        """Return the model that is read from the content of a file.
 
         Raises
         ------
         ImportError
             If the library is not installed.
         Exception
-            If the file is damaged, of whatever class.
+            Of any class, if the file is damaged.
         """
 
     @classmethod
     def find_file_damage(cls, content: bytes) -> str | None:
-        """Return what makes a file unsafe to read, or None; by default nothing.
+        """Return the damage that makes a file unsafe to read, or None; None by default.
 
-        Called before :meth:`read`, for libraries that follow the indices in a file unchecked.
+        Called before :meth:`read`, for libraries that use the indices in a file without a check.
         """
         return None
 
 
 class NativeInterface(Library):
-    """A library whose models lack what scikit-learn's have; every method does what scikit-learn's models do."""
+    """A library whose models lack methods of scikit-learn's; subclasses override the methods of this class."""
 
     @classmethod
     def predict(cls, model: Any, rows: Any) -> Any:
-        """Return what the model predicts for rows as a user has them."""
+        """Return the predictions of a model for rows in the form a user passes them."""
         return model.predict(rows)
 
     @classmethod
     def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
-        """Return the label that a classifier gives to each row, or its position, shape (n_rows,)."""
+        """Return the label that a classifier predicts for each row, or its position, shape (n_rows,)."""
         return np.asarray(cls.predict(model, rows))
 
     @classmethod
@@ -209,5 +209,5 @@ class NativeInterface(Library):
 
     @classmethod
     def n_features(cls, model: Any) -> int | None:
-        """Return the number of features that the model was trained on; None where it is not known."""
+        """Return the number of features that the model was trained on; None where it is not stored."""
         return getattr(model, "n_features_in_", None)

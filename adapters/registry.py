@@ -1,4 +1,4 @@
-"""Which adapter takes a model: those that users registered first, then the built-in ones of the model's library."""
+"""The registry of adapters, which finds the adapter of a model: those that users registered first, then built-in."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
     ("pyspark", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
 )
-# Modules that import no library which may be missing.
+# These modules import no optional library.
 _BUILT_IN_LIBRARIES: tuple[tuple[str, str], ...] = (
     ("ens_plugin.adapters.sklearn.library", "Sklearn"),
     ("ens_plugin.adapters.xgboost.library", "XGBoost"),
     ("ens_plugin.adapters.lightgbm.library", "LightGBM"),
 )
-# Class attributes without a default.
+# Class attributes that a registered class must define.
 _NAMES = ((Library, "library"), (FileReadable, "title"), (FileReadable, "requirement"))
 _registered: list[type[EnsembleAdapter]] = []
 _observers: list[Callable[[type[EnsembleAdapter]], None]] = []
@@ -47,7 +47,7 @@ AnyLibrary = TypeVar("AnyLibrary", bound=Library)
 
 
 def register_adapter(cls: AdapterClass) -> AdapterClass:
-    """Add an adapter for another library; usable as a class decorator.
+    """Register an adapter for another library and return it; usable as a class decorator.
 
     Adapters registered last are tried first, before the built-in ones.
 
@@ -58,8 +58,8 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     Raises
     ------
     InputError
-        If `cls` is not a concrete subclass of EnsembleAdapter, or lacks a name that its classes of
-        :mod:`ens_plugin.adapters.library` need.
+        If `cls` is not a concrete subclass of EnsembleAdapter, or lacks a class attribute that its base classes
+        in :mod:`ens_plugin.adapters.library` require.
     """
     if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
         raise InputError(f"register_adapter expects a subclass of EnsembleAdapter, got {cls!r}; subclass it first.")
@@ -78,18 +78,18 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
 
 
 def on_registration(observer: Callable[[type[EnsembleAdapter]], None]) -> None:
-    """Call `observer` with every adapter that is registered from now on; once, if it is passed several times."""
+    """Have `observer` called with every adapter registered from now on; passing it again has no effect."""
     if observer not in _observers:
         _observers.append(observer)
 
 
 def is_known(model: object) -> bool:
-    """Return whether an adapter takes models of this class, fitted or not."""
+    """Return whether any adapter accepts `model`, fitted or not."""
     return any(cls.accepts(model) for cls in chain(_registered, _built_in_candidates(model)))
 
 
 def is_registered(model: object) -> bool:
-    """Return whether an adapter that a user registered takes models of this class, fitted or not."""
+    """Return whether an adapter that a user registered accepts `model`, fitted or not."""
     return any(cls.accepts(model) for cls in _registered)
 
 

@@ -1,4 +1,4 @@
-"""Training functions of a library: their arguments, and how they add members until these suffice."""
+"""Training of ensembles: the arguments of training functions, and training until no larger size is requested."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ LARGEST_SEED = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What a model was trained on, as it was passed to the training function.
+    """Training rows, target and weights of a model, as they were passed to the training function.
 
-    A library whose adapter takes other rows than its training function derives from this class.
+    A library whose adapter takes the rows in another form derives a class from this one.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ def method_arguments(arguments: Mapping[str, Any]) -> TrainingData:
 
 
 class FitSite(NamedTuple):
-    """An attribute that holds a function which trains models.
+    """An attribute of a class or module that holds a function which trains models.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class FitSite(NamedTuple):
 
 
 def fit_methods(*classes: type, read: Reader = method_arguments) -> list[FitSite]:
-    """Return the ``fit`` methods of some classes, where they are defined.
+    """Return the ``fit`` methods of some classes, each as an attribute of the class that defines it.
 
     Parents are included, because MLflow patches classes that only inherit ``fit``.
 
@@ -109,7 +109,7 @@ def fit_methods(*classes: type, read: Reader = method_arguments) -> list[FitSite
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """The rows that members are trained on, and how far training may go.
+    """Rows to train members on, with the largest number of members and a function that reports progress.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class TrainingRows:
     batch : int or None
         Most members to train between two reports of progress, where a library can be interrupted.
     progress : callable
-        ``progress(n_members)``, the members of the model so far.
+        ``progress(n_members)`` is called with the number of members trained so far.
     """
 
     X: Any
@@ -132,7 +132,7 @@ class TrainingRows:
     progress: Callable[[int], None]
 
     def fit(self, model: Any, **options: Any) -> Any:
-        """Fit a model to these rows, with weights where there are any; raise InputError where it refuses them."""
+        """Return `model` fitted to the rows, with their weights if any; raise InputError if it refuses them."""
         weights = {} if self.sample_weight is None else {"sample_weight": self.sample_weight}
         with refusals():
             return model.fit(self.X, self.y, **weights, **options)
@@ -148,7 +148,7 @@ class TrainedModel:
     X, y : array-like
     n_members : int
     trained_members : int
-        Members trained for it in total, those of models thrown away among them.
+        Members trained in total, including those of smaller models that were discarded.
     """
 
     model: Any
@@ -166,12 +166,12 @@ Trainer = Callable[[Any, TrainingRows, int, NextSize], Any]
 
 
 def fix_seed(estimator: Any) -> None:
-    """Replace a generator, or scikit-learn's None, by a seed drawn from it, so that every fit draws alike.
+    """Replace ``random_state``, where it is a generator or None, by a drawn seed, so that all fits draw alike.
 
     Parameters
     ----------
     estimator : estimator with ``random_state`` and ``set_params``
-        Changed.
+        Changed in place.
     """
     from sklearn.utils import check_random_state
 
@@ -183,7 +183,7 @@ def fix_seed(estimator: Any) -> None:
 def retrain(
     parameter: str, model: Any, rows: TrainingRows, first: int, next_size: NextSize, analyzed: Any = None
 ) -> Any:
-    """Train a model anew at each size, for libraries that cannot add members.
+    """Return a model that is trained anew at each size, for libraries that cannot add members.
 
     A :data:`Trainer` once `parameter` is bound: ``functools.partial(retrain, "n_estimators")``.
 
@@ -192,13 +192,13 @@ def retrain(
     parameter : str
         Name of the number of members among the parameters of `model`.
     model : estimator with ``set_params``
-        Changed.
+        Changed in place.
     rows : TrainingRows
     first : int
         Size of the first training.
     next_size : callable
     analyzed : array-like, optional
-        The rows as :func:`ens_plugin.analyze` needs them; by default as they are.
+        The rows as :func:`ens_plugin.analyze` needs them; by default ``rows.X``.
 
     Returns
     -------

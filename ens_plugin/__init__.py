@@ -1,8 +1,8 @@
-"""How the error of a trained bagged ensemble depends on its size, to infinity.
+"""Estimates of how the error of a trained bagged ensemble depends on its size, up to infinitely many members.
 
-Train once.  Without further training and without validation data, this package estimates the error curve, how many
-members the ensemble needs, and its bias and variance over seeds, given this training set; on request also the
-variance of its predictions over training sets.
+From one trained ensemble, without further training and without validation data, this package estimates the error
+curve, how many members are needed, and the bias and variance over seeds, given this training set; on request
+also the variance of the predictions over training sets.
 
 Importing this package imports no model library, no MLflow and no plotting: each public name is
 loaded at its first use.

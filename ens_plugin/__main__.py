@@ -1,4 +1,4 @@
-"""``python -m ens_plugin``: the command line, where its script is not on the path."""
+"""``python -m ens_plugin``: runs the command line also where the script ``ens-plugin`` is not on the path."""
 
 from ens_plugin.cli.main import main
 

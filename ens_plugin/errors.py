@@ -1,8 +1,9 @@
-"""Every exception and warning that ens_plugin raises or issues.
+"""Every exception that ens_plugin raises, and every warning that it issues.
 
 All exceptions derive from :class:`EnsPluginError`; each also derives from the built-in type
-that scikit-learn users would expect to catch (``ValueError``, ``TypeError``, ...).  A message
-states what was found, why it is not enough and what to do.
+that scikit-learn users expect to catch (``ValueError``, ``TypeError``, ...).  A message
+states what was found, why it is not enough and what to do.  The argument ``data="holdout"`` is in
+braces in messages that the command line can show, where it is the option ``--holdout``.
 """
 
 from __future__ import annotations
@@ -22,11 +23,33 @@ __all__ = [
     "TrackingError",
     "UnsupportedModelError",
     "WeakEstimateWarning",
+    "spelled",
 ]
+
+
+def spelled(message: str, holdout: str | None = None) -> str:
+    """Return a message with its placeholder ``{data="holdout"}`` filled in: by `holdout`, or as Python spells it.
+
+    Examples
+    --------
+    >>> spelled('Pass {data="holdout"}.'), spelled('Pass {data="holdout"}.', "--holdout")
+    ('Pass data="holdout".', 'Pass --holdout.')
+    """
+    for argument in ('data="holdout"', "data='holdout'"):
+        message = message.replace(f"{{{argument}}}", holdout or argument)
+    return message
 
 
 class EnsPluginError(Exception):
     """Base class of every exception raised on purpose by ens_plugin."""
+
+    def __str__(self) -> str:
+        return spelled(super().__str__())
+
+    @property
+    def template(self) -> str:
+        """The message with its placeholders, for :func:`spelled` or as part of another message."""
+        return super().__str__()
 
 
 class InputError(EnsPluginError, ValueError):
@@ -46,7 +69,7 @@ class NotFittedError(EnsPluginError, ValueError):
 
 
 class BagError(EnsPluginError, ValueError):
-    """Raised where the in-bag rows of the members are not known or cannot be proved (no bootstrap, for example)."""
+    """Raised where the in-bag rows of the members are not available or cannot be proved (no bootstrap, for example)."""
 
 
 class TooFewMembersError(EnsPluginError, ValueError):
@@ -55,7 +78,7 @@ class TooFewMembersError(EnsPluginError, ValueError):
     Attributes
     ----------
     finding : str or None
-        What was found, without the remedies that the message goes on with; None where the message is that alone.
+        What was found, without the remedies that follow it in the message; None where the message has no remedies.
     """
 
     finding: str | None = None
@@ -79,7 +102,7 @@ class ClusterError(EnsPluginError, RuntimeError):
 
 
 class GateError(EnsPluginError, LookupError):
-    """Raised where a gate has no verdict on a model version: evidence is missing or contradicts itself."""
+    """Raised where a gate cannot decide on a model version: evidence is missing or contradictory."""
 
 
 class EnsPluginWarning(UserWarning):
@@ -87,7 +110,7 @@ class EnsPluginWarning(UserWarning):
 
 
 class WeakEstimateWarning(EnsPluginWarning):
-    """Issued with an estimate that rests on few rows or few members."""
+    """Issued with an estimate from few rows or few members."""
 
 
 class NotConvergedWarning(EnsPluginWarning):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Writing of files, each of which appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["write_whole"]
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; a reader finds the old content or the new.
+    """Write a file whole or not at all: a reader gets either the old content or the new one.
 
     Parameters
     ----------

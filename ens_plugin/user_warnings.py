@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line of code, wherever in the package they are issued."""
+"""Warnings attributed to the user's own line of code, wherever in the package they are issued."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Ensembles that users hand over as arrays or as a list of models: their outputs, bags and labels."""
+"""Ensembles that users pass as arrays or as a list of models: their outputs, bags and labels."""

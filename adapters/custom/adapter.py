@@ -1,4 +1,4 @@
-"""The adapter of CustomEnsemble: what users hand over, as the contract wants it."""
+"""The adapter of CustomEnsemble, which reads the outputs and bags that a user gave."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OUTPUT_KIND: dict[Aggregation, OutputKind] = {
 
 
 class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
-    """Adapter of :class:`CustomEnsemble`.
+    """Adapter that reads the outputs and bags of a :class:`CustomEnsemble`.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         return isinstance(model, CustomEnsemble)
 
     def describe(self) -> EnsembleInfo:
-        """Return what the user stated."""
+        """Return the properties of the ensemble, as the user stated them."""
         return EnsembleInfo(
             task="regression" if self.model.aggregation == "mean" else "classification",
             classes=self.model.classes,
@@ -55,7 +55,7 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         )
 
     def prepare(self, X: Any) -> Any:
-        """Return row positions (arrays; `X` may be None) or `X` as the models take it."""
+        """Return `X` as the models take it; for outputs given as arrays, row positions (`X` may be None)."""
         return self.model.rows(X)
 
     def outputs(
@@ -69,14 +69,14 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         return outputs if self.output_kind == "labels" else outputs.astype(np.float64, copy=False)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags the user gave."""
+        """Return the bags that the user gave; raise BagError if there are none."""
         if self.model.in_bag is None:
             raise _no_bags()
         bags: Bags = self.model.in_bag.pack(features.shape[0])
         return bags
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
-        """Return whether models keep these rows, or split at their values; unknown for outputs given as arrays."""
+        """Return whether rows are training rows, by stored rows and splits of the models; unknown without models."""
         if not isinstance(self.model, EstimatorEnsemble):
             return "unknown"
         # Arrays of outputs need no model library; models are inspected only for held-out rows.
@@ -92,7 +92,7 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         )
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
-        """Return how often each model drew each row, by the index arrays the user gave."""
+        """Return how often each model drew each row, counted in the index arrays that the user gave."""
         if not isinstance(self.model, EstimatorEnsemble):
             raise BagError(
                 "This CustomEnsemble was made of arrays: it cannot predict other rows, and its in-bag outputs are "
@@ -111,5 +111,5 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
 def _no_bags() -> BagError:
     return BagError(
         "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
-        'the rows each member was trained on, or pass data="holdout" with rows no member was trained on.'
+        'the rows each member was trained on, or pass {data="holdout"} with rows no member was trained on.'
     )

@@ -1,4 +1,4 @@
-"""Bags as a user gives them: a mask, or the rows of each member."""
+"""Bags that a user gives as a mask, or as the rows of each member."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ MAX_ROWS = 2**40
 
 @dataclass(frozen=True, eq=False)
 class GivenBags:
-    """Rows of each member, checked.
+    """Bags of all members as a user gave them, after the checks of :func:`check_in_bag`.
 
     Attributes
     ----------
     rows : ndarray of bool, shape (n_members, n_rows), or list of n_members ndarray of int
     name : str
-        The argument it came from.
+        Name of the user's argument, for messages.
     """
 
     rows: NDArray[np.bool_] | list[NDArray[np.intp]]
     name: str
 
     def pack(self, n_rows: int) -> Bags:
-        """Return the bags over `n_rows` training rows.
+        """Return the bags of `n_rows` training rows, packed as bits.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class GivenBags:
         Raises
         ------
         DataMismatchError
-            As :meth:`pack`.
+            If the bags are those of another number of rows.
         """
         bags = self.pack(n_rows)
         if isinstance(self.rows, np.ndarray):
@@ -73,28 +73,28 @@ class GivenBags:
         return counts_of_rows(self.rows, len(self.rows), n_rows, rule)
 
     def first(self, n_members: int) -> GivenBags:
-        """Return a copy of the bags of the first members."""
+        """Return a copy of the bags of the first `n_members` members."""
         return replace(self, rows=self.rows[:n_members].copy())
 
 
 def check_in_bag(
     in_bag: ArrayLike | Sequence[ArrayLike] | None, n_members: int, n_rows: int | None, name: str = "in_bag"
 ) -> GivenBags | None:
-    """Return the bags given by the user, checked; None stays None.
+    """Return the bags that a user gave, after checking them; None stays None.
 
     Parameters
     ----------
     in_bag : array-like of bool, shape (n_members, n_rows), or sequence of n_members index arrays, or None
     n_members : int
     n_rows : int or None
-        Training rows, where they are known already.
+        Number of training rows, where it is available already.
     name : str
-        The argument, for messages.
+        Name of the argument, for messages.
 
     Raises
     ------
     InputError
-        If `in_bag` is neither, or does not fit the members and rows.
+        If `in_bag` has none of these forms, or another number of members or rows.
     """
     if in_bag is None:
         return None
@@ -124,12 +124,13 @@ def _checked_mask(mask: NDArray[np.bool_], n_members: int, n_rows: int | None, n
     expected = (n_members, mask.shape[-1] if n_rows is None else n_rows)
     if mask.ndim != 2 or mask.shape != expected:
         wanted = f"({n_members}, {'n_rows' if n_rows is None else n_rows})"
-        raise InputError(f"{name} has shape {mask.shape}, but a mask of these members and rows has shape {wanted}.")
+        raise InputError(f"{name} has shape {mask.shape}; pass a mask of these members and rows, of shape {wanted}.")
     return mask.copy()
 
 
 def _as_sequence(in_bag: ArrayLike | Sequence[ArrayLike], name: str) -> list[ArrayLike]:
-    if not isinstance(in_bag, (Sequence, np.ndarray)) or isinstance(in_bag, (str, bytes)):
+    has_length = isinstance(in_bag, Sequence) or (isinstance(in_bag, np.ndarray) and in_bag.ndim > 0)
+    if not has_length or isinstance(in_bag, (str, bytes)):
         raise InputError(f"{name} must be a mask of bool or one index array per member, got a {type(in_bag).__name__}.")
     return list(in_bag)
 

@@ -1,4 +1,4 @@
-"""Any other ensemble: given as arrays of outputs, or as a list of fitted models."""
+"""CustomEnsemble: any ensemble, given as an array of its members' outputs or as a list of fitted models."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ AnyEnsemble = TypeVar("AnyEnsemble", bound="CustomEnsemble")
 
 
 class CustomEnsemble:
-    """An ensemble given by what its members output, whatever made them.
+    """An ensemble given by the outputs of its members, whatever library trained them.
 
     Parameters
     ----------
     outputs : array-like of shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        What each member predicts for each row, by `aggregation`: labels (``"vote"``), probabilities
+        Predictions of each member for each row, by `aggregation`: labels (``"vote"``), probabilities
         with a label axis (``"mean_proba"``), raw scores (``"mean_score"``; without a label axis, the
         score of ``classes[1]``), values (``"mean"``).  Cells of rows in a member's bag are not read
-        when bags are analysed, but must hold something valid.
+        when bags are analysed, but must be valid.
     in_bag : array-like of bool, shape (n_members, n_rows), or sequence of n_members index arrays, or None
         Rows each member was trained on.  None: only ``data="holdout"`` can be analysed.
     aggregation : {"vote", "mean_proba", "mean_score", "mean"}
@@ -46,7 +46,7 @@ class CustomEnsemble:
 
     Notes
     -----
-    The rows are known by their position, so `X` may be None wherever ens_plugin takes one; if it
+    Rows are identified by their position, so `X` may be None wherever ens_plugin takes one; if it
     is given, only its number of rows is checked.
 
     Examples
@@ -132,12 +132,12 @@ class CustomEnsemble:
         return np.arange(self.n_rows)[:, None]
 
     def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
-        """Return the outputs of one member for some of the :meth:`rows`."""
+        """Return the outputs of one member for some rows, which are given by their positions."""
         outputs: NDArray[Any] = self.outputs[member, rows[:, 0]]
         return outputs
 
     def first(self, n_members: int) -> CustomEnsemble:
-        """Return the ensemble of the first members, with the same aggregation and labels."""
+        """Return an ensemble of the first `n_members` members, with the same aggregation and labels."""
         part = _with_first_bags(self, n_members)
         part.outputs = self.outputs[:n_members].copy()
         return part
@@ -163,7 +163,7 @@ class EstimatorEnsemble(CustomEnsemble):
             self.aggregation = "mean_proba" if average else "vote"
 
     def rows(self, X: Any) -> Any:
-        """Return the rows as the models take them, sliced by position."""
+        """Return `X` in a form that the models take and that can be sliced by row; raise InputError for None."""
         if X is None:
             raise InputError("X is None, but an ensemble of models needs the rows to predict; pass X.")
         if hasattr(X, "iloc"):
@@ -173,7 +173,7 @@ class EstimatorEnsemble(CustomEnsemble):
         return _as_array(X, "X")
 
     def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
-        """Return what one model predicts for the rows."""
+        """Return one model's label codes, probabilities or values for the rows."""
         model, table = self.models[member], rows.frame if isinstance(rows, FrameRows) else rows
         if self.classes is None:
             return checked_numbers(call_model(model.predict, table, member), (rows.shape[0],), member)
@@ -193,14 +193,14 @@ class EstimatorEnsemble(CustomEnsemble):
         return probabilities
 
     def first(self, n_members: int) -> EstimatorEnsemble:
-        """Return an ensemble of the first models; the models are not copied."""
+        """Return an ensemble of the first `n_members` models; the models are not copied."""
         part = _with_first_bags(self, n_members)
         part.models = self.models[:n_members]
         return part
 
 
 class FrameRows:
-    """A DataFrame sliced by rows, as arrays are, so that models find their columns by name."""
+    """A DataFrame that is sliced by rows, as arrays are, and keeps the column names that models need."""
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
@@ -254,7 +254,7 @@ def _check_probabilities(array: NDArray[Any]) -> None:
     if error.max() > 1e-6:
         member, row = np.unravel_index(error.argmax(), error.shape)
         raise InputError(
-            f"outputs must sum to 1 over the label axis, but outputs[{member}, {row}] is off by {error.max():.2g}."
+            f"outputs must sum to 1 over the label axis; normalise outputs[{member}, {row}], off by {error.max():.2g}."
         )
 
 
@@ -325,8 +325,8 @@ def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any
     own = [_distinct(labels, f"classes_ of model {index}") for index, labels in enumerate(known)]
     try:
         together = np.concatenate(own)
-    except Exception as error:  # labels of types that do not go together
-        raise InputError(f"The models' classes_ cannot be put together ({reason_of(error)}).") from error
+    except Exception as error:  # labels of types that cannot be joined
+        raise InputError(f"The models' classes_ cannot be joined ({reason_of(error)}); use one type.") from error
     return _sorted_labels(together, "classes_")
 
 

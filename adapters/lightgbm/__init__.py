@@ -1,1 +1,1 @@
-"""Random forests of LightGBM: everything about that library, and nothing of it elsewhere."""
+"""The adapter of LightGBM's random forests, and all other code for that library."""

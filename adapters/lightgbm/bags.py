@@ -31,7 +31,7 @@ _BITS_SET = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(a
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a forest drew its bags.
+    """Parameters with which a LightGBM forest drew its bags.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Sampling:
     frequency : int
         Iterations that share one bag.
     fractions : tuple of float
-        Of all rows; or, with balanced bagging, of the negative and of the positive ones.
+        Share of the rows in a bag; with balanced bagging, that of the negative and that of the positive rows.
     """
 
     seed: int
@@ -49,11 +49,11 @@ class Sampling:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether positive and negative rows are drawn with fractions of their own."""
+        """Return whether positive and negative rows are drawn with different fractions."""
         return len(self.fractions) == 2
 
     def limits(self) -> list[tuple[int, ...]]:
-        """Numbers a draw must stay below, most likely first: the text rounds fractions to six digits.
+        """Return possible limits below which a draw puts a row in bag, likeliest first: the fraction is rounded.
 
         Examples
         --------
@@ -68,17 +68,17 @@ class Sampling:
 
 
 def read_sampling(parameters: dict[str, str] | None) -> Sampling:
-    """Read from a model's training parameters how it drew its bags.
+    """Return how a model drew its bags, as read from its training parameters.
 
     Raises
     ------
     BagError
-        If it drew none, drew them in a way that cannot be repeated, or its parameters are missing.
+        If the model has no bags, drew them in a way that cannot be repeated, or lacks the parameters.
     """
     if parameters is None:
         raise BagError(
             "The model text has no parameters section, so the seed of its bags is lost. Keep the Booster pickled, or "
-            'save it with save_model of LightGBM 4 or newer; or pass data="holdout" with rows the model was not '
+            'save it with save_model of LightGBM 4 or newer; or pass {data="holdout"} with rows the model was not '
             "trained on."
         )
     _refuse_other_sampling(parameters)
@@ -91,7 +91,7 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
         raise BagError(
             f"This forest was trained without bagging (bagging_freq={frequency}, bagging_fraction="
             f"{parameters['bagging_fraction']}): every tree was trained on every row, so no row is out of bag. Pass "
-            'data="holdout" with rows the model was not trained on, or refit with bagging_freq=1 and '
+            '{data="holdout"} with rows the model was not trained on, or refit with bagging_freq=1 and '
             "bagging_fraction=0.632."
         )
     return Sampling(int(parameters["bagging_seed"]), frequency, fractions)
@@ -113,12 +113,12 @@ def _refuse_other_sampling(parameters: dict[str, str]) -> None:
         if applies:
             raise BagError(
                 f"Which rows the trees of this forest were trained on cannot be recomputed: {reason}. Pass "
-                'data="holdout" with rows the model was not trained on, or refit with plain bagging on one machine.'
+                '{data="holdout"} with rows the model was not trained on, or refit with plain bagging on one machine.'
             )
 
 
 def draw_rounds(seed: int, limit: int | NDArray[np.integer], n_rounds: int, n_rows: int) -> Bags:
-    """Draw the bags of the first rounds, in as many threads as joblib's context grants.
+    """Return the bags of the first bagging rounds, drawn in as many threads as joblib's context allows.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def draw_rounds(seed: int, limit: int | NDArray[np.integer], n_rounds: int, n_ro
     Returns
     -------
     Bags
-        One round for each member.
+        One bag for each round.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def draw_rounds(seed: int, limit: int | NDArray[np.integer], n_rounds: int, n_ro
     chunks = [range(start, min(start + DRAWN_TOGETHER, n_rounds)) for start in range(0, n_rounds, DRAWN_TOGETHER)]
     parts = in_threads(lambda chunk: np.stack([draw(index) for index in chunk]), chunks)
     bits = np.concatenate(list(parts))
-    # Once a bag holds every row LightGBM draws no more.
+    # After a bag with every row, LightGBM draws no more.
     complete = bag_sizes(Bags(bits, n_rows)) == n_rows
     if complete.any():
         bits[complete.argmax() :] = np.packbits(np.ones(n_rows, dtype=bool))
@@ -157,14 +157,14 @@ def draw_rows(
     rows: NDArray[np.int64],
     n_drawn: int | None = None,
 ) -> NDArray[np.bool_]:
-    """Draw the first rounds for some of the rows, wherever these are, without drawing for the others.
+    """Return the bags of the first bagging rounds for some of the rows alone, at any positions.
 
     Parameters
     ----------
     seed, n_rounds, n_rows
         As for :func:`draw_rounds`.
     limit : int, or ndarray of int of shape (len(rows),)
-        As there, of these rows.
+        As for :func:`draw_rounds`, of these rows.
     rows : ndarray of int64
         Positions.
     n_drawn : int, optional
@@ -219,7 +219,7 @@ def _drawer(
 
 
 def _states(seed: int, n_rounds: int, n_blocks: int, last_rows: int) -> UIntArray:
-    """State of every block's generator before each round, shape (n_rounds, n_blocks)."""
+    """Return the state of every block's generator before each round, shape (n_rounds, n_blocks)."""
     factors, terms = _jumps(BLOCK_ROWS)
     step = np.full(n_blocks, BLOCK_ROWS)
     step[-1] = last_rows
@@ -232,7 +232,7 @@ def _states(seed: int, n_rounds: int, n_blocks: int, last_rows: int) -> UIntArra
 
 
 def _jumps(n_steps: int) -> tuple[UIntArray, UIntArray]:
-    """Factor and term that take a state 0, 1, ..., `n_steps` draws ahead at once."""
+    """Return the factors and terms that advance a generator's state by 0, 1, ..., `n_steps` draws at once."""
     factors, terms = [1], [0]
     for _ in range(n_steps):
         factors.append(factors[-1] * MULTIPLIER % 2**32)

@@ -1,4 +1,4 @@
-"""What is wrong with the text of a LightGBM model: LightGBM itself follows it without a check."""
+"""A check for damage in the text of a LightGBM model, which LightGBM itself reads without a check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 PARAMETER = re.compile(rb"\[\w+: ?[^\n]*\]")
 WHOLE = re.compile(r"[0-9]{1,10}")
 SPLIT_KEYS = ("split_feature", "left_child", "right_child", "decision_type")
-# Read where they are there; of the first two nothing depends on.
+# Keys that a tree need not have; nothing depends on the first two.
 OPTIONAL_KEYS = ("internal_count", "leaf_count", "internal_value", "internal_weight", "leaf_weight", "split_gain")
 
 
@@ -30,10 +30,10 @@ class _DamageError(ValueError):
 
 
 def find_damage(text: bytes) -> str | None:
-    r"""Return what makes the text of a model unsafe to give to LightGBM.
+    r"""Return the damage that makes the text of a model unsafe for LightGBM to read.
 
-    LightGBM allocates and follows what the text states: numbers of leaves, children, features, categories.
-    Damaged ones end the process, or send a row in circles.
+    LightGBM uses the numbers of leaves, children, features and categories that the text states.
+    Wrong ones can end the process, or make prediction never end.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _check_header(model: ModelText) -> None:
 
 
 def _check_parameters(lines: bytes) -> None:
-    """Refuse lines without a colon, which LightGBM looks for in each line without checking that it is there."""
+    """Raise _DamageError for a parameter without a colon, which LightGBM expects in each line without a check."""
     for line in filter(None, lines.split(b"\n")):
         if PARAMETER.fullmatch(line) is None:
             raise _DamageError(f"its parameters hold {line.decode(errors='replace')[:40]!r}")

@@ -1,4 +1,4 @@
-"""Rows as LightGBM's own ``predict`` takes them."""
+"""Preparation of rows for LightGBM's own ``predict``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PreparedRows", "prepare_table"]
 
 
 class PreparedRows:
-    """A table sliced by rows, and, where they are known, the leaves that its rows reach.
+    """A table that can be sliced by rows, with the leaves that its rows reach where these are computed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""LightGBM's random forests: boosting in ``rf`` mode."""
+"""The adapter of LightGBM's random forests, which are trained by boosting in ``rf`` mode."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from ens_plugin.user_warnings import warn_user
 
 __all__ = ["LightGBMForestAdapter"]
 
-# Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
+# Leaves computed for the proof are kept for the outputs up to this size; else they are computed twice.
 KEPT_BYTES = 64_000_000
-# Leaves that LightGBM gives at once, and of how many trees: few enough for both to stay in the cache.  Each
-# call reads the rows anew, which in wide or unconverted tables costs more than it saves.
+# Leaves that LightGBM returns in one call, and from how many trees: few enough to stay in the cache.  Each
+# call reads the rows again, which for wide or unconverted tables costs more than it saves.
 WALKED_CELLS = 500_000
 WALKED_TREES = 16
 MOST_FEATURES = 64
@@ -54,15 +54,15 @@ AGREEMENT = 1e-5
 MAY_BE_REFIT = (
     "Whether Booster.refit replaced the leaf values of this model is not known: its trees do not show it (the "
     "objective or the regularisation moves the values, or no tree has three leaves). If it was refit, the out-of-bag "
-    "figures are wrong, because the rows of the refit are not known. If it was not, they hold."
+    "figures are wrong, because the rows of the refit are not known. If it was not, they are right."
 )
 
 
 class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
-    """LightGBM in ``rf`` mode: Booster, LGBMClassifier and LGBMRegressor.
+    """Adapter of LightGBM's Booster, LGBMClassifier and LGBMRegressor in ``rf`` mode.
 
     A member is one iteration: a tree, or one tree for each label.  Members are averaged by their raw
-    scores, as LightGBM does it.  Bags are drawn again from the seed in the model, and used only when
+    scores, as in LightGBM.  Bags are drawn again from the seed in the model, and used only when
     they fit the leaf counts of every tree.
 
     Examples
@@ -81,12 +81,12 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Return whether `model` is LightGBM's."""
+        """Return whether `model` is a Booster or a scikit-learn interface of LightGBM."""
         return isinstance(model, (Booster, LGBMModel))
 
     def __init__(self, model: Any) -> None:
         self._booster = _fitted_booster(model)
-        # Of a long boosted model, one tree is enough to refuse it.
+        # One tree is enough to refuse a boosted model, which may have many.
         _check_mode(parse_model(self._booster.model_to_string(num_iteration=1)))
         # Without num_iteration, the text holds the iterations that predict uses: those up to the best one.
         self._text: ModelText = parse_model(self._booster.model_to_string())
@@ -97,7 +97,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         super().__init__(model)
 
     def describe(self) -> EnsembleInfo:
-        """Return the kind of forest; a member is one iteration."""
+        """Return the properties of the forest; a member is one iteration."""
         classes = _labels(self.model, self._objective)
         return EnsembleInfo(
             task="regression" if classes is None else "classification",
@@ -112,7 +112,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         )
 
     def prepare(self, X: Any) -> PreparedRows:
-        """Return X as an array, CSR matrix or DataFrame, after comparing some means with ``predict``."""
+        """Return X as a table, after comparing the members' mean with LightGBM's ``predict`` on some rows."""
         rows = PreparedRows(prepare_table(self._booster, X))
         if self._objective.is_covered and rows.shape[0]:
             self._compare_with_predict(rows)
@@ -121,7 +121,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Return the raw scores or values of the iterations."""
+        """Return the raw scores or values of the iterations for the prepared rows."""
         self._check_covered()
         chosen = members or range(self.n_members)
         if self._is_linear:
@@ -133,7 +133,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the rows each iteration's trees were grown on, proved by the leaf counts of all trees."""
+        """Return the bag of each iteration, redrawn from the seed and proved by the leaf counts of all trees."""
         sampling = read_sampling(self._text.parameters)
         check_not_refit(self._text, self._objective)
         if may_be_refit(self._text, self._objective):
@@ -147,7 +147,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return bags.with_proof(BagProof(target=is_proved))
 
     def verify_rows(self, features: PreparedRows, y: ArrayLike) -> RowOrigin:
-        """Return whether the rows fill the leaves as the training rows did, or hold the values that trees split at."""
+        """Return whether rows are training rows, by the leaves they fill and the values that trees split at."""
         return judge_origin(
             self._are_training_rows(features, y),
             self._leaf_counts(features),
@@ -159,12 +159,12 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         self._keep_leaves(features)
         if self._fill_leaves(features, y):
             return True
-        # LightGBM takes thresholds from all rows it was given: where one bag serves all trees, the others are held out.
+        # LightGBM takes thresholds from all rows of training: if all trees share a bag, its other rows are held out.
         has_bags = self._trees_in_turn() < self.n_members
         return has_bags and hold_split_values(features.table, split_values(self._text), np.float64)
 
     def _leaf_counts(self, features: PreparedRows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the leaves of each tree, where those of all trees are kept."""
+        """Yield the numbers of training and given rows in the leaves of each tree, if `features` stores these."""
         for index, tree in enumerate(self._text.trees if features.leaves is not None else ()):
             if tree.n_leaves > 1:
                 assert features.leaves is not None
@@ -182,11 +182,11 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return True
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
-        """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
+        """Return how often each member drew each row, 0 or 1 times, with the proof of :meth:`bags`."""
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Return the draws of the model's seed, each computed from the row's position."""
+        """Return bags that are drawn from the model's seed, for some rows at a time by position."""
         sampling = read_sampling(self._text.parameters)
         check_not_refit(self._text, self._objective)
         return DrawnRows(self._text, sampling, self._objective, n_rows, candidate, self._kept_leaves)
@@ -196,7 +196,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return self._leaves(features.table) if features.leaves is None else features.leaves
 
     def cautions(self, data: str) -> tuple[str, ...]:
-        """Warn of refits that leave no trace, and of trees that share their bag."""
+        """Return warnings of a possible refit without traces, and of trees that share their bag."""
         cautions = []
         if data == "oob" and may_be_refit(self._text, self._objective):
             cautions.append(MAY_BE_REFIT)
@@ -210,11 +210,11 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return tuple(cautions)
 
     def _trees_in_turn(self) -> int:
-        """Trees that share a bag, at most."""
+        """Return the number of consecutive trees that share a bag."""
         return min(int((self._text.parameters or {}).get("bagging_freq", "1")), self.n_members)
 
     def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn mean raw scores of shape (n_rows, n_labels) into probabilities, as ``predict`` does."""
+        """Return the probabilities for mean raw scores of shape (n_rows, n_labels), as ``predict`` does."""
         return self._objective.link(mean_output)
 
     def truncated(self, size: int) -> Any:
@@ -222,7 +222,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return truncated_forest(self.model, self._booster, size)
 
     def _scores(self, members: range, leaves: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the values of the leaves reached, shape (n_members, n_rows) or (n_members, n_rows, n_labels)."""
+        """Return the values of the leaves that rows reach, (n_members, n_rows) or (n_members, n_rows, n_labels)."""
         n_trees = self._text.trees_per_iteration
         values = self._values[members.start * n_trees : members.stop * n_trees]
         by_tree = np.empty(leaves.shape)

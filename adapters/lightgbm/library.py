@@ -1,4 +1,4 @@
-"""What the rest of the package needs to know about LightGBM, beside its trained forests; does not import it."""
+"""Training, logging and model files of LightGBM, for the rest of the package; does not import LightGBM."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["LightGBM", "train_arguments"]
 
 
 class LightGBM(Trainable, FileReadable, NativeInterface):
-    """LightGBM's ``train``, scikit-learn interface and model files."""
+    """The library LightGBM: its ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "lightgbm"
     title: ClassVar[str] = "LightGBM"
@@ -39,7 +39,7 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def fit_sites(cls) -> Sequence[FitSite]:
-        """Return ``lightgbm.train`` and the ``fit`` methods."""
+        """Return ``lightgbm.train`` and the ``fit`` methods of the scikit-learn interface."""
         import lightgbm
 
         return [
@@ -49,7 +49,7 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def trainer(cls, estimator: Any) -> Trainer:
-        """Return the single fit of the scikit-learn interface in ``rf`` mode."""
+        """Return the function that trains an estimator in ``rf`` mode in a single fit."""
         from lightgbm import LGBMClassifier, LGBMRegressor
 
         if not isinstance(estimator, (LGBMClassifier, LGBMRegressor)):
@@ -62,30 +62,30 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def reads(cls, start: bytes) -> bool:
-        """Return whether a file with this start is a text of LightGBM."""
+        """Return whether a file with this start is the text of a LightGBM model."""
         return start.startswith(MODEL_START)
 
     @classmethod
     def read(cls, content: bytes) -> Any:
-        """Return the Booster in a text."""
+        """Return the Booster that is read from the text of a model."""
         import lightgbm
 
         return lightgbm.Booster(model_str=content.decode())
 
     @classmethod
     def find_file_damage(cls, content: bytes) -> str | None:
-        """Return what makes a text unsafe to give to LightGBM."""
+        """Return the damage that makes the text of a model unsafe for LightGBM to read, or None."""
         return damage.find_damage(content)
 
     @classmethod
     def find_damage(cls, held: Any) -> str | None:
-        """Return what makes a Booster unsafe to predict with."""
+        """Return the damage that makes a Booster unsafe to predict with, or None."""
         is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
         return damage.find_damage(held.model_to_string(num_iteration=-1).encode()) if is_booster else None
 
     @classmethod
     def refuse_boosting(cls, estimator: Any) -> None:
-        """Raise UnsupportedModelError unless the parameters request ``rf`` mode."""
+        """Raise UnsupportedModelError unless an unfitted estimator's parameters request ``rf`` mode."""
         from lightgbm import LGBMModel
 
         if not isinstance(estimator, LGBMModel):
@@ -100,21 +100,21 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
-        """Return the labels; of a Booster, the position of the highest raw score."""
+        """Return the predicted labels; of a Booster, the position of the highest raw score of each row."""
         if not _is_booster(model):
             return super().labels(model, rows)
         return label_positions(model.predict(rows, raw_score=True))
 
     @classmethod
     def feature_names(cls, model: Any) -> list[str] | None:
-        """Return the names of the features; None where they are those that LightGBM gives to features without names."""
+        """Return the names of the features; None where LightGBM generated them for features without names."""
         booster = model if _is_booster(model) else getattr(model, "booster_", None)
         names = [] if booster is None else booster.feature_name()
         return None if names == [f"Column_{index}" for index in range(len(names))] else names
 
     @classmethod
     def n_features(cls, model: Any) -> int | None:
-        """Return the number of features, or None."""
+        """Return the number of features that the model was trained on; None where it is not stored."""
         return int(model.num_feature()) if _is_booster(model) else super().n_features(model)
 
 
@@ -131,7 +131,7 @@ def _is_booster(model: object) -> bool:
 
 
 def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
-    """Train LightGBM in a single fit: it cannot continue a forest, but a callback can end it after any tree."""
+    """Return a forest trained in a single fit, ended by a callback, because LightGBM cannot continue a forest."""
     from lightgbm import Booster, LGBMClassifier
     from lightgbm.callback import EarlyStopException
 

@@ -1,4 +1,4 @@
-"""What a LightGBM forest was trained for, and how its mean raw score becomes a prediction."""
+"""The objective of a LightGBM forest, and the predictions that it gives from mean raw scores."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LABELS = ("binary", "multiclass", "multiclassova")
 
 @dataclass(frozen=True)
 class Objective:
-    """The objective of a model, from the line its text has for it.
+    """Objective that a LightGBM model was trained for, read from its text.
 
     Attributes
     ----------
     name : str
         LightGBM's own name, ``"custom"`` where the text has none.
     n_labels : int
-        Labels; 0 for what is no classification.
+        Number of labels; 0 unless the task is classification.
     sigmoid : float
         Factor of the raw score inside the logistic function.
     square_root : bool
@@ -39,16 +39,16 @@ class Objective:
 
     @property
     def averages_values(self) -> bool:
-        """Whether a prediction is the mean of values, with nothing behind it."""
+        """Return whether a prediction is the mean of the members' values, without a link."""
         return self.name in _VALUES and not self.square_root
 
     @property
     def is_covered(self) -> bool:
-        """Whether an error curve can be drawn: mean values, or labels chosen by mean scores."""
+        """Return whether an error curve can be estimated: for mean values, or labels chosen by mean scores."""
         return self.averages_values or self.n_labels > 0
 
     def link(self, mean_score: FloatArray) -> FloatArray:
-        """Turn mean raw scores of shape (n_rows, n_labels), or values, into predictions."""
+        """Return the predictions for mean raw scores of shape (n_rows, n_labels), or for mean values."""
         if self.name == "binary":
             positive = expit(self.sigmoid * (mean_score[:, 1] - mean_score[:, 0]))
             return np.stack([1.0 - positive, positive], axis=1)
@@ -60,7 +60,7 @@ class Objective:
 
 
 def read_objective(line: str | None) -> Objective:
-    """Read the objective line of a model's text.
+    """Return the objective that a line of a model's text states.
 
     Examples
     --------

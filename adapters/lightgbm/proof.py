@@ -1,13 +1,13 @@
-"""The proof of a LightGBM forest's bags: the rows drawn again must fill every leaf as it was filled at training.
+"""The proof of a LightGBM forest's bags: the redrawn bags must fill every leaf as in training.
 
-A tree keeps how many rows of its bag came into each leaf.  If a mask had nothing to do with the bag
+A tree stores how many rows of its bag reached each leaf.  If a mask had nothing to do with the bag
 (another seed, other rows, another order) but the right number of rows m out of n, it would fill
 leaves that hold N_1, N_2, ... of the n rows with exactly the counts c_1, c_2, ... with chance
 
     C(N_1, c_1) C(N_2, c_2) ... / C(n, m),
 
 the multivariate hypergeometric law.  Bags are drawn independently, so these chances multiply over
-bags; trees grown on the same bag do not, and the strongest of them counts.  The product, times the
+bags; those of trees grown on the same bag do not, and only the smallest is used.  The product, times the
 number of masks tried, bounds the chance of a false match.
 """
 
@@ -48,14 +48,14 @@ MAX_CHANCE = 1e-9
 # Measured share of what chance misplaces: bundled columns mostly below 0.3, permuted rows 0.7 to 1.4.
 NEARLY = 0.6
 CLEAR_START = 5
-# Of all trees together, so that other rows do not agree by chance.
+# Fewest leaves of all trees together, so that other rows do not agree by chance.
 LEAVES_THAT_TELL = 8
-_HOLDOUT = 'for rows the model was not trained on pass data="holdout".'
+_HOLDOUT = 'for rows the model was not trained on pass {data="holdout"}.'
 
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """What the trees that have a split counted at training.
+    """Leaf counts at training of the trees that have a split, and their bags.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Grown:
     rounds : ndarray of int, shape (n_checked,)
         The bag that each was grown on.
     counts : list of ndarray of int
-        Rows in each leaf.
+        Rows of the bag in each leaf.
     round_of : ndarray of int, shape (n_members,)
         The bag of each member.
     """
@@ -113,7 +113,7 @@ def prove_bags(
 
 
 def fill_every_leaf(model: ModelText, n_rows: int, blocks: Iterable[tuple[slice, NDArray[Any]]]) -> bool:
-    """Return whether all rows fill every leaf as at training, as those of a forest without bagging do in any order.
+    """Return whether all rows fill every leaf as at training: training rows of a forest without bagging do.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def fill_every_leaf(model: ModelText, n_rows: int, blocks: Iterable[tuple[slice,
 def judge_counts(
     grown: Grown, found: list[IntArray], reached: list[IntArray], n_rows: int, n_tried: int
 ) -> Failure | None:
-    """Compare counts of all rows with those of the trees.
+    """Return the trees whose stored leaf counts differ from those of redrawn bags; None if none does.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def judge_counts(
     Raises
     ------
     BagError
-        If every leaf fits, but wrong bags might too, by chance.
+        If every leaf fits, but wrong bags might also fit by chance.
     """
     failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
     if failed:
@@ -166,7 +166,7 @@ def judge_counts(
 
 
 def log_chance(counts: IntArray, reached: IntArray) -> float:
-    """Logarithm of the chance that an unrelated mask with as many rows gives a tree's leaf counts.
+    """Return the logarithm of the chance that a random set of as many rows gives a tree's leaf counts.
 
     Parameters
     ----------
@@ -188,19 +188,19 @@ def _log_choose(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
-    """Return what the trees that have a split counted at training.
+    """Return the leaf counts at training of the trees that have a split.
 
     Raises
     ------
     BagError
-        If there are none.
+        If no tree has a split.
     """
     round_of = np.arange(len(model.trees) // model.trees_per_iteration) // sampling.frequency
     trees = np.array([index for index, tree in enumerate(model.trees) if tree.n_leaves > 1], dtype=np.int64)
     if trees.size == 0:
         raise BagError(
             "No tree of this forest has a split, so there are no leaf counts to prove its bags by. Train with more "
-            'rows or a smaller min_child_samples, or pass data="holdout" with rows the model was not trained on.'
+            'rows or a smaller min_child_samples, or pass {data="holdout"} with rows the model was not trained on.'
         )
     counts = [model.trees[index].integers("leaf_count") for index in trees]
     return Grown(trees, round_of[trees // model.trees_per_iteration], counts, round_of)
@@ -209,7 +209,7 @@ def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
 def count_grown(
     grown: Grown, rounds: Bags, blocks: Iterable[tuple[slice, NDArray[Any]]]
 ) -> tuple[list[IntArray], list[IntArray]]:
-    """Count rows of the bag, and all rows, in each leaf of each tree.
+    """Return the numbers of rows of the bag, and of all rows, in each leaf of each tree.
 
     Parameters
     ----------
@@ -238,13 +238,13 @@ def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
         raise BagError(
             f"The bags drawn again fit the leaf counts of all {grown.trees.size} trees that have a split, but wrong "
             f"bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or larger ones, or "
-            'pass data="holdout" with rows the model was not trained on.'
+            'pass {data="holdout"} with rows the model was not trained on.'
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """Trees that do not fit, by position among those grown, and what was counted instead."""
+    """Trees (positions in `grown`) whose stored leaf counts differ from those of redrawn bags, with both counts."""
 
     grown: Grown
     failed: list[int]
@@ -254,22 +254,22 @@ class Failure:
 
     @property
     def trees(self) -> str:
-        """The first of these trees, in words."""
+        """Return the positions in the model of the first failed trees, as text."""
         return shortened([int(self.grown.trees[index]) for index in self.failed])
 
     @property
     def has_other_sizes(self) -> bool:
-        """Whether bags hold other numbers of rows than at training."""
+        """Return whether redrawn bags hold other numbers of rows than at training."""
         return any(self.found[index].sum() != self.grown.counts[index].sum() for index in self.failed)
 
     @property
     def misplaced(self) -> int:
-        """Rows of the bags, counted over trees, that reach another leaf than at training."""
+        """Return the number of in-bag rows, summed over trees, that reach another leaf than at training."""
         return sum(int(np.abs(self.found[index] - self.grown.counts[index]).sum()) for index in self.failed) // 2
 
     @property
     def misplaced_by_chance(self) -> float:
-        """The same for masks that have nothing to do with the bags but their size."""
+        """Return the expected number of in-bag rows in other leaves, if bags were random sets of the same sizes."""
         expected = 0.0
         for counts, rows in zip(self.grown.counts, self.reached, strict=True):
             n_rows = rows.sum()
@@ -279,7 +279,7 @@ class Failure:
 
 
 def explained(failure: Failure, sampling: Sampling) -> BagError | DataMismatchError:
-    """Return the error that names the likely cause of the failure, in the rows or in the training."""
+    """Return the error that names the likely reason why redrawn bags do not fit: the rows, or the training."""
     fitting_rounds = failure.grown.rounds[failure.failed[0]]
     if fitting_rounds >= CLEAR_START:
         return _other_schedule(failure)
@@ -294,7 +294,7 @@ def _other_schedule(failure: Failure) -> BagError:
         f"The first {first} trees were grown on the bags that the model's seed gives for these rows, but "
         f"{len(failure.failed)} of the others (trees {failure.trees}) were not: a callback changed bagging_fraction, "
         "or trees were removed, added or re-ordered (rollback_one_iter, shuffle_models). Pass "
-        'data="holdout" with rows the model was not trained on, or train anew in one go.'
+        '{data="holdout"} with rows the model was not trained on, or train anew in one go.'
     )
 
 
@@ -314,7 +314,7 @@ def _other_sizes(failure: Failure, sampling: Sampling) -> DataMismatchError:
 def _other_leaves(failure: Failure) -> DataMismatchError:
     n_rows = sum(int(counts.sum()) for counts in failure.grown.counts)
     where = (
-        f"{failure.misplaced} of {n_rows} in-bag rows, counted over trees, come into another leaf than at training "
+        f"{failure.misplaced} of {n_rows} in-bag rows, counted over trees, reach another leaf than at training "
         f"(trees {failure.trees})"
     )
     if failure.misplaced < NEARLY * failure.misplaced_by_chance:

@@ -21,7 +21,7 @@ __all__ = ["DrawnRows"]
 
 
 class DrawnRows(DistributedBags):
-    """Draws of the generators of LightGBM, proved by the leaf counts of every tree.
+    """Bags of a LightGBM forest, drawn by row position and proved by the leaf counts of every tree.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class DrawnRows(DistributedBags):
     n_rows : int
         Training rows.
     candidate : int
-        Which of the limits of draws that round to the model's fraction.
+        Index of the limit of draws to use, of those that round to the model's fraction.
     leaves_of : callable
         ``leaves_of(features)`` returns the leaf of every tree that prepared rows reach, shape (n_trees, n_rows).
     """
@@ -47,14 +47,14 @@ class DrawnRows(DistributedBags):
     ) -> None:
         limits = sampling.limits()
         if candidate >= len(limits):
-            raise BagError(f"All {len(limits)} fractions that the model may stand for were tried.")
+            raise BagError(f"None of the {len(limits)} fractions that round to the model's fits the training rows.")
         self._text, self._sampling, self._objective, self._n_rows = text, sampling, objective, n_rows
         self._limits, self._n_tried = limits[candidate], len(limits)
         self._leaves_of = leaves_of
         self._grown = grown_trees(text, sampling)
 
     def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
-        """Draw for these rows alone."""
+        """Return the bags of the rows at some positions, drawn for these rows alone."""
         return Bags.from_mask(self._rounds(rows, target)[self._grown.round_of])
 
     def _rounds(self, rows: NDArray[np.int64], target: NDArray[Any]) -> NDArray[np.bool_]:
@@ -63,7 +63,7 @@ class DrawnRows(DistributedBags):
         return draw_rows(self._sampling.seed, limit, n_rounds, self._n_rows, rows, self._n_drawn(n_rounds))
 
     def _n_drawn(self, n_rounds: int) -> int:
-        """Rounds until a bag held every row: LightGBM draws no more after it."""
+        """Return the number of rounds up to a bag with every row, after which LightGBM draws no more."""
         complete = [
             int(index) + 1
             for index, counts in zip(self._grown.rounds, self._grown.counts, strict=True)
@@ -72,7 +72,7 @@ class DrawnRows(DistributedBags):
         return min([n_rounds, *complete])
 
     def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """Count rows by leaf of every tree, and sum up the target of three."""
+        """Return row counts by leaf of every tree, and sums of the target by leaf of three iterations."""
         leaves = self._leaves_of(features)
         _, first = np.unique(self._grown.round_of, return_index=True)
         rounds = Bags(bags.bits[first], bags.n_rows)
@@ -85,7 +85,7 @@ class DrawnRows(DistributedBags):
         return merge_sums(parts)
 
     def prove(self, sums: ProofStatistics) -> BagProof:
-        """Compare the counts with those of the trees, then the target with their leaf values."""
+        """Return a BagProof after comparing leaf counts with those of the trees, and the target with leaf values."""
         edges = np.cumsum([counts.size for counts in self._grown.counts])[:-1]
         found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))
         failure = judge_counts(self._grown, found, reached, self._n_rows, self._n_tried)

@@ -1,7 +1,7 @@
-"""Whether a target is the one that the leaves of a LightGBM forest were fitted to.
+"""A check that a target is the one that the leaves of a LightGBM forest were fitted to.
 
 All trees of a forest start from the same scores, so that with first derivatives G and second ones H of the rows in
-a leaf its value is ``start - G / (H + lambda_l2)``.  The tree keeps H; the target gives G.  Of absolute and quantile
+a leaf its value is ``start - G / (H + lambda_l2)``.  The tree stores H; the target gives G.  Of absolute and quantile
 errors, the value is a quantile of the target.
 """
 
@@ -33,7 +33,7 @@ _QUANTILES = ("regression_l1", "quantile")
 
 
 def checked_trees(model: ModelText) -> list[int]:
-    """Return the trees whose target is checked: all of the first, middle and last iteration."""
+    """Return the positions of the trees to check against a target: those of the first, middle and last iteration."""
     n_trees = model.trees_per_iteration
     members = checked_members(len(model.trees) // n_trees)
     return [member * n_trees + label for member in members for label in range(n_trees)]
@@ -47,7 +47,7 @@ def target_sums(
     target: NDArray[np.generic],
     in_bag: BoolArray,
 ) -> ProofStatistics:
-    """Sum up what the target of rows in a tree's bag comes to, by leaf, and that of all rows.
+    """Return sums of the target over the rows of a tree's bag, by leaf, and over all rows.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ def target_sums(
 
 
 def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, ProofStatistics]) -> bool:
-    """Refuse a target that cannot have given some trees their leaf values.
+    """Raise DataMismatchError unless the target can have given some trees their leaf values.
 
     Parameters
     ----------
     model : ModelText
     objective : Objective
-    sums : dict of int to Sums
+    sums : dict of int to ProofStatistics
         By tree, as of :func:`target_sums`, of all rows.
 
     Returns
@@ -142,7 +142,7 @@ def _refuse_if(differing: BoolArray, tree: int) -> None:
         raise DataMismatchError(
             f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {differing.size} leaves "
             f"of tree {tree} hold values that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model was not trained on pass data="holdout".'
+            'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
         )
 
 
@@ -174,7 +174,7 @@ def _is_weighted(tree: TreeText) -> bool:
 
 
 def _label_values(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> Iterator[FloatArray]:
-    """Leaf values that the labels give, for each way in which weights of labels may count; none if rows have others."""
+    """Yield the leaf values that follow from the labels, for each way to weigh labels, if one fits the tree."""
     tree = model.trees[index]
     weight = tree.floats("leaf_weight")
     by_label = sums.added["by_label"].reshape(weight.size, -1).astype(np.float64)
@@ -187,14 +187,14 @@ def _label_values(model: ModelText, objective: Objective, index: int, sums: Proo
     for own in (counts * factor, counts):
         p = own[label] / own.sum()
         start, slope = _start(model, objective, p)
-        # Without a score to start from, classes are equally likely at the start.
+        # Without boost_from_average, labels start with equal probabilities.
         yield _values(model, tree, start, slope * (share - _started(model, objective, p)) * weight)
 
 
 def _label_weights(by_label: FloatArray, weight: FloatArray) -> FloatArray | None:
-    """Weight of each label that gives the weights of the leaves, to a factor; None where there is none.
+    """Return label weights that explain the stored weights of a tree's leaves, up to a factor; None if none do.
 
-    Labels of as many leaves as there are of them give any weights: only equal weights of all rows are recognised then.
+    With no more leaves than labels, some weights always do: then only equal weights of all rows are recognised.
     """
     total = by_label.sum(axis=1)
     share = weight / total
@@ -210,14 +210,14 @@ def _label_weights(by_label: FloatArray, weight: FloatArray) -> FloatArray | Non
 
 
 def _started(model: ModelText, objective: Objective, p: float) -> float:
-    """Probability of a label at the start."""
+    """Return the probability of a label before the first tree."""
     if _parameter(model, "boost_from_average", 1.0) != 0:
         return p
     return 1.0 / objective.n_labels if objective.name == "multiclass" else 0.5
 
 
 def _start(model: ModelText, objective: Objective, p: float) -> tuple[float, float]:
-    """Score of a label at the start, and what a share of it more in a leaf adds to its score."""
+    """Return a label's score before the first tree, and the slope of its score in its share of a leaf's rows."""
     own = _started(model, objective, p)
     curvature = max(own * (1.0 - own), 1e-300)
     if objective.name == "multiclass":
@@ -237,7 +237,7 @@ def _mean_values(model: ModelText, tree: TreeText, sums: ProofStatistics) -> Ite
 
 
 def _values(model: ModelText, tree: TreeText, start: float, step: FloatArray) -> FloatArray:
-    """Leaf values by the negated first derivatives, shape (n_ways, n_leaves): splits by category may have a penalty."""
+    """Return leaf values from negated first derivatives, (n_ways, n_leaves): category splits may have a penalty."""
     weight = tree.floats("leaf_weight")
     step = np.sign(step) * np.maximum(np.abs(step) - _parameter(model, "lambda_l1", 0.0), 0.0)
     extra = (0.0, _parameter(model, "cat_l2", 10.0)) if tree.has_categorical_splits else (0.0,)
@@ -247,7 +247,7 @@ def _values(model: ModelText, tree: TreeText, start: float, step: FloatArray) ->
 
 
 def _has_other_rank(model: ModelText, objective: Objective, sums: ProofStatistics) -> BoolArray:
-    """Leaves that do not lie at the quantile of their rows, give or take one row."""
+    """Return which leaf values are not the quantile of their rows' target, give or take one row."""
     share = 0.5 if objective.name == "regression_l1" else _parameter(model, "alpha", 0.9)
     count, below, above = (sums.added[name] for name in ("count", "below", "above"))
     return np.asarray((below > share * count + 1.0) | (above > (1.0 - share) * count + 1.0))

@@ -1,4 +1,4 @@
-"""The text LightGBM writes of a model: its parameters, and the lines of each tree."""
+"""Parsing of the text of a LightGBM model: its parameters, and the lines of each tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TREES_END = b"end of trees\n"
 
 @dataclass(frozen=True, eq=False)
 class TreeText:
-    """One tree, its lines not yet parsed.
+    """Lines of one tree in the text of a LightGBM model.
 
     Attributes
     ----------
@@ -35,17 +35,17 @@ class TreeText:
 
     @property
     def n_leaves(self) -> int:
-        """Leaves; a tree of one leaf has no split."""
+        """Return the number of leaves; a tree of one leaf has no split."""
         return int(self.lines["num_leaves"])
 
     @property
     def has_linear_leaves(self) -> bool:
-        """Whether a leaf's output depends on the row (``linear_tree``)."""
+        """Return whether a leaf's output depends on the row (``linear_tree``)."""
         return self.lines.get("is_linear", "0") != "0"
 
     @property
     def has_categorical_splits(self) -> bool:
-        """Whether some split is by category."""
+        """Return whether some split is by category."""
         return self.lines.get("num_cat", "0") != "0"
 
     def floats(self, key: str) -> FloatArray:
@@ -59,7 +59,7 @@ class TreeText:
 
 @dataclass(frozen=True, eq=False)
 class ModelText:
-    """A model taken apart.
+    """Text of a LightGBM model, split into header, parameters and trees.
 
     Attributes
     ----------
@@ -79,12 +79,12 @@ class ModelText:
 
     @property
     def trees_per_iteration(self) -> int:
-        """Trees that were grown on the same bag: one, or one for each label."""
+        """Return the number of trees that were grown on the same bag: one, or one for each label."""
         return int(self.header.get("num_tree_per_iteration", "1"))
 
 
 def parse_model(text: str) -> ModelText:
-    r"""Take the text of ``Booster.model_to_string`` apart.
+    r"""Return the header, parameters and trees in a text of ``Booster.model_to_string``.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def parse_model(text: str) -> ModelText:
 
 
 def split_values(model: ModelText) -> Iterator[tuple[int, FloatArray]]:
-    """Yield every column that trees split by numbers, with all its thresholds."""
+    """Yield the position of each column with numerical splits, and all its thresholds."""
     trees = [tree for tree in model.trees if tree.n_leaves > 1]
     if not trees:
         return
@@ -117,9 +117,9 @@ def split_values(model: ModelText) -> Iterator[tuple[int, FloatArray]]:
 
 
 def is_complete(text: bytes) -> bool:
-    r"""Return whether a model's text has all its trees, each where the sizes in its header put it.
+    r"""Return whether a model's text has all its trees, each at the position that the sizes in its header state.
 
-    LightGBM itself follows the sizes without a check, and can end the process where they lead astray.
+    LightGBM itself uses the sizes without a check, and wrong ones can end the process.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Fewer iterations of a LightGBM forest."""
+"""Copies of LightGBM forests with fewer iterations."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SIZE_ALIASES = (
 
 
 def truncated_forest(model: Any, booster: Any, size: int) -> Any:
-    """Return a copy of a fitted forest with its first iterations; LightGBM averages those it finds.
+    """Return a copy of a fitted forest with its first `size` iterations, which LightGBM averages.
 
     Parameters
     ----------
     model : Booster, LGBMClassifier or LGBMRegressor
     booster : Booster
-        The one of `model`.
+        The Booster of `model`.
     size : int
 
     Examples
@@ -54,7 +54,7 @@ def truncated_forest(model: Any, booster: Any, size: int) -> Any:
 
 
 def _cut_history(part: Any, size: int) -> None:
-    """Keep what was measured up to the last iteration kept; LightGBM has no public way to set it."""
+    """Cut the evaluation results to the first `size` iterations; LightGBM has no public way to set them."""
     history = {
         name: {metric: values[:size] for metric, values in measured.items()}
         for name, measured in part.evals_result_.items()

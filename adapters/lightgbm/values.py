@@ -1,4 +1,4 @@
-"""Whether a LightGBM forest's leaf values are those that its trees were grown with.
+"""A check that a LightGBM forest's leaf values are those that its trees were grown with.
 
 Where nothing is regularised, a leaf's value is the mean of its rows' targets, moved and scaled alike
 in all leaves, and an inner node's the mean of its leaves', weighted by their hessians.  LightGBM keeps
@@ -15,7 +15,7 @@ from ens_plugin.errors import BagError
 
 __all__ = ["check_not_refit", "may_be_refit"]
 
-# Inner values are printed with six digits.
+# Values of inner nodes are stored with six digits.
 PRINTED = 1e-5
 SPREAD = 1e-4
 _RENEWED = ("regression_l1", "quantile", "mape")
@@ -23,7 +23,7 @@ _REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")
 
 
 def check_not_refit(model: ModelText, objective: Objective) -> None:
-    """Refuse leaf values that were replaced after training, where the trees show it.
+    """Raise BagError if leaf values were replaced after training, where the trees show it.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
         raise BagError(
             f"The leaf values of {len(replaced)} trees (tree {replaced[0]} is the first) are not those the trees were "
             "grown with: refit or set_leaf_output replaced them. Which rows these came from is not known. Pass "
-            'data="holdout" with rows that neither training nor refit used, or pass the model as it was '
+            '{data="holdout"} with rows that neither training nor refit used, or pass the model as it was '
             "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
         )
 
@@ -71,7 +71,7 @@ def _differs_from_inner_values(tree: TreeText) -> bool:
     value, weight, inner = (tree.floats(key) for key in ("leaf_value", "leaf_weight", "internal_value"))
     children = np.stack([tree.integers("left_child"), tree.integers("right_child")], axis=1)
     below = np.zeros((inner.size, 2))
-    # A split leaf keeps its number and its node comes later, so children of a node always follow it.
+    # A split leaf keeps its number and its node has a larger number, so children always follow their parent.
     for node in reversed(range(inner.size)):
         for child in children[node]:
             below[node] += below[child] if child >= 0 else (weight[~child], weight[~child] * value[~child])

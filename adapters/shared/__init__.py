@@ -1,1 +1,1 @@
-"""What the adapters of several libraries use: threads, labels, counts of leaves, refusals; nothing of one library."""
+"""Functions for the adapters of several libraries: threads, labels, draws, leaf counts, split values, refusals."""

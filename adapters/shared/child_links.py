@@ -1,4 +1,4 @@
-"""Whether the child links of a tree lead from its root to each node at most once."""
+"""A check that the child links of a tree lead from its root to each node at most once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["are_sound"]
 
 
 def are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Return whether following children from node 0 ends at a leaf, whatever the row.
+    """Return whether the path of any row from node 0 along the child links ends at a leaf.
 
-    A row that follows damaged links may never stop, or read memory that is not the tree's.  Where no node is
-    the child of two, and none has the root as its child, every path from the root ends.
+    With damaged links, prediction may never end, or may read memory outside the tree.  Where no node is the
+    child of two nodes, and the root is the child of none, every path from the root ends.
 
     Parameters
     ----------

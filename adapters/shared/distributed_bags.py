@@ -21,7 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class ProofStatistics:
-    """Sums that some rows add to a proof; those of disjoint rows merge.
+    """Statistics of some rows by which bags are proved; those of disjoint rows can be merged.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class ProofStatistics:
     least: Arrays = field(default_factory=dict)
 
     def named(self, tree: int) -> ProofStatistics:
-        """Return the same sums under names of their own, for a merge with those of other trees.
+        """Return the statistics with the tree's number added to their names, to merge those of several trees.
 
         Examples
         --------
@@ -45,7 +45,7 @@ class ProofStatistics:
         return ProofStatistics(_named(self.added, tree), _named(self.least, tree))
 
     def of_tree(self, tree: int) -> ProofStatistics:
-        """Return what :meth:`named` was called on, out of the sums of several trees."""
+        """Return the statistics of one tree, out of those of several that :meth:`named` has renamed."""
         return ProofStatistics(_of_tree(self.added, tree), _of_tree(self.least, tree))
 
 
@@ -59,10 +59,10 @@ def _of_tree(arrays: Arrays, tree: int) -> Arrays:
 
 
 class DistributedBags(ABC):
-    """The bags of some of the training rows at a time, wherever these are.
+    """Bags that any machine of a cluster computes for some of the training rows, from their positions.
 
-    The bags are those of the model's own record or seed, and count only once :meth:`prove` has passed with the
-    sums over all rows.
+    The bags follow from the model's own record or seed, and are valid only once :meth:`prove` has passed with
+    the sums over all rows.
     """
 
     @abstractmethod
@@ -73,28 +73,28 @@ class DistributedBags(ABC):
         ----------
         rows : ndarray of int64, shape (n_rows,)
         target : ndarray, shape (n_rows,)
-            Their label codes or values.
+            Label codes or values of these rows.
         """
 
     @abstractmethod
     def sums(self, rows: IntArray, features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """Return what some rows, by position and prepared, add to the proof."""
+        """Return the statistics of some rows for the proof; `rows` are positions, `features` prepared rows."""
 
     @abstractmethod
     def prove(self, sums: ProofStatistics) -> BagProof:
-        """Compare the sums over all rows with what the members kept, and return what that proves.
+        """Return a BagProof after comparing the sums over all rows with those that the members store.
 
         Raises
         ------
         BagError
-            If the bags are others, or the proof is too weak.
+            If the members were trained on other bags, or the proof is too weak.
         DataMismatchError
             If the rows or the target are not those of the training.
         """
 
 
 def refuse_other_candidates(candidate: int) -> None:
-    """Raise BagError unless it is the first candidate, where only one draw is possible."""
+    """Raise BagError unless `candidate` is 0, for an ensemble whose bags have only one possible draw."""
     if candidate > 0:
         raise BagError(
             "There is only one possible draw of these bags, and these rows contradict it. Pass the training rows, in "
@@ -103,7 +103,7 @@ def refuse_other_candidates(candidate: int) -> None:
 
 
 def merge_sums(parts: Sequence[ProofStatistics]) -> ProofStatistics:
-    """Return the sums over the rows of all parts, which are disjoint.
+    """Return the statistics of all rows, merged from those of disjoint parts.
 
     Examples
     --------

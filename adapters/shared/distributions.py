@@ -1,4 +1,4 @@
-"""Which distribution a library was installed from, for the versions that a report states."""
+"""The distribution that a library was installed from, for the versions that a report states."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["first_installed"]
 
 
 def first_installed(*names: str) -> tuple[str, ...]:
-    """Return the first of these distributions that is installed here; empty where none is.
+    """Return the first of some distributions that is installed, as a tuple; an empty one where none is.
 
-    A library can be importable without any: Spark brings a PySpark of its own on the ``PYTHONPATH``.  A model can
-    also be there without its library: one that was read before needs it no more.
+    A library can be importable without any: Spark puts its own PySpark on the ``PYTHONPATH``.  A model that was
+    read before can be used without its library.
 
     Parameters
     ----------

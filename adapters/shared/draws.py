@@ -1,4 +1,4 @@
-"""How often each member drew each training row, and by what rule."""
+"""Counts of how often each member drew each training row, with the rule of drawing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ DrawRule = Literal["with_replacement", "without_replacement", "unknown"]
 
 @dataclass(frozen=True, eq=False)
 class DrawCounts:
-    """How often each member drew each training row.
+    """Numbers of times that each member drew each training row, and the rule of drawing.
 
     Attributes
     ----------
     counts : ndarray of unsigned int, shape (n_members, n_rows)
     rule : {"with_replacement", "without_replacement", "unknown"}
-        Unknown: only which rows are in a bag is known, and counts are 0 and 1.
+        Unknown: only which rows are in a bag is available, and counts are 0 and 1.
     chance : ndarray of float64, shape (n_rows,), or None
         Chance of each row at each draw; None where all rows have the same.
     """
@@ -37,7 +37,7 @@ class DrawCounts:
 def counts_of_rows(
     members: Iterable[ArrayLike], n_members: int, n_rows: int, rule: DrawRule, weight: ArrayLike | None = None
 ) -> DrawCounts:
-    """Count the rows that each member drew, one member after the other.
+    """Return how often each member drew each row, counted one member after the other.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def counts_of_rows(
 
 
 def counts_from_bags(bags: Bags, rule: DrawRule) -> DrawCounts:
-    """Counts of 0 and 1 from bags without repetitions, or whose repetitions are not known.
+    """Return draw counts of 0 and 1, from bags without repeated rows or with unknown repeats.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Calls of code that is not ours: whatever it raises or returns becomes an error of ours."""
+"""Calls of other libraries and of users' models, whose exceptions become errors of ens_plugin.errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["call_model", "checked_labels", "checked_numbers", "model_errors", "r
 
 
 def call_model(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
-    """Return what a member predicts.
+    """Return the predictions of one member for some rows.
 
     Raises
     ------
     InputError
-        If it raises anything.
+        If the member raises an exception of any class.
     """
     try:
         return predict(rows)
@@ -34,11 +34,12 @@ def call_model(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
 
 
 def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArray[np.float64]:
-    """Return finite numbers of one member in the shape that is expected.
+    """Return the outputs of one member as float64, after checking their shape and that they are finite.
 
     Raises
     ------
     InputError
+        If the outputs are no numbers, not finite, or of another shape.
 
     Examples
     --------
@@ -61,11 +62,12 @@ def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArra
 
 
 def checked_labels(outputs: Any, n_rows: int, member: int) -> NDArray[Any]:
-    """Return one label of each row, of one member.
+    """Return the labels that one member predicts, as an array of shape (n_rows,).
 
     Raises
     ------
     InputError
+        If there is not one label for each row.
     """
     try:
         array = np.asarray(outputs)
@@ -82,17 +84,12 @@ def checked_labels(outputs: Any, n_rows: int, member: int) -> NDArray[Any]:
 
 @contextmanager
 def model_errors(model: object) -> Iterator[None]:
-    """Turn whatever a model's library raises inside the block into UnsupportedModelError.
-
-    Raises
-    ------
-    UnsupportedModelError
-    """
+    """Raise UnsupportedModelError in place of any exception of another library that the block raises."""
     try:
         yield
     except EnsPluginError:
         raise
-    except Exception as error:  # a model, or what it holds of a user's, may raise anything
+    except Exception as error:  # a model, or a user's object inside it, may raise anything
         raise UnsupportedModelError(
             f"This {type(model).__name__} could not be used on these rows ({reason_of(error)}). If its own predict(X) "
             "fails too, the model is damaged or X has another form than it takes. If not, please report this as a "
@@ -102,7 +99,7 @@ def model_errors(model: object) -> Iterator[None]:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raise InputError, with the library's own message, where a library raises ValueError inside the block."""
+    """Raise InputError, with the same message, in place of a ValueError of a library that the block raises."""
     try:
         yield
     except EnsPluginError:
@@ -112,7 +109,7 @@ def refusals() -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the kind of an exception and the first line of its message."""
+    """Return the class of an exception and the first line of its message, as text."""
     try:
         text = str(error)
     except Exception:  # a user's exception may raise where it is printed

@@ -1,4 +1,4 @@
-"""The objects inside a model."""
+"""The objects that a model holds in its attributes and containers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def held_objects(model: object) -> Iterator[Any]:
 
 
 def parts(held: Any) -> list[Any]:
-    """Return what an object holds in its attributes, or as a list, a dict or an array of objects."""
+    """Return the objects that are attributes of an object, or items of a list, a dict or an array of objects."""
     if isinstance(held, np.ndarray):
         return held.ravel().tolist() if held.dtype.kind == "O" else []
     if isinstance(held, (list, tuple, set, frozenset)):

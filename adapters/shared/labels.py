@@ -1,4 +1,4 @@
-"""Labels as positions among a model's classes."""
+"""Conversion of labels to positions among a model's classes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> ND
 def find_labels(
     array: NDArray[Any], classes: NDArray[Any], name: str
 ) -> tuple[list[Any], list[int | None], NDArray[np.intp]]:
-    """Return the different labels of an array, the position of each in `classes`, and which of them each entry is.
+    """Return the distinct labels of an array, the position of each in `classes`, and each entry's index among them.
 
     A label that is not among `classes` has the position None.
 
@@ -70,12 +70,12 @@ def find_labels(
 
 
 def code_dtype(n_labels: int) -> type[np.uint8] | type[np.uint16]:
-    """Smallest unsigned integer that can number `n_labels` labels."""
+    """Return the smallest unsigned integer type that can number `n_labels` labels."""
     return np.uint8 if n_labels <= 256 else np.uint16
 
 
 def shortened(items: Sequence[Any], shown: int = 5) -> str:
-    """Return the first items as text, and how many there are besides."""
+    """Return the first `shown` items as text, with the number of the others."""
     text = ", ".join(in_words(item) for item in items[:shown])
     return text + (f" and {len(items) - shown} more" if len(items) > shown else "")
 

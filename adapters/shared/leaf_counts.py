@@ -1,4 +1,4 @@
-"""What the rows that reach each leaf of a tree come to: how many they are, and between which values."""
+"""Statistics of the rows that reach each leaf of a tree: their number, and the range of their target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IntArray = NDArray[np.int64]
 
 
 def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int) -> tuple[IntArray, IntArray]:
-    """Count a tree's rows by leaf: those in its bag, then all.
+    """Return the number of rows that reach each leaf of a tree: of those in its bag, then of all.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int)
     >>> count_leaves(np.array([0, 2, 2], dtype=np.uint8), np.array([True, True, False]), 3)
     (array([1, 0, 1]), array([1, 0, 2]))
     """
-    # The smallest type that holds twice a leaf: arithmetic on bytes is an eighth of that on words.
+    # The smallest type for twice a leaf's number: arithmetic on bytes takes an eighth of the time of words.
     code = leaves.astype(np.min_scalar_type(2 * n_leaves))
     code *= 2
     code += in_bag
@@ -41,7 +41,7 @@ def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int)
 
 
 def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
-    """Return the smallest target of each leaf, and the largest, negated so that both merge by the minimum.
+    """Return the smallest target in each leaf, and the negated largest, so that both merge by the minimum.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Whether rows fill the leaves of trees as far as the training rows did: the training rows do, in any order.
+"""A test of whether rows fill the leaves of trees as training rows do, which recognises these in any order.
 
 A leaf that counted some rows of its bag is reached by at least as many of the training rows.  Of as many fresh rows,
-often fewer reach it: the bag is about two thirds of the training rows, and small leaves were cut to fit it.
+often fewer reach it: the bag is about two thirds of the training rows, and small leaves were fitted to it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
 
 IntArray = NDArray[np.integer]
 
-# No tree is grown alike on fresh rows with this chance; trees together, which resemble each other, only make doubt.
+# Below this chance, one tree proves training rows; sums over trees, which resemble each other, are only a sign.
 MAX_CHANCE = 1e-9
 EXPECTED_GAPS = 5.0
 
 
 @dataclass(frozen=True)
 class LeafCover:
-    """How unlikely fresh rows were to fill all leaves.
+    """Test result: how unlikely fresh rows are to fill the leaves of trees as well as the given rows do.
 
     Attributes
     ----------
     chance : float
-        Bound for the tree with the smallest one.
+        Bound on the chance that fresh rows fill all leaves of a tree, the smallest of all trees.
     expected_gaps : float
         Leaves, or labels of leaves, of all trees that fresh rows would be expected to leave short.
     """
@@ -42,17 +42,17 @@ class LeafCover:
 
     @property
     def is_proof(self) -> bool:
-        """Whether the rows are training rows."""
+        """Return whether the rows are proved to be training rows."""
         return self.chance < MAX_CHANCE
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the rows are probably training rows."""
+        """Return whether the rows are probably training rows."""
         return self.expected_gaps >= EXPECTED_GAPS
 
 
 def measure_cover(trees: Iterable[tuple[IntArray, IntArray]], n_rows: int) -> LeafCover | None:
-    """Return how unlikely fresh rows were to fill every leaf as training did; None where a leaf has too few rows.
+    """Return how unlikely fresh rows would be to fill every leaf; None if too few of the given rows reach a leaf.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def measure_cover(trees: Iterable[tuple[IntArray, IntArray]], n_rows: int) -> Le
             return None
         if not held.any():
             continue
-        # With c of m rows of the bag, fresh ones are a negative binomial number: c rows or more of n come with this
-        # chance.  Numbers in disjoint cells go against one another, so that the product bounds that of all.
+        # If c of m rows of the bag are in a cell, the number of n fresh rows there is negative binomial: c or more have
+        # this chance.  Numbers in disjoint cells are negatively associated, so the product bounds the joint chance.
         chance = betainc(counted[held], counted[held] + 1.0, n_rows / (n_rows + float(counted.sum())))
         least = min(least, float(np.log(chance).sum()))
         gaps += float((1.0 - chance).sum())
@@ -87,7 +87,7 @@ def measure_cover(trees: Iterable[tuple[IntArray, IntArray]], n_rows: int) -> Le
 def judge_origin(
     are_training_rows: bool, trees: Iterable[tuple[IntArray, IntArray]], n_rows: int, would_show: Callable[[], bool]
 ) -> RowOrigin:
-    """Return where rows come from, by what a model keeps of its training rows and by how rows fill its leaves.
+    """Return whether rows are training rows, by what a model stores of these and by how rows fill its leaves.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def judge_origin(
     trees, n_rows
         As of :func:`measure_cover`.  Trees are read until a cell has too few rows.
     would_show : callable
-        Whether `are_training_rows` would be True of every training row, in any order.  Called last.
+        Returns whether `are_training_rows` would be True for training rows in any order.  Called last.
 
     Examples
     --------

@@ -26,10 +26,10 @@ _BOOSTING = (
     "HistGradientBoostingRegressor",
 )
 _NO_SIZE = (
-    "Members of boosting correct one another, so their number is not a size in this sense, and fewer or more of them "
-    "make another model."
+    "Members of boosting correct one another, so no error curve describes them, and fewer or more of them make "
+    "another model."
 )
-# Ensembles of this package that no adapter can stand for.
+# Ensembles of this package that no adapter can read.
 _NO_MEANS = {
     "BootstrapModelAveragingClassifier": "A BootstrapModelAveragingClassifier adds up joint probabilities, of which a "
     "few models may hold nearly all. Error curves are known for means of votes, probabilities or scores only. Its own "

@@ -1,7 +1,7 @@
-"""Whether rows hold the values that trees split at: these come from the training rows, whatever their order.
+"""A test of whether rows hold the values that trees split at, which recognises training rows in any order.
 
-Tree learners put a threshold on a training value, or half-way between two that are next to each other.  Rows that
-are fresh hold such values by chance only, as often as they hold each other's values.
+Tree learners put a threshold on a training value, or half-way between two neighbouring values.  Fresh rows hold such
+values by chance only, as often as they hold each other's values.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ FloatArray = NDArray[np.float64]
 
 MAX_CHANCE = 1e-9
 FEWEST_MATCHES = 6
-# Thresholds of which so few, at the least, would match.
+# Fewest thresholds of which at least FEWEST_MATCHES match, if the rows are training rows.
 ENOUGH = 15
-# Columns whose values are shared more often than that show nothing.
+# A column is used only if at most this share of its rows have values of other rows.
 MOST_SHARED = 0.25
 ROUNDING = 4.0
-# Values shared that none of the rows shows, at most, with a confidence of 98 %.
+# Bound on the expected number of shared values where none is found, with a confidence of 98 %.
 UNSEEN = 4.0
 
 
@@ -64,7 +64,7 @@ def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtyp
 
 
 def show_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
-    """Return whether enough thresholds lie on columns whose values differ by row for :func:`hold_split_values`."""
+    """Return whether columns with distinct values have enough thresholds to recognise training rows."""
     n_usable = 0
     for column, thresholds in splits:
         values = column_of(table, column)
@@ -76,26 +76,26 @@ def show_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtyp
 
 
 def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:
-    """Return whether matches are more than chance explains.
+    """Return whether more values of a model are among those of the rows than chance explains.
 
     Parameters
     ----------
     counts : list of (int, int, float)
         By column: thresholds, how many match, and the chance of each to match by chance.
     n_rows : int
-        Rows that the chances were estimated from.
+        Number of rows from which the chances were estimated.
     """
     usable = [own for own in counts if own[2] <= MOST_SHARED]
     tested, matched = (sum(own[place] for own in usable) for place in (0, 1))
     if matched < FEWEST_MATCHES:
         return False
     chance = sum(own[0] * own[2] for own in usable) / tested + UNSEEN / (n_rows * len(usable))
-    # Of trials with different chances, as many successes above the mean are likeliest where all have the mean's.
+    # A bound: trials with different chances exceed their mean most often if all have the mean chance (Hoeffding).
     return bool(matched > tested * chance and binom.sf(matched - 1, tested, chance) < MAX_CHANCE)
 
 
 def chance_of_value(values: NDArray[Any]) -> float:
-    """Bound the chance of a value, or of a midpoint of two, to be among those of as many rows.
+    """Return a bound on the chance that a value, or a midpoint of two, is among the values of as many fresh rows.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def chance_of_value(values: NDArray[Any]) -> float:
     Returns
     -------
     float
-        Share of the rows with a value that another row has (Good and Turing), and what rounding adds, for both.
+        Twice the share of rows whose value another row has (Good and Turing), plus a term for rounding.
     """
     found, counts = np.unique(values, return_counts=True)
     if found.size < 3:
@@ -132,7 +132,7 @@ def _matches(values: NDArray[Any], thresholds: NDArray[Any]) -> tuple[int, int, 
 
 
 def column_of(table: Any, column: int) -> FloatArray | None:
-    """Return a column as numbers; None where it holds others."""
+    """Return one column of a table as float64; None where it does not hold numbers."""
     if hasattr(table, "iloc"):
         series = table.iloc[:, column]
         return np.asarray(series, dtype=np.float64) if getattr(series.dtype, "kind", "O") in "biuf" else None

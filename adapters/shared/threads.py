@@ -1,4 +1,4 @@
-"""Work shared out among threads."""
+"""Threads that apply a function to several items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """Return the results of `work` for every item, in order, from as many threads as joblib's context grants.
+    """Yield the result of `work` for every item, in order, from as many threads as joblib's context allows.
 
     joblib's own Parallel checks every 10 ms whether a thread has finished, a tenth of the time of an analysis.
 

@@ -1,1 +1,1 @@
-"""Forests and bagging of scikit-learn: everything about that library, and nothing of it elsewhere."""
+"""Adapters of scikit-learn's forests and bagging ensembles, and all other code for that library."""

@@ -1,4 +1,4 @@
-"""Bagging meta-estimators of scikit-learn, over any base estimator."""
+"""The adapter of scikit-learn's bagging meta-estimators, over any base estimator."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from ens_plugin.errors import BagError, DataMismatchError, InputError, Unsupport
 __all__ = ["SklearnBaggingAdapter"]
 
 SAME_SCORE = 1e-9
-# Rows whose likeliest label rounding may change.
+# Number of rows whose likeliest label rounding may change.
 TIED_ROWS = 1.5
 
 _ENSEMBLES = (BaggingClassifier, BaggingRegressor)
@@ -70,10 +70,10 @@ _TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, Ex
 
 
 class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
-    """scikit-learn's BaggingClassifier and BaggingRegressor, with one output.
+    """Adapter of scikit-learn's BaggingClassifier and BaggingRegressor, with one output.
 
-    Members that have ``predict_proba`` are averaged, others vote, as scikit-learn does it.  Members
-    trained on some of the columns are given those; labels without a row in a member's bag get probability 0.
+    Members that have ``predict_proba`` are averaged, others vote, as in scikit-learn.  Members
+    trained on some of the columns predict from those; labels without a row in a member's bag get probability 0.
 
     Examples
     --------
@@ -89,11 +89,11 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Return whether `model` is one of the two, or a subclass of one."""
+        """Return whether `model` is a BaggingClassifier or a BaggingRegressor, or of a subclass."""
         return isinstance(model, _ENSEMBLES)
 
     def describe(self) -> EnsembleInfo:
-        """Return the kind of ensemble; members that have no ``predict_proba`` vote."""
+        """Return the properties of the ensemble; members that have no ``predict_proba`` vote."""
         model = self.model
         check_fitted(model)
         check_learner(model, _ENSEMBLES)
@@ -125,7 +125,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     @cached_property
     def _columns(self) -> list[NDArray[np.integer[Any]] | None]:
-        """Columns that each member was trained on; None for all."""
+        """Return the columns that each member was trained on, None for all columns."""
         n_features = self.model.n_features_in_
         return [_column_choice(columns, n_features) for columns in self.model.estimators_features_]
 
@@ -152,7 +152,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return self._votes(estimator, rows, member)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the rows each member drew, after checking trees, where the members are, against these very rows."""
+        """Return the bags, redrawn from the stored seeds, after checking three trees or the out-of-bag score."""
         n_rows = features.shape[0]
         self._check_recorded(n_rows)
         check_row_count(self.model, n_rows)
@@ -177,7 +177,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return counts_of_rows(drawn, self.n_members, features.shape[0], rule, weight)
 
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Return the rows each member drew, found by position."""
+        """Return bags that are redrawn from the stored seeds, for some rows at a time by position."""
         refuse_other_candidates(candidate)
         self._check_recorded(n_rows)
         check_row_count(self.model, n_rows)
@@ -186,11 +186,11 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows, without_trees)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
-        """Return the chance of each row to be out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
+        """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
         return left_out_chances(self.model, getattr(self.model, "_max_samples", None))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
-        """Return whether trees grew on these very rows, or the members' errors, rows or leaves show training rows."""
+        """Return whether rows are training rows, by the growth, errors, stored rows and leaves of the members."""
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
         return judge_origin(
@@ -215,7 +215,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return hold_node_values(members) if self._are_trees else hold_kept_rows(members)
 
     def _show_known_rows(self, features: Any) -> bool:
-        """Return whether members are trees that split between values, or keep rows they were trained on."""
+        """Return whether training rows would be recognised: members are trees with midpoint splits, or store rows."""
         if self._are_trees:
             return show_node_values(self._members_with_rows(features))
         return keep_rows(self.model.estimators_)
@@ -224,12 +224,12 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return [(member, self._member_rows(index, features)) for index, member in enumerate(self.model.estimators_)]
 
     def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the leaves of each member, where all are trees."""
+        """Yield the numbers of training and given rows in the leaves of each member; nothing unless all are trees."""
         members = self.model.estimators_ if self._are_trees and growth_is_known(features) else []
         return (leaf_counts(tree, self._member_rows(member, features), target) for member, tree in enumerate(members))
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
-        """Return whether the members' errors show the training rows: they err on out-of-bag rows only."""
+        """Return whether members are wrong on out-of-bag rows only, which shows that the rows are training rows."""
         if len(self.model._seeds) != self.n_members:
             return False
         return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
@@ -248,7 +248,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         -------
         ndarray of shape (n_rows, n_labels), each row summing to 1, or (n_rows,), or None
         """
-        # A refit without oob_score leaves those of the fit before.
+        # A refit without oob_score keeps the outputs of the earlier fit.
         if not self.model.oob_score:
             return None
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
@@ -288,7 +288,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         )
 
     def _check_score(self, target: NDArray[Any] | None) -> bool:
-        """Raise DataMismatchError unless the stored out-of-bag outputs have the stored score; False without these."""
+        """Raise DataMismatchError unless y gives the stored out-of-bag score; return False if none is stored."""
         outputs, stored = self.stored_oob_outputs(), getattr(self.model, "oob_score_", None)
         if target is None or outputs is None or stored is None or outputs.shape[0] != target.size:
             return False
@@ -299,7 +299,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
                 "These are not the rows the model was trained on, in training order, or y is not their target: the "
                 f"stored out-of-bag outputs have a score of {expected:.6g} with y, and had one of {stored:.6g} at "
                 "training. X and y must be the exact training rows in training order; for rows the model was "
-                'not trained on pass data="holdout".'
+                'not trained on pass {data="holdout"}.'
             )
         return True
 
@@ -319,7 +319,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         n_labels = len(self.model.classes_)
         codes = checked_numbers(call_model(estimator.predict, rows, member), (rows.shape[0],), member)
         if not np.isin(codes, np.arange(n_labels)).all():
-            raise InputError(f"Model {member} predicts labels that are not among the {n_labels} of the ensemble.")
+            raise InputError(f"Model {member} predicts labels other than the ensemble's {n_labels}; refit all members.")
         return codes.astype(code_dtype(n_labels))
 
     def _probabilities(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
@@ -343,14 +343,14 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             raise BagError(
                 f"This {name} has {self.n_members} members, but scikit-learn kept the seeds of the last {recorded} "
                 "only, because members were added with warm_start. Refit all members in one call of fit, or pass "
-                'data="holdout" with rows the model was not trained on.'
+                '{data="holdout"} with rows the model was not trained on.'
             )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:
             raise BagError(
                 f"This {name} was trained with bootstrap=False on samples of all {len(drawn)} rows, so no row is out "
-                'of bag. Pass data="holdout" with rows the model was not trained on, or refit with bootstrap=True or a '
-                "smaller max_samples."
+                'of bag. Pass {data="holdout"} with rows the model was not trained on, or refit with bootstrap=True or '
+                "a smaller max_samples."
             )
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:

@@ -1,4 +1,4 @@
-"""What is wrong with the trees of a scikit-learn model that was read from a file."""
+"""A check for damage in the trees of a scikit-learn model that was read from a file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ LEAF = -1
 
 
 def find_damage(held: Any) -> str | None:
-    """Return what makes a tree, or an estimator that holds trees, unsafe to predict with.
+    """Return the damage that makes a tree, or an estimator that holds trees, unsafe to predict with.
 
-    scikit-learn copies the nodes of a tree from a file and follows them without a check: damaged ones send a
-    row in circles, or to memory that is not the tree's.
+    scikit-learn copies the nodes of a tree from a file without a check: with damaged nodes, prediction may never
+    end, or may read memory outside the tree.
 
     Parameters
     ----------
     held : object
-        Whatever a model holds.  What an estimator holds in turn is not looked into, but for its number of features.
+        Any object inside a model.  Of an estimator, only the number of features of its trees is checked.
 
     Returns
     -------
@@ -48,9 +48,9 @@ def _is_tree(held: Any) -> bool:
 
 
 def _damage_of_tree(tree: Any) -> str | None:
-    # The arrays below are views of memory for node_count nodes, so that comes first.
+    # The arrays below are views of memory for node_count nodes, which is therefore checked first.
     if not 1 <= tree.node_count <= tree.capacity:
-        return f"a tree should have {tree.node_count} nodes, and holds {tree.capacity}"
+        return f"a tree states {tree.node_count} nodes, and holds {tree.capacity}"
     left, right, features = tree.children_left, tree.children_right, tree.feature
     if not are_sound(left, right) or ((left == LEAF) != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
         return "a tree does not lead from its root to each leaf once"
@@ -70,7 +70,7 @@ def _damage_of_estimator(held: Any) -> str | None:
     n_features: Any = attributes.get("n_features_in_")
     tree: Any = attributes.get("tree_")
     if _is_tree(tree) and tree.n_features != n_features:
-        return f"a tree of {tree.n_features} features states {n_features!r:.40} of them"
+        return f"a tree of {tree.n_features} features is in an estimator of {n_features!r:.40}"
     members = attributes.get("estimators_")
     if n_features is None or members is None or "estimators_features_" in attributes:
         return None

@@ -1,4 +1,4 @@
-"""Rows and labels as scikit-learn itself would take them, checked against the fitted model."""
+"""Preparation of rows and targets for scikit-learn's models, with checks against the fitted model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_fitted(model: Any) -> None:
 
 
 def check_learner(model: Any, known: tuple[type, ...]) -> None:
-    """Raise UnsupportedModelError if a subclass replaces what is relied on in the `known` classes."""
+    """Raise UnsupportedModelError if a subclass of the `known` classes replaces how they train or predict."""
     parent = next(cls for cls in type(model).__mro__ if cls in known)
     replaced = [name for name in _LEARNING if getattr(type(model), name, None) is not getattr(parent, name, None)]
     if replaced:
@@ -123,7 +123,7 @@ def check_row_count(model: Any, n_rows: int) -> None:
     if trained != n_rows:
         raise DataMismatchError(
             f"X has {n_rows} rows, but the {type(model).__name__} was trained on {trained}. Pass the exact training "
-            'rows in training order, or data="holdout" for rows the model was not trained on.'
+            'rows in training order, or {data="holdout"} for rows the model was not trained on.'
         )
 
 
@@ -190,7 +190,7 @@ def _rows_with(rows: Any, suspect: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str) -> None:
-    """Raise InputError if the model refuses such values: that depends on release, criterion and constraints."""
+    """Raise InputError if the model refuses NaN or infinite values, which depends on release and parameters."""
     first = int(found[0])
     try:
         model.predict(rows[first : first + 1])
@@ -202,14 +202,14 @@ def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str)
 
 
 def left_out_chances(model: Any, n_draws: int | None) -> NDArray[np.float64] | None:
-    """Chance of each training row to be in none of a member's draws; None where rows are drawn without weights.
+    """Return each training row's chance to be in none of a member's draws; None where rows have no weights.
 
     Parameters
     ----------
     model : fitted ensemble
         With ``bootstrap`` and, from scikit-learn 1.9 on, ``_sample_weight``.
     n_draws : int or None
-        Draws of one member.
+        Number of draws of one member.
     """
     weight = getattr(model, "_sample_weight", None)
     if weight is None or n_draws is None or not model.bootstrap:

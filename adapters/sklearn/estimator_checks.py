@@ -1,4 +1,4 @@
-"""What estimators check of their rows, with refusals of ens_plugin.errors."""
+"""Checks of rows and columns for the estimators of this package, which raise errors of ens_plugin.errors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = [
 
 
 class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):
-    """The estimator has not been fitted yet; scikit-learn's own exception too."""
+    """Error for an estimator that has not been fitted yet; also a scikit-learn NotFittedError."""
 
 
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Give an estimator its attributes back where a fit fails half-way."""
+    """Restore the attributes of an estimator if the block raises an exception."""
     before = dict(vars(estimator))
     try:
         yield
@@ -48,12 +48,12 @@ def require_fitted(estimator: Any, attribute: str) -> None:
 
 
 def check_columns(estimator: Any, X: Any) -> None:
-    """Do what scikit-learn's estimators do about the names and the number of columns.
+    """Raise DataMismatchError unless the names and the number of the columns of X are those of the fit.
 
     Raises
     ------
     DataMismatchError
-        With scikit-learn's message, if they are not those of the fit.
+        If they are not those of the fit, with scikit-learn's message.
     """
     if not hasattr(estimator, "n_features_in_") or getattr(X, "ndim", 2) != 2:
         return
@@ -70,9 +70,9 @@ def check_columns(estimator: Any, X: Any) -> None:
 
 
 def take_columns(estimator: Any, fitted: Any) -> None:
-    """Give an estimator the number and the names of the columns that the model inside it was fitted to.
+    """Set the number and the names of an estimator's columns to those that the model inside it was fitted to.
 
-    Those of an earlier fit go, where the model has none.
+    What the model does not store is deleted from the estimator.
     """
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(fitted, name):
@@ -82,7 +82,7 @@ def take_columns(estimator: Any, fitted: Any) -> None:
 
 
 def checked_rows(estimator: Any, **rows: Any) -> Any:
-    """Check X (and y) as a fit or a prediction of `estimator` does, leaving missing values to others.
+    """Return X (and y), checked as in a fit or a prediction of `estimator`, but with missing values allowed.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def checked_rows(estimator: Any, **rows: Any) -> Any:
     Raises
     ------
     InputError
-        With scikit-learn's message.
+        If scikit-learn refuses the rows, with its message.
     """
     try:
         from sklearn.utils.validation import validate_data

@@ -1,4 +1,4 @@
-"""Random forests and extremely randomised trees of scikit-learn."""
+"""The adapter of scikit-learn's random forests and extremely randomised trees."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ _FORESTS = (*_CLASSIFIERS, RandomForestRegressor, ExtraTreesRegressor)
 
 
 class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
-    """scikit-learn's RandomForest* and ExtraTrees*, with one output.
+    """Adapter of scikit-learn's RandomForest* and ExtraTrees*, with one output.
 
-    Members vote with their leaf's label where every leaf is pure, else with its probabilities;
+    Members output their leaf's label where every leaf is pure, else its probabilities;
     either way the mean is scikit-learn's own ``oob_decision_function_``, to the bit.
 
     Examples
@@ -78,11 +78,11 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Return whether `model` is one of the four forests, or a subclass of one."""
+        """Return whether `model` is a RandomForest* or an ExtraTrees*, or of a subclass."""
         return isinstance(model, _FORESTS)
 
     def describe(self) -> EnsembleInfo:
-        """Return the kind of forest; members have labels where every leaf is pure."""
+        """Return the properties of the forest; trees output labels where every leaf is pure."""
         model = self.model
         check_fitted(model)
         check_learner(model, _FORESTS)
@@ -128,7 +128,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return outputs if self.output_kind == "probabilities" else outputs[:, 0]
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the rows each tree drew, after checking three trees against these very rows."""
+        """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
         self._check_bootstrap()
         check_row_count(self.model, features.shape[0])
         target = training_target(y, self.classes, features.shape[0])
@@ -143,7 +143,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return counts_of_rows(drawn, self.n_members, features.shape[0], "with_replacement", weight)
 
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Return the rows each tree drew, found by position."""
+        """Return bags that are redrawn from the trees' seeds, for some rows at a time by position."""
         refuse_other_candidates(candidate)
         self._check_bootstrap()
         check_row_count(self.model, n_rows)
@@ -151,11 +151,11 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return RecordedBags(self._draw, self.n_members, n_rows, trees, lambda _, rows: rows, proof)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
-        """Return the chance of each row to be out of one bag, where scikit-learn 1.9 or later drew rows by weight."""
+        """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
         return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
-        """Return where rows come from: by whether three trees grew on them, the trees' errors and their leaves."""
+        """Return whether rows are training rows, by the growth of three trees and the errors and leaves of all."""
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
         trees = self.model.estimators_
@@ -169,7 +169,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         )
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
-        """Return whether the trees' errors show the training rows: they err on out-of-bag rows only."""
+        """Return whether trees are wrong on out-of-bag rows only, which shows that the rows are training rows."""
         return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
@@ -179,7 +179,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         -------
         ndarray of shape (n_rows, n_labels) or (n_rows,), or None
         """
-        # A refit without oob_score leaves those of the fit before.
+        # A refit without oob_score keeps the outputs of the earlier fit.
         if not self.model.oob_score:
             return None
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
@@ -196,7 +196,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         if not self.model.bootstrap:
             raise BagError(
                 f"This {type(self.model).__name__} was trained without bootstrap, each tree on every row, so no "
-                'row is out of bag. Pass data="holdout" with rows the model was not trained on, or refit with '
+                'row is out of bag. Pass {data="holdout"} with rows the model was not trained on, or refit with '
                 "bootstrap=True."
             )
 

@@ -1,4 +1,4 @@
-"""Whether scikit-learn's trees grew on given rows, and from given targets."""
+"""A check that scikit-learn's trees were grown on given rows and targets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLOSE = 1e-6
 ROUNDING = 1e-12
 _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
-# Since then weights decide which rows are drawn and count no more inside a tree.
+# From release 1.9 on, weights decide which rows are drawn, and have no effect inside a tree.
 _WEIGHTS_ONLY_DRAW = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
 
@@ -35,7 +35,7 @@ def check_growth(
     *,
     weights_are_known: bool = _WEIGHTS_ONLY_DRAW,
 ) -> bool:
-    """Raise DataMismatchError unless `tree` can have been grown on the rows that it would have drawn.
+    """Raise DataMismatchError unless `tree` can have been grown on the drawn rows and their targets.
 
     The drawn rows must fall into the leaves as often as the tree counted at training; and every
     leaf's value must be the one that the targets of its rows give.
@@ -57,7 +57,7 @@ def check_growth(
     Returns
     -------
     bool
-        Whether the values of all leaves are those of the targets.
+        Whether the targets are proved: they give the values of all leaves.
     """
     draws = np.bincount(drawn, minlength=features.shape[0])
     in_bag = np.flatnonzero(draws)
@@ -67,9 +67,9 @@ def check_growth(
 
 
 def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows of its bag that a tree counted, by leaf and label, and the number of given rows there.
+    """Return the numbers of bag rows that a tree counted, by leaf and label, and those of the given rows.
 
-    A leaf with several labels held at least one row of each.
+    For a leaf with several labels, the tree's number is 1 for each of these: at least one row had it.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray
 def growth_sums(
     tree: Any, features: Any, target: NDArray[Any] | None, draws: NDArray[np.integer[Any]]
 ) -> ProofStatistics:
-    """Return, by node, sums over rows of a tree's bag.
+    """Return, for each node of a tree, the sums over some rows of its bag that prove its growth.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def growth_sums(
     Returns
     -------
     ProofStatistics
-        ``rows`` that end in each node, and their ``draws``; of the target, draws ``by_label``, one array after the
-        other, or its sum ``total``, that of its ``size``, draws ``below`` and ``above`` what the leaf holds, its
-        ``lowest`` and negated ``highest`` value.
+        ``rows`` that reach each node as a leaf, and their ``draws``; of labels, draws ``by_label``, flattened; of
+        values, their sum ``total``, that of their absolute values ``size``, draws ``below`` and ``above`` the
+        leaf's value, the ``lowest`` and negated ``highest`` value.
     """
     leaves = tree.apply(features, check_input=False)
     n_nodes = tree.tree_.node_count
@@ -135,7 +135,7 @@ def growth_sums(
 def judge_growth(
     tree: Any, sums: ProofStatistics, member: int, *, weights_are_known: bool = _WEIGHTS_ONLY_DRAW
 ) -> bool:
-    """Raise DataMismatchError unless `tree` can have been grown on the rows that were summed up, all of its bag.
+    """Raise DataMismatchError unless `tree` can have been grown on its bag's rows, whose sums by node are `sums`.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def judge_growth(
     Returns
     -------
     bool
-        Whether the values of all leaves are those of the targets.
+        Whether the targets are proved: they give the values of all leaves.
     """
     nodes, counts = tree.tree_, sums.added["rows"]
     is_leaf = nodes.children_left == -1
@@ -158,8 +158,8 @@ def judge_growth(
     if excess.any():
         raise DataMismatchError(
             f"These are not the rows the model was trained on: in {np.count_nonzero(excess)} of {nodes.n_leaves} "
-            f"leaves of tree {member}, fewer rows of X arrive than the tree counted at training. X and y must be the "
-            'exact training rows in training order; for rows the model was not trained on pass data="holdout".'
+            f"leaves of tree {member}, X has fewer rows than the tree counted at training. X and y must be the "
+            'exact training rows in training order; for rows the model was not trained on pass {data="holdout"}.'
         )
     # Monotonic constraints move the values of leaves.
     if not {"by_label", "total"} & sums.added.keys() or getattr(tree, "monotonic_cst", None) is not None:
@@ -174,27 +174,27 @@ def judge_growth(
         raise DataMismatchError(
             f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {nodes.n_leaves} leaves "
             f"of tree {member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model was not trained on pass data="holdout".'
+            'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
         )
     return is_proved
 
 
 def _are_checkable(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights_are_known: bool) -> bool:
-    """Return whether nothing but another target can have moved the values of leaves."""
+    """Return whether only another target, and no weights of rows, can explain other leaf values."""
     if _counts_draws(tree.tree_, sums, is_leaf):
         return True
-    # A single leaf's shares follow from any labels with some weights for them.
+    # Of a single leaf, some weights of the labels explain any shares.
     return weights_are_known and hasattr(tree, "classes_") and tree.tree_.n_leaves > 1
 
 
 def _counts_draws(nodes: Any, sums: ProofStatistics, is_leaf: BoolArray) -> bool:
-    """Return whether every draw of a row counts 1 inside the tree."""
+    """Return whether every draw of a row has weight 1 inside the tree."""
     gap = np.abs(nodes.weighted_n_node_samples - sums.added["draws"])[is_leaf]
     return bool((gap <= CLOSE * sums.added["draws"][is_leaf]).all())
 
 
 def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> BoolArray | None:
-    """Leaves whose value the targets do not give, shape (n_leaves,); None where the criterion is not known."""
+    """Return which leaves have other values than the targets give, (n_leaves,); None for an unknown criterion."""
     nodes, draws = tree.tree_, sums.added["draws"][is_leaf]
     value = nodes.value[is_leaf, 0, :]
     if "by_label" in sums.added:
@@ -211,7 +211,7 @@ def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> B
 
 
 def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
-    """Leaves whose weights by label, shape (n_leaves, n_labels), are not draws times one factor for each label."""
+    """Return which leaves have weights by label, (n_leaves, n_labels), other than draws times a factor per label."""
     factor = weight.sum(axis=0) / np.maximum(drawn.sum(axis=0), 1.0)
     if weight.shape[0] == 1:
         factor = np.ones_like(factor)
@@ -220,7 +220,7 @@ def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
 
 
 def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
-    """Nodes with a value that the targets of their rows cannot give, whatever the weights."""
+    """Return which nodes have a value that the targets of their rows cannot give, whatever the weights."""
     if "by_label" in sums.added:
         drawn = sums.added["by_label"].reshape(value.shape[0], -1)
         return np.asarray(((drawn > 0) & (value[:, 0, :] == 0)).any(axis=1))

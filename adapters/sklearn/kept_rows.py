@@ -1,6 +1,6 @@
-"""Training rows that fitted models keep: neighbours, support vectors, rows of Gaussian processes, split values.
+"""Recognition of training rows that are passed as held out, by what fitted models store of their training rows.
 
-What models keep shows whether rows that are passed as held out were among those they were trained on.
+Models store neighbours, support vectors, rows of Gaussian processes, or the values that trees split at.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ens_plugin.adapters.sklearn.known_rows import hold_node_values
 
 __all__ = ["hold_kept_rows", "keep_rows", "tree_cells"]
 
-# scikit-learn publishes support vectors and the rows of Gaussian processes; nearest neighbours keep theirs privately.
+# scikit-learn publishes support vectors and the rows of Gaussian processes; nearest neighbours store theirs privately.
 KEPT = ("_fit_X", "support_vectors_", "X_train_")
 CHECKED_MEMBERS = 10
 
 
 def hold_kept_rows(members: Sequence[tuple[Any, Any]]) -> bool:
-    """Return whether rows that members keep of their training are among given rows, by more than chance.
+    """Return whether more of the training rows that members store are among given rows than chance explains.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def hold_kept_rows(members: Sequence[tuple[Any, Any]]) -> bool:
 
 
 def keep_rows(models: Sequence[Any]) -> bool:
-    """Return whether any of some fitted models keeps rows, or splits at their values."""
+    """Return whether any of the fitted models stores training rows, or is a decision tree."""
     return any(isinstance(model, BaseDecisionTree) or _kept(model) is not None for model in models)
 
 
@@ -71,7 +71,7 @@ def tree_cells(
 
 
 def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
-    """Return rows as numbers; None where they are no array, or the model takes other columns."""
+    """Return rows as float64; None where they are no array of numbers, or have other columns than the model."""
     if not hasattr(rows, "shape") or getattr(model, "n_features_in_", None) != rows.shape[1]:
         return None
     try:
@@ -82,7 +82,7 @@ def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
 
 
 def _kept(model: Any) -> NDArray[np.float64] | None:
-    """Return the training rows that a model keeps; None where it keeps none as an array."""
+    """Return the training rows that a model stores; None where it stores none as an array."""
     for name in KEPT:
         rows = getattr(model, name, None)
         if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] == getattr(model, "n_features_in_", None):
@@ -91,7 +91,7 @@ def _kept(model: Any) -> NDArray[np.float64] | None:
 
 
 def _matches(kept: NDArray[np.float64], table: NDArray[np.float64]) -> tuple[int, int, float]:
-    """Return how many different rows are kept, how many are in the table, and the chance of that for a fresh row."""
+    """Return how many distinct rows a model stores, how many are in the table, and a fresh row's chance of that."""
     found, counts = np.unique(_as_bytes(table), return_counts=True)
     different = np.unique(_as_bytes(kept))
     chance = 1.0 - np.count_nonzero(counts == 1) / len(table)

@@ -1,4 +1,4 @@
-"""Training rows of scikit-learn's ensembles that were put in another order, or are some of them only."""
+"""Recognition of training rows of scikit-learn's ensembles, in any order, and of a part of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def are_shuffled_rows(
     draw: Callable[[int], NDArray[np.integer[Any]]],
     n_trained: int,
 ) -> bool:
-    """Return whether every row that many members are wrong about is a training row that these members left out.
+    """Return whether rows are training rows in any order: members are wrong about out-of-bag rows only.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ def are_shuffled_rows(
     draw : callable
         ``draw(member)`` returns the training rows that a member drew.
     n_trained : int
-        Training rows.
+        Number of training rows.
     """
     left_out, n_rows = _share_left_out(draw, n_trained), features.shape[0]
     if left_out == 0.0:
         return False
-    # Of fresh rows, the first few already show one that too many members are wrong about.
+    # Among the first few fresh rows there usually is one that too many members are wrong about.
     for most in (FIRST_ROWS, CHECKED_ROWS) if n_rows > FIRST_ROWS else (CHECKED_ROWS,):
         chosen = _spread_rows(n_rows, most)
         rows = features[chosen]
@@ -60,12 +60,12 @@ def are_outputs_of_known_rows(
     draw: Callable[[int], NDArray[np.integer[Any]]],
     n_trained: int,
 ) -> bool:
-    """Return the same as :func:`are_shuffled_rows`, from outputs that were computed already.
+    """Return whether outputs are of training rows in any order: members are wrong about out-of-bag rows only.
 
     Parameters
     ----------
     adapter, target, draw, n_trained
-        As there.
+        As of :func:`are_shuffled_rows`.
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     """
     chosen, left_out = _spread_rows(target.size, CHECKED_ROWS), _share_left_out(draw, n_trained)
@@ -76,7 +76,7 @@ def are_outputs_of_known_rows(
 
 
 def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
-    """Return whether rows at nodes are those that trees split half-way between, by more than chance.
+    """Return whether more thresholds are midpoints of the rows' values at their nodes than chance explains.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
     columns: dict[tuple[int, int], tuple[NDArray[np.float32], float]] = {}
     for tree, features in trees[:: max(len(trees) // CHECKED_TREES, 1)][:CHECKED_TREES]:
         nodes, reached = tree.tree_, {0: np.arange(features.shape[0])}
-        # Nodes come after their parents.
+        # Nodes have larger numbers than their parents.
         for node in np.flatnonzero(nodes.children_left != -1)[:CHECKED_NODES]:
             column = int(nodes.feature[node])
             key = id(features), column
@@ -109,7 +109,7 @@ def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
 
 
 def show_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
-    """Return whether :func:`hold_node_values` can decide: trees split half-way between values that differ by row."""
+    """Return whether trees have enough midpoint splits on columns with distinct values to recognise training rows."""
     n_usable, chances = 0, dict[tuple[int, int], float]()
     for tree, features in trees[:: max(len(trees) // CHECKED_TREES, 1)][:CHECKED_TREES]:
         if tree.splitter != "best":
@@ -138,12 +138,12 @@ def _is_midpoint(values: NDArray[np.float32], threshold: np.float64) -> bool:
 
 
 def _spread_rows(n_rows: int, most: int) -> NDArray[np.intp]:
-    """Return the positions of some of the rows, spread over all."""
+    """Return the positions of at most `most` rows, spread evenly over `n_rows`."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
 
 
 def _share_left_out(draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: int) -> float:
-    """Return the share of the training rows that one bag leaves out."""
+    """Return the share of the training rows that are out of the first member's bag."""
     return 1.0 - float(np.unique(draw(0)).size / n_trained)
 
 

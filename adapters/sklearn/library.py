@@ -1,4 +1,4 @@
-"""What the rest of the package needs to know about scikit-learn, beside its trained ensembles."""
+"""Training, logging and checks of scikit-learn's ensembles, for the parts of the package outside the adapters."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _BAGGING = (BaggingClassifier, BaggingRegressor)
 
 def _logged_options(flavors: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        # MLflow's default does not load forests back.
+        # In MLflow's default format, forests cannot be loaded again.
         "serialization_format": flavors["sklearn"].get("serialization_format", "cloudpickle"),
         "pyfunc_predict_fn": flavors["python_function"].get("predict_fn", "predict"),
     }
 
 
 class Sklearn(Trainable, Storable):
-    """scikit-learn's forests and bagging, alone or in its pipelines and searches."""
+    """The library scikit-learn: its forests and bagging ensembles, alone or in its pipelines and searches."""
 
     library: ClassVar[str] = "sklearn"
     flavor: ClassVar[Flavor | None] = Flavor("sklearn", "mlflow.sklearn", "sk_model", _logged_options)
@@ -65,7 +65,7 @@ class Sklearn(Trainable, Storable):
 
     @classmethod
     def trainer(cls, estimator: Any) -> Trainer:
-        """Return the warm start of forests and of bagging; bagging with ``oob_score`` is trained anew at each size."""
+        """Return the function that trains by warm starts or, bagging with ``oob_score``, anew at each size."""
         if isinstance(estimator, _FORESTS):
             _check_bootstrap(estimator)
             return _continued
@@ -74,7 +74,7 @@ class Sklearn(Trainable, Storable):
 
     @classmethod
     def find_damage(cls, held: Any) -> str | None:
-        """Return what makes a tree, or an estimator with trees, unsafe to predict with."""
+        """Return the damage that makes a tree, or an estimator with trees, unsafe to predict with; None if sound."""
         return damage.find_damage(held)
 
 
@@ -87,12 +87,12 @@ def _check_bootstrap(forest: Any) -> None:
 
 
 def _continued(forest: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
-    """Train a scikit-learn forest by warm starts: the same trees, to the bit, as in one training."""
+    """Return a forest trained by warm starts, with the same trees, to the bit, as in one training."""
     return _warm_started(forest, rows, first, next_size, lambda: None)
 
 
 def _continued_bagging(bagging: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
-    """Train a scikit-learn bagging ensemble by warm starts, and keep the seeds of all members."""
+    """Return a bagging ensemble trained by warm starts, with the seeds of all members."""
     seeds: list[Any] = []
 
     def keep_seeds() -> None:
@@ -125,7 +125,7 @@ def _warm_started(
 
 
 def _parts(size: int, wanted: int, batch: int | None) -> Iterator[int]:
-    """Yield the sizes on the way from one to another, at most a batch apart."""
+    """Yield increasing sizes above `size` up to `wanted`, at most `batch` members apart."""
     if batch is not None:
         yield from range(size + batch, wanted, batch)
     yield wanted

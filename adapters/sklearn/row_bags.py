@@ -19,7 +19,7 @@ __all__ = ["RecordedBags"]
 
 
 class RecordedBags(DistributedBags):
-    """Bags drawn again from recorded seeds, of all rows once in each process, one bit per row and member.
+    """Bags of a scikit-learn ensemble, drawn from its seeds once in each process, one bit per row and member.
 
     Three members' leaf counts are compared with those of the rows, as on one machine.
 
@@ -33,7 +33,7 @@ class RecordedBags(DistributedBags):
     member_rows : callable
         ``member_rows(member, features)`` returns prepared rows as a member takes them.
     without_trees : BagProof
-        What is proved where the members are not trees.
+        Proof to return where the members are not trees.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class RecordedBags(DistributedBags):
         return draw_bags(self._draw, self._n_members, self._n_rows)
 
     def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
-        """Return the bags of some rows."""
+        """Return the bags of the rows at some positions."""
         return Bags.from_mask(self._bags.at(rows))
 
     def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """Count rows by node of three trees; nothing where routing of missing values is not known."""
+        """Return row counts by node of three trees; none where the routing of missing values is uncertain."""
         if self._trees is None:
             return ProofStatistics()
         if not growth_is_known(features):
@@ -71,7 +71,7 @@ class RecordedBags(DistributedBags):
         return merge_sums(parts)
 
     def prove(self, sums: ProofStatistics) -> BagProof:
-        """Compare the counts and the target with those of the trees."""
+        """Return a BagProof after comparing the counts and the target of all rows with those of the trees."""
         if self._trees is None:
             return self._without_trees
         if "unknown" in sums.added:

@@ -1,4 +1,4 @@
-"""Fitted scikit-learn trees: what their leaves hold, and which of them are checked against rows."""
+"""Outputs of fitted scikit-learn trees, and the choice of trees that are checked against rows."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
     "voted_labels",
 ]
 
-# Counts of that many leaves more than trees agree by chance with a probability below 1e-6, from 30 rows on.
+# With so many leaves beyond one per tree, counts agree by chance with probability below 1e-6, from 30 rows on.
 LEAVES_THAT_TELL = 8
 
 
 def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
-    """Return ``"labels"`` where every leaf of every tree gives one label probability 1, to the bit."""
+    """Return ``"labels"`` where one label has probability 1, to the bit, in every leaf, else ``"probabilities"``."""
     return "labels" if all(_is_pure(tree.tree_, len(classes)) for tree in trees) else "probabilities"
 
 
@@ -41,7 +41,7 @@ def _is_pure(tree: Any, n_labels: int) -> bool:
 
 
 def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
-    """Return what the leaves reached by the rows hold: probabilities (n_rows, n_labels) or values (n_rows, 1)."""
+    """Return the outputs of the leaves that rows reach: probabilities (n_rows, n_labels) or values (n_rows, 1)."""
     return np.asarray(tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0))
 
 
@@ -70,7 +70,7 @@ def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) ->
 
 
 def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
-    """Return what the leaves hold that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
+    """Return the outputs of the leaves that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
     outputs = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
     for own, tree in zip(outputs, trees, strict=True):
         tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
@@ -78,12 +78,12 @@ def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
 
 
 def checked_members(n_members: int) -> list[int]:
-    """Return the first, middle and last member: rows that changed between calls of fit (warm_start) show in one."""
+    """Return the positions of the first, middle and last member, one of which shows rows changed by a warm start."""
     return sorted({0, n_members // 2, n_members - 1})
 
 
 def growth_is_known(features: Any) -> bool:
-    """Return whether trees route these rows, if they grew on them, now as they did then.
+    """Return whether trees that were grown on these rows are certain to route them now as in training.
 
     Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
     (scikit-learn pull request 32351).
@@ -93,7 +93,7 @@ def growth_is_known(features: Any) -> bool:
 
 
 def are_recognised(trees: list[Any], check: Callable[[], object]) -> bool:
-    """Return whether `check`, that rows are the ones these trees grew on, passes, and not by chance."""
+    """Return whether `check` proves that rows are those the trees grew on: it passes, and not by chance."""
     if sum(tree.tree_.n_leaves - 1 for tree in trees) < LEAVES_THAT_TELL:
         return False
     try:

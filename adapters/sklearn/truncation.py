@@ -1,4 +1,4 @@
-"""Fewer members of a scikit-learn ensemble."""
+"""Copies of scikit-learn ensembles with fewer members."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _OF_ALL_MEMBERS = ("oob_score_", "oob_decision_function_", "oob_prediction_")
 
 
 def truncated_ensemble(model: Any, size: int, kept: dict[str, Any]) -> Any:
-    """Return a copy of a fitted ensemble with fewer members.
+    """Return a copy of a fitted ensemble with its first `size` members.
 
-    Out-of-bag results, which are those of all members, are left out where some members are.
+    Out-of-bag results are those of all members, and are dropped unless all are kept.
 
     Parameters
     ----------

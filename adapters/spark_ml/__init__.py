@@ -1,1 +1,1 @@
-"""Forests of Spark ML: everything about that library, and nothing of it elsewhere."""
+"""The adapter of Spark ML's random forests, and the code that reads their trees."""

@@ -1,4 +1,4 @@
-"""Random forests of Spark ML, on held-out rows."""
+"""The adapter of Spark ML's random forests, for held-out rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORESTS = ("RandomForestClassificationModel", "RandomForestRegressionModel")
 
 @dataclass(frozen=True, eq=False)
 class SparkForest:
-    """A forest of Spark ML without Spark: what a process needs to predict with its trees.
+    """Trees of a forest of Spark ML, as arrays that predict without Spark.
 
     Attributes
     ----------
@@ -46,11 +46,11 @@ class SparkForest:
 
 
 class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatable):
-    """Spark ML's RandomForestClassificationModel and RandomForestRegressionModel.
+    """Adapter of Spark ML's RandomForestClassificationModel and RandomForestRegressionModel.
 
-    The trees are read once, from what the model saves, and predict in Python, to the bit as Spark does.
-    Labels are 0, 1, 2, ..., as Spark ML numbers them.  Bags are not known: Spark draws them partition by
-    partition of a DataFrame that is gone.
+    The trees are read once, from files that the model saves, and predict in Python, to the bit as in Spark.
+    Labels are 0, 1, 2, ..., as Spark ML numbers them.  Bags are not available: Spark draws them partition by
+    partition and keeps no record.
     """
 
     @classmethod
@@ -64,7 +64,7 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
         super().__init__(model)
 
     def describe(self) -> EnsembleInfo:
-        """Return the kind of forest; a forest that was read before needs no PySpark."""
+        """Return the properties of the forest; PySpark is not needed for a forest that was read before."""
         forest = self.forest
         is_regressor = forest.n_labels is None
         are_pure = not is_regressor and all(map(_is_pure, forest.trees))
@@ -110,11 +110,11 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
         return codes
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Raise BagError: Spark keeps no record of them."""
+        """Raise BagError: Spark keeps no record of the bags."""
         raise self._unknown_bags()
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
-        """Return whether the rows hold the values that trees split at, or fill all leaves."""
+        """Return whether rows are training rows, by the values that trees split at and the leaves that rows fill."""
         target = np.asarray(y).reshape(-1)
         target = target if self.classes is None else label_codes(target, self.classes)
         return judge_origin(
@@ -125,7 +125,7 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
         )
 
     def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield every column that trees split by numbers, with all its thresholds."""
+        """Yield the position of each column with numerical splits, and all its thresholds."""
         trees = self.forest.trees
         column, value = (np.concatenate([getattr(tree, name) for tree in trees]) for name in ("feature", "threshold"))
         is_number = (column >= 0) & ~np.isnan(value)
@@ -133,7 +133,7 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
             yield int(own), value[is_number & (column == own)]
 
     def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the labels in the leaves of each tree, or its leaves: at least one training row is in each."""
+        """Yield, for each tree, 1 for each leaf or label with training rows, and the number of given rows there."""
         for tree in self.forest.trees:
             leaves, is_leaf = _leaves(tree, features), tree.feature < 0
             if tree.value.ndim == 1:
@@ -145,11 +145,11 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
             yield (tree.value[is_leaf] > 0).astype(np.int64).ravel(), found[is_leaf].ravel()
 
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Raise BagError, as :meth:`bags`."""
+        """Raise BagError: Spark keeps no record of the bags."""
         raise self._unknown_bags()
 
     def portable(self) -> SparkForest:
-        """Return the forest without Spark."""
+        """Return the trees of the forest, which predict without Spark."""
         return self.forest
 
     def truncated(self, size: int) -> Any:
@@ -162,13 +162,13 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
     def _unknown_bags(self) -> BagError:
         return BagError(
             f"Which rows the trees of this {self.forest.name} were trained on is not known: Spark draws them "
-            'partition by partition and keeps no record. Pass data="holdout" with rows the model was not trained on.'
+            'partition by partition and keeps no record. Pass {data="holdout"} with rows the model was not trained on.'
         )
 
 
 def _read(model: Any) -> SparkForest:
     session, name = running_session(model), type(model).__name__
-    # Equal ones leave the likeliest label the likeliest.
+    # Equal thresholds do not change the predicted label.
     if model.hasParam("thresholds") and model.isSet("thresholds") and len(set(model.getThresholds())) > 1:
         raise UnsupportedModelError(
             f"This {name} has thresholds, so it does not predict its likeliest label, and ens_plugin estimates the "
@@ -186,7 +186,7 @@ def _is_pure(tree: Tree) -> bool:
 
 
 def _leaves(tree: Tree, features: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the leaf that each row falls into."""
+    """Return the leaf that each row reaches, shape (n_rows,)."""
     node = np.zeros(features.shape[0], dtype=np.intp)
     row = np.arange(features.shape[0])
     for _ in range(tree.depth):

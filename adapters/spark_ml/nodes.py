@@ -1,4 +1,4 @@
-"""The nodes of Spark ML's trees, which live in Java, as arrays: saved by the model, read back as a table."""
+"""Reading of Spark ML's trees into arrays: the model saves its nodes, which are read as a table."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ NODES = (
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree; the entries of all arrays are its nodes, the root first.
+    """One tree of a forest of Spark ML, as arrays with one entry for each node, the root first.
 
     Attributes
     ----------
     feature : ndarray of int32
-        What a node splits by; -1 for leaves.
+        Column that a node splits by; -1 for leaves.
     threshold : ndarray of float64
         Rows with at most this value go left; where there are categories, NaN.
     children : ndarray of intp, shape (n_nodes, 2)
-        Left and right; leaves are their own.
+        Left and right child; of a leaf, the leaf itself.
     value : ndarray of float64, shape (n_nodes,) or (n_nodes, n_labels)
-        What a leaf predicts: a value, or the probability of every label.
+        Output of a leaf: a value, or the probability of every label.
     categories : dict of int to (ndarray of bool, bool)
-        By node: which categories go left, and whether a category of none of the training rows does.
+        For each node that splits by category: which categories go left, and whether any other value does.
     depth : int
         Splits between the root and the deepest leaf.
     """
@@ -59,20 +59,20 @@ class Tree:
 
     @cached_property
     def category_table(self) -> CategoryTable:
-        """The categories of all nodes, as one table."""
+        """Return the table of which categories go left at each node."""
         return _category_table(self.categories, self.feature.size)
 
 
 @dataclass(frozen=True, eq=False)
 class CategoryTable:
-    """Which categories go left, of all nodes in one array.
+    """Table of which categories go left at each node of a tree, all nodes in one array.
 
     Attributes
     ----------
     goes_left : ndarray of bool
-        Node by node: what each category does, and after them what any other value does.
+        Node by node: whether each category goes left, followed by whether any other value does.
     first : ndarray of intp, shape (n_nodes,)
-        Where a node's categories begin; of nodes without, where an entry is False.
+        Position of a node's first category; of a node without categories, that of an entry that is False.
     n_known : ndarray of intp, shape (n_nodes,)
     """
 
@@ -81,7 +81,7 @@ class CategoryTable:
     n_known: NDArray[np.intp]
 
     def look_up(self, node: NDArray[np.intp], value: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return whether rows at these nodes go left for their category; False where the node has none."""
+        """Return whether rows at some nodes go left by category; False where the node has no categories."""
         n_known = self.n_known[node]
         is_known = (value >= 0) & (value < n_known) & (value == np.floor(value))
         return self.goes_left[self.first[node] + np.where(is_known, value, n_known).astype(np.intp)]
@@ -99,7 +99,7 @@ def _category_table(categories: dict[int, tuple[NDArray[np.bool_], bool]], n_nod
 
 
 def running_session(model: Any) -> Any:
-    """Return the Spark session, also in a thread that did not start it.
+    """Return the active Spark session, also in a thread that did not start it.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def running_session(model: Any) -> Any:
     Raises
     ------
     ClusterError
-        If Spark is not running, or no longer.
+        If no session is active.
     """
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
@@ -121,7 +121,7 @@ def running_session(model: Any) -> Any:
         session = None
     if session is None or SparkContext._active_spark_context is None:
         raise ClusterError(
-            f"No Spark session is active, and the trees of a {type(model).__name__} live in Spark; start the session "
+            f"No Spark session is active, and the trees of a {type(model).__name__} are in Spark; start the session "
             "first and load the model in it."
         )
     return session
@@ -130,8 +130,8 @@ def running_session(model: Any) -> Any:
 def read_trees(session: Any, model: Any, *, n_labels: int | None) -> tuple[Tree, ...]:
     """Return the trees of a fitted forest of Spark ML.
 
-    The model is saved to a directory of its own, which is deleted: the checkpoint directory of the Spark context
-    if one is set, else a temporary one.
+    The model is saved to a new directory, deleted afterwards, inside the checkpoint directory of the Spark context
+    if one is set, else inside a temporary one.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def read_trees(session: Any, model: Any, *, n_labels: int | None) -> tuple[Tree,
 
 
 def _saved_nodes(session: Any, model: Any) -> Any:
-    """Return the nodes of all trees as an Arrow table, by tree and position in it."""
+    """Return the nodes of all trees as an Arrow table, ordered by tree and by number in the tree."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -163,7 +163,7 @@ def _saved_nodes(session: Any, model: Any) -> Any:
         return saved.orderBy("treeID", "id").toArrow()
     except (PySparkException, Py4JJavaError) as error:
         raise ClusterError(
-            f"The trees of this {type(model).__name__} live in Spark and could not be saved to {path} and read back: "
+            f"The trees of this {type(model).__name__} are in Spark and could not be saved to {path} and read back: "
             f"{java_reason(error)}. Name a directory that the driver and all executors can reach, with "
             "session.sparkContext.setCheckpointDir(...)."
         ) from error
@@ -187,7 +187,7 @@ def _delete(session: Any, path: str) -> None:
 
 
 def _tree(nodes: Any, n_labels: int | None) -> Tree:
-    """Return one tree from its nodes, which are numbered in the order they are in."""
+    """Return one tree from the table of its nodes, which are in the order of their numbers."""
     feature = nodes["featureIndex"].to_numpy().astype(np.int32)
     children = np.column_stack([nodes["leftChild"].to_numpy(), nodes["rightChild"].to_numpy()]).astype(np.intp)
     children = np.where(feature[:, None] < 0, np.arange(feature.size)[:, None], children)
@@ -212,7 +212,7 @@ def _values(nodes: Any, n_labels: int | None) -> NDArray[np.float64]:
         return np.asarray(nodes["prediction"].to_numpy(), dtype=np.float64)
     counts = np.asarray(nodes["impurityStats"].combine_chunks().flatten(), dtype=np.float64).reshape(-1, n_labels)
     total = counts.sum(axis=1, keepdims=True)
-    # As Spark does: a leaf without weight adds nothing.
+    # As in Spark: a leaf without weight has probability 0 for every label.
     shares: NDArray[np.float64] = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     return shares
 
@@ -220,7 +220,7 @@ def _values(nodes: Any, n_labels: int | None) -> NDArray[np.float64]:
 def _categories(left: list[float], n_categories: int) -> tuple[NDArray[np.bool_], bool]:
     goes_left = np.zeros(n_categories, dtype=bool)
     goes_left[np.asarray(left, dtype=np.intp)] = True
-    # Spark keeps the smaller side and sends whatever is not in it to the other.
+    # Spark stores the smaller set of categories; all other values are routed to the other side.
     return goes_left, 2 * len(left) > n_categories
 
 

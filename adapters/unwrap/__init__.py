@@ -1,1 +1,1 @@
-"""Models inside other models, such as pipelines, searches and wrappers of MLflow and Spark, taken out."""
+"""Access to the ensemble inside a pipeline, a search, or a wrapper of MLflow or Spark."""

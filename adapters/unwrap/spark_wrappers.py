@@ -1,4 +1,4 @@
-"""Models as Spark keeps them: behind the stages of a PipelineModel, in a search, trained by xgboost.spark."""
+"""Access to the model inside a PipelineModel or a search of Spark, or a model of xgboost.spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
 __all__ = ["held_model", "is_spark_model", "java_reason", "stages_and_model"]
 
-# A message may go on for some lines, up to where its stack begins.
+# A message may have several lines, up to its stack trace.
 _JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*(?:\n(?!\s*at |\s*\.{3}|Caused by|Driver stack|\s*$).*)*)", re.MULTILINE)
 _SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
 
@@ -21,7 +21,7 @@ def is_spark_model(model: object) -> bool:
 
 
 def java_reason(error: Exception | str) -> str:
-    r"""Return the innermost cause of an error of Spark, one line without a full stop.
+    r"""Return the innermost cause of an error of Spark, as one line without a full stop.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def java_reason(error: Exception | str) -> str:
 
 
 def stages_and_model(model: Any) -> tuple[list[Any], Any]:
-    """Return what transforms rows before they reach the innermost model, and that model.
+    """Return the stages that transform rows before the innermost model, and that model.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ def stages_and_model(model: Any) -> tuple[list[Any], Any]:
 
 
 def held_model(model: Any) -> Any | None:
-    """Return the model that a pipeline, a search or a model of xgboost.spark holds; None for any other.
+    """Return the model inside a pipeline or search of Spark, or a model of xgboost.spark; None for any other.
 
     Raises
     ------
     NotFittedError
-        If it is an estimator of Spark, whose ``fit`` returns the model.
+        If the model inside is an unfitted estimator of Spark, whose ``fit`` returns the model.
     UnsupportedModelError
         If stages before the model transform rows in Spark, or the booster is not all of the model.
     """

@@ -1,4 +1,4 @@
-"""Take a trained ensemble out of what it is wrapped in."""
+"""Access to the ensemble inside a pipeline, a search, a learner of this package or a pyfunc of MLflow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedMode
 
 __all__ = ["inner_ensemble", "is_learner", "layers", "refuse_resampled", "replace_ensemble", "unwrap"]
 
-# Only those whose module is loaded can be met.
+# A model can be of one of these classes only if the module is loaded.
 _LEARNERS = (
     ("ens_plugin.learners.growth.right_sized", "RightSizedClassifier"),
     ("ens_plugin.learners.growth.right_sized", "RightSizedRegressor"),
@@ -22,19 +22,19 @@ _LEARNERS = (
 
 
 def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
-    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc, and X as it would reach it.
+    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc, and X transformed for it.
 
     Parameters
     ----------
     model : object
-        Anything; what is not a wrapper is returned as it is.
+        Any object; one that is no wrapper is returned as it is.
     X : array-like, DataFrame or None
         Rows as the wrapper takes them.  A pipeline's earlier steps transform them as its ``predict``
         does: where a step's ``fit_transform`` gives other values than its ``transform`` (a
         cross-fitted target encoder, for example), these are not the rows the ensemble was trained on.
     are_fresh : bool, default=False
-        Whether these are rows to predict, and none that the model was trained on: resamplers (steps with
-        ``fit_resample``) then let them pass, as they do in the pipeline's own ``predict``.
+        Whether the rows are to be predicted, and none is a training row: resamplers (steps with
+        ``fit_resample``) are then skipped, as in the pipeline's own ``predict``.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
         If a wrapper has not been fitted, or a search was fitted with ``refit=False``.
     UnsupportedModelError
         If an earlier step of a pipeline resamples the training rows or has no ``transform``, or a pyfunc does not
-        give its model.
+        give access to its model.
     DataMismatchError
         If an earlier step of a pipeline refuses `X`.
 
@@ -70,7 +70,7 @@ def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
 
 
 def refuse_resampled(model: Any) -> None:
-    """Refuse a pipeline whose ensemble was trained on other rows than those that were given.
+    """Raise UnsupportedModelError for a pipeline that resamples rows before it trains its ensemble.
 
     Raises
     ------
@@ -91,13 +91,13 @@ def refuse_resampled(model: Any) -> None:
                 f"Step {name!r} of the pipeline, a {type(step).__name__}, resamples the rows: the ensemble was not "
                 "trained on those that were given. Out-of-bag rows would have copies or near-copies in the bag, or "
                 "other shares of the labels, and the out-of-bag error would be wrong. Pass rows no member was trained "
-                "on with data='holdout', or balance inside each bag (class_weight='balanced_subsample', or "
+                "on with {data='holdout'}, or balance inside each bag (class_weight='balanced_subsample', or "
                 "imbalanced-learn's BalancedRandomForestClassifier) in place of this step."
             )
 
 
 def layers(model: Any) -> Iterator[Any]:
-    """Yield a model, what it wraps, and so on to the ensemble, without reading any rows.
+    """Yield a model, the model inside it, and so on down to the ensemble, without reading any rows.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def layers(model: Any) -> Iterator[Any]:
 
 
 def inner_ensemble(model: Any) -> Any:
-    """Return the last of the :func:`layers`: the ensemble inside pipelines, searches, learners and MLflow's pyfunc.
+    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc: the last of the :func:`layers`.
 
     Raises
     ------
@@ -139,16 +139,16 @@ def inner_ensemble(model: Any) -> Any:
 def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
 
-    A pipeline comes back as one, its other steps copied.  A search, a RightSized*, a
-    DynamicPruningClassifier or a pyfunc comes back as the model inside it: what it recorded is about the ensemble
-    before the change.
+    For a pipeline, a pipeline is returned, with its other steps copied.  For a search, a RightSized*, a
+    DynamicPruningClassifier or a pyfunc, the model inside is returned: its records are about the ensemble before
+    the change.
 
     Raises
     ------
     NotFittedError
         If a search has not been fitted, or was fitted with ``refit=False``.
     UnsupportedModelError
-        If a pyfunc does not give its model.
+        If a pyfunc does not give access to its model.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def is_learner(model: Any) -> bool:
 
 
 def _held(model: Any) -> Any | None:
-    """The model that a pyfunc, a search, a learner or a model of Spark's holds; None for any other."""
+    """Return the model inside a pyfunc, a search, a learner or a model of Spark; None for any other."""
     if _is_pyfunc(model):
         return _raw_model(model)
     if _is_search(model):
@@ -230,7 +230,7 @@ def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:
         if step is not None and step != "passthrough" and not hasattr(step, "transform"):
             raise UnsupportedModelError(
                 f"Step {name!r} of the pipeline, a {type(step).__name__}, has no transform, so the rows its ensemble "
-                "was trained on are not known. Pass the ensemble itself with the rows it was fitted on."
+                "was trained on cannot be computed. Pass the ensemble itself with the rows it was fitted on."
             )
     if not steps:
         return X

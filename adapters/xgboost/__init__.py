@@ -1,1 +1,1 @@
-"""Random forests of XGBoost: how trees are read, bags redrawn and proved, y checked."""
+"""The adapter of XGBoost's random forests: it reads trees, redraws and proves bags, and checks y."""

@@ -1,4 +1,4 @@
-"""The bags of an XGBoost booster: redrawn, searched for where they moved, and proved on the whole forest."""
+"""The bags of an XGBoost booster: redrawn from its seed or searched for, and proved on the whole forest."""
 
 from __future__ import annotations
 
@@ -57,22 +57,22 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 CHANCE = 1e-9
-# Of the first trees together, so that other rows do not agree by chance.
+# Fewest leaves of the first trees together, so that other rows do not agree by chance.
 LEAVES_THAT_TELL = 8
 PROBE_CELLS = 200_000
 MAX_PROOFS = 6
 TREES_AT_ONCE = 4
 DRAWN_CELLS = 1_000_000
 FEW_SHARES = 3
-# Trees so small that more wrong draws than this give the sums of one are not searched further.
+# After so many hits the search ends: too many wrong draws give the sums of so small a tree.
 MOST_HITS = 3_000
 
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """Draws to prove, the share they are drawn with, and how many other guesses were tried for each stretch.
+    """Draws to prove, with their share of the rows, and the number of guesses tried for each stretch of trees.
 
-    A stretch is a run of trees whose positions follow from its first one's.
+    A stretch is a run of trees whose positions follow from that of its first tree.
     """
 
     draws: Draws
@@ -82,7 +82,7 @@ class Guess:
 
 
 def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Bags:
-    """Return which rows each tree was trained on, shape (n_trees, n_rows), once every leaf confirms it.
+    """Return the bag of each tree, shape (n_trees, n_rows), proved by the sums stored in every leaf.
 
     Raises
     ------
@@ -116,9 +116,9 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
 
 
 def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> bool:
-    """Return whether the first trees were grown on likely draws of these very rows, or on all of them.
+    """Return whether the first trees were grown on likely draws of the given rows, or on all of them.
 
-    No other draws are searched for.
+    Only draws from the booster's own seed are tested.
 
     Parameters
     ----------
@@ -154,9 +154,9 @@ def _n_probes(rows: Rows) -> int:
 def _best_guess(
     forest: Forest, rows: Rows, hessians: Hessians, probes: list[TreeEvidence], share: Share
 ) -> tuple[Guess, Bags, Proof]:
-    """Return the first guess that all trees confirm, or of a few the one that most confirm.
+    """Return the first guess that all trees confirm, else that which most trees confirm, with bags and proof.
 
-    Bags of one draw with two shares contain one another, so that both pass only if they are the same.
+    Of the bags of one draw with two shares one contains the other, so that both pass only if they are equal.
     """
     best: tuple[Guess, Bags, Proof] | None = None
     for guess in islice(_guesses(forest, rows, probes, share), MAX_PROOFS):
@@ -172,7 +172,7 @@ def _best_guess(
 
 
 def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Share) -> Iterator[Guess]:
-    """Yield draws that the first trees confirm: the likely ones, else those found in other generators."""
+    """Yield guesses of row draws that fit the first trees: likely draws, else draws that a search finds."""
     likely = likely_draws(forest, rows.shape[0])
     stretch = np.zeros(len(forest.trees), dtype=np.int64)
     shares = share.candidates(forest.settings.subsample)
@@ -187,7 +187,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
                 yield Guess(draws, own, stretch, {0: tried})
     if found_any or not samplers:
         return
-    # A booster that keeps its share keeps its seed too: only the position is to be found.
+    # A booster that still has its share still has its seed: only the position is to be found.
     known = share.fits(forest.settings.subsample)
     layouts, best = _distinct(likely), list[tuple[int, Guess]]()
 
@@ -197,7 +197,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
 
     for pairs, searched in _search(forest, probes[0], samplers[:1] if known else samplers, known=known):
         tried += searched.tried
-        # Each draw is tried with every place that the draws of the trees after it may have.
+        # Each draw is tried with every layout of the draws of the trees after it.
         own_layouts = [draws for draws in layouts if draws.pairs == pairs]
         n_tried = {0: tried * len(layouts)}
         for hit in searched.hits:
@@ -211,7 +211,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
 
 
 def _distinct(likely: list[Draws]) -> list[Draws]:
-    """Return the draws that differ in more than the position of the first tree's."""
+    """Return the draws without those that differ from another only by a shift of all positions."""
     found = {
         (draws.pairs, draws.seed.tobytes(), (draws.position - draws.position[0]).tobytes()): draws
         for draws in reversed(likely)
@@ -222,7 +222,7 @@ def _distinct(likely: list[Draws]) -> list[Draws]:
 def _ranked(
     hit: Hit, layouts: list[Draws], probes: list[TreeEvidence], stretch: NDArray[np.int64], tried: dict[int, int]
 ) -> list[tuple[int, Guess]]:
-    """Return the guesses whose first draw is a hit, with the number of trees that confirm them, most first."""
+    """Return guesses that begin with a found draw, each after the number of trees that confirm it, most first."""
     known: dict[tuple[int, int, int, float], bool] = {}
     ranked = [
         (_confirmed(draws, sampler, probes, known), Guess(draws, sampler, stretch, tried))
@@ -238,9 +238,9 @@ def _confirmed(
     probes: list[TreeEvidence],
     known: dict[tuple[int, int, int, float], bool] | None = None,
 ) -> int:
-    """Return how many of the first trees confirm the draws, up to the first that does not.
+    """Return how many of the first trees have leaf sums that fit the draws, counted up to the first misfit.
 
-    ``known`` keeps what was found by tree, seed, position and share, where several layouts put a tree in one place.
+    ``known`` stores results by tree, seed, position and share, which several layouts may have in common.
     """
     known = {} if known is None else known
     for tree, probe in enumerate(probes):
@@ -255,7 +255,7 @@ def _confirmed(
 def _search(
     forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, known: bool
 ) -> Iterator[tuple[bool, SearchedDraws]]:
-    """Search for one tree's draw, of one output and then of two a row; fewer seeds where the booster keeps its own."""
+    """Yield results of searching a tree's draw, with one output, then two per row; fewer seeds if one is `known`."""
     for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_PAIRED_SEEDS)):
         n_hits = 0
         for searched in _search_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
@@ -268,7 +268,7 @@ def _search(
 def _search_everywhere(
     forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], n_seeds: int, *, pairs: bool
 ) -> Iterator[SearchedDraws]:
-    """Yield draws tried for one tree: of the booster's generators, of an unseeded thread's, then of small seeds."""
+    """Yield results of searching a tree's draw in the booster's generators, an unseeded one, then small seeds."""
     generators = list(dict.fromkeys([*_own_seeds(forest), 0, UNSEEDED]))
     yield from search_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
     yield from search_seeds(evidence, samplers, n_seeds, pairs=pairs)
@@ -279,7 +279,7 @@ def _own_seeds(forest: Forest) -> list[int]:
 
 
 def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
-    """Return the draws, from `member` on moved to another generator and position; seeds of rounds are dropped."""
+    """Return the draws, those from tree `member` on shifted to the seed and position that a search found."""
     seed, position = draws.seed.copy(), draws.position.copy()
     own = slice(member, None)
     if draws.seed[member] != found.seed:
@@ -289,7 +289,7 @@ def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
 
 
 def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, share: Share, first: int) -> Guess:
-    """Follow the trees from the first that fails, searching for each draw that is not where it was expected."""
+    """Return the guess with each draw that fails, from tree `first` on, replaced by one that a search finds."""
     draws, stretch, tried = guess.draws, guess.stretch.copy(), dict(guess.tried)
     n_trees = len(forest.trees)
     for start in range(first, n_trees, TREES_AT_ONCE):
@@ -310,7 +310,7 @@ def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, shar
 def _near(
     forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int
 ) -> tuple[Hit | None, int]:
-    """Return a tree's draw: close to where it was expected, else further in that generator, else in the others.
+    """Search for a tree's draw near its expected position, else further in its generator, else in others.
 
     Returns
     -------
@@ -340,7 +340,7 @@ def _mask(draws: Draws, sampler: RowSampler, tree: int) -> NDArray[np.bool_]:
 
 
 def packed_bags(guess: Guess) -> Bags:
-    """Return all bags, redrawn in threads and packed."""
+    """Return the bags of all trees that follow from a guess, redrawn in threads and packed as bits."""
     draws, sampler, n_trees = guess.draws, guess.sampler, guess.draws.seed.size
     words = np.zeros(0, dtype=np.uint64) if draws.pairs else tree_words(draws)
 
@@ -355,12 +355,12 @@ def packed_bags(guess: Guess) -> Bags:
 
 
 def n_draws(draws: Draws) -> int:
-    """Return the number of different draws among those of the trees."""
+    """Return the number of distinct draws of all trees, some of which may share a draw."""
     return len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True)))
 
 
 def chance_of_false_match(guess: Guess, proof: Proof) -> float:
-    """Return a bound on the chance that a wrong stretch of draws passes, times the guesses tried for it, summed.
+    """Return a bound on the chance that wrong draws pass the proof, over all guesses for all stretches of trees.
 
     Trees that share a draw (`approx`) are not independent evidence: only the strongest of them counts.
     """

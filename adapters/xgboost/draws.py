@@ -1,9 +1,9 @@
-r"""Which rows a tree was trained on, from the outputs of XGBoost's generator that were drawn for it.
+r"""Redrawing of the rows that a tree was trained on, from the outputs of XGBoost's generator.
 
 Training draws from one mt19937 generator.  For `hist` and `approx` a single 32-bit output s seeds a
 congruential sequence :math:`x_i = 16807^{i+1} s \bmod 2^{63}`, and row i is in the bag if
 :math:`(x_i - 1) / 2^{63}` is below `subsample`; `exact` takes two outputs a, b for every row, in the
-bag if :math:`(a + 2^{32} b) / 2^{64}` is.  Weights, labels and thread counts play no part.
+bag if :math:`(a + 2^{32} b) / 2^{64}` is.  Weights, labels and thread counts have no effect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _METHODS = ("grow_quantile_histmaker", "grow_histmaker", "grow_colmaker")
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Where in which generator's outputs each tree's row draw starts.
+    """Seed of the generator, and position in its outputs, from which the rows of each tree are drawn.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Draws:
     seed : ndarray of uint32, shape (n_trees,)
         Seed of the generator.
     position : ndarray of int, shape (n_trees,)
-        Number of outputs the generator gave before this tree's.
+        Number of the generator's outputs before those of the tree.
     """
 
     pairs: bool
@@ -54,7 +54,7 @@ class Draws:
 
 
 class RowSampler:
-    """Redraws bags of `n_rows` rows with one value of `subsample`.
+    """Sampler that redraws bags of `n_rows` rows with one value of `subsample`.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class RowSampler:
         self.highest = _highest_in_bag(self.subsample)
 
     def from_words(self, words: WordArray, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
-        """In-bag indicators for trees seeded with single outputs, shape (n_words, n_rows or len(rows))."""
+        """Return which rows are in bag for trees with one output each, shape (n_words, n_rows or len(rows))."""
         powers = self.powers if rows is None else self.powers[rows]
         with np.errstate(over="ignore"):
             x = powers * words[:, None].astype(np.uint64)
@@ -78,17 +78,17 @@ class RowSampler:
         return np.asarray(x <= self.highest)
 
     def from_pairs(self, low: WordArray, high: WordArray) -> NDArray[np.bool_]:
-        """In-bag indicators from each row's two outputs, in the shape of these."""
+        """Return which rows are in bag, by the generator's two outputs for each row, in the shape of `low`."""
         u = low.astype(np.float64) + high.astype(np.float64) * 2.0**32
         return np.asarray(u / 2.0**64 < self.subsample)
 
     def with_subsample(self, subsample: float) -> RowSampler:
-        """The same rows with another share."""
+        """Return a sampler of as many rows with another value of `subsample`."""
         return RowSampler(self.n_rows, subsample, self.powers)
 
 
 def generator_outputs(seed: int, start: int, count: int) -> WordArray:
-    """Outputs start, ..., start + count - 1 of mt19937 with a 32-bit seed."""
+    """Return the outputs start, ..., start + count - 1 of mt19937 with a 32-bit seed."""
     if start + count > FEW_OUTPUTS:
         bits: Any = np.random.MT19937(0)
         bits.state = np.random.RandomState(seed).get_state(legacy=False)
@@ -102,7 +102,7 @@ def generator_outputs(seed: int, start: int, count: int) -> WordArray:
 
 
 def first_outputs(seeds: NDArray[np.integer], position: int) -> WordArray:
-    """Output number `position` (below 227) of mt19937 for many 32-bit seeds at once."""
+    """Return output number `position` (below 227) of mt19937 for many 32-bit seeds at once."""
     word = seeds.astype(np.uint32)
     kept = {0: word}
     with np.errstate(over="ignore"):
@@ -122,7 +122,7 @@ def first_outputs(seeds: NDArray[np.integer], position: int) -> WordArray:
 
 
 def likely_draws(forest: Forest, n_rows: int) -> list[Draws]:
-    """Return what the releases would have drawn for these trees from the booster's own seed, likeliest first."""
+    """Return the draws that XGBoost's releases would make for the trees from their own seed, likeliest first."""
     settings = forest.settings
     method = next((name for name in _METHODS if name in settings.updater), "grow_quantile_histmaker")
     recent = settings.release >= RECENT
@@ -136,7 +136,7 @@ def likely_draws(forest: Forest, n_rows: int) -> list[Draws]:
 
 
 def _with_likely_columns(forest: Forest) -> list[Forest]:
-    """Return the forest as its settings state; where these look lost, also with columns drawn in each of three ways."""
+    """Return the forest and, if its settings look lost, copies with columns drawn in each of three ways."""
     settings = forest.settings
     if settings.subsample < 1:
         return [forest]
@@ -146,9 +146,10 @@ def _with_likely_columns(forest: Forest) -> list[Forest]:
 
 
 def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:
-    """Outputs are taken tree after tree: rows first, then (since 3.3) columns; before 3.3 one for columns once.
+    """Return the draws of all trees, for which outputs are taken tree by tree: first for rows, then for columns.
 
-    `approx` draws rows, its columns by tree ahead of them, and those by level once for all parallel trees of a group.
+    Before 3.3 columns take one output in all.  `approx` draws columns by tree, rows, and then columns by level, for
+    all parallel trees of a group at once.
     """
     n_trees = len(forest.trees)
     pairs, shared = method == "grow_colmaker", method == "grow_histmaker"
@@ -174,7 +175,7 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:
 
 
 def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
-    """Seed of the generator for each tree: one for the training, or one for each round."""
+    """Return the generator's seed for each tree: one for the training, or one for each round."""
     settings = forest.settings
     seeds = np.full(len(forest.trees), settings.seed % 2**32, dtype=np.uint64)
     if settings.seed_per_iteration:
@@ -183,7 +184,7 @@ def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
 
 
 def _column_draws(forest: Forest, *, once: bool) -> IntArray:
-    """Outputs that each tree takes for its columns, by level and by node, shape (n_trees,)."""
+    """Return how many generator outputs each tree takes for columns, by level and by node, shape (n_trees,)."""
     settings = forest.settings
     by_level, by_node = np.zeros((2, len(forest.trees)), dtype=np.int64)
     if settings.bylevel == 1 and settings.bynode == 1:
@@ -207,7 +208,7 @@ def _column_draws(forest: Forest, *, once: bool) -> IntArray:
 
 
 def _evaluated_splits(tree: Tree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:
-    """Splits whose children were evaluated as candidates for further splits."""
+    """Return which nodes are splits whose children were evaluated as candidates for further splits."""
     splits = ~tree.is_leaf
     full = settings.max_leaves and np.count_nonzero(tree.is_leaf) == settings.max_leaves
     if full and settings.by_loss:
@@ -220,7 +221,7 @@ def _evaluated_splits(tree: Tree, depth: IntArray, settings: TrainingParameters)
 
 
 def powers_at(rows: IntArray) -> WordArray:
-    """Powers of the multiplier for rows anywhere, as many as rows: by squaring, without those before.
+    """Return the powers of the generator's multiplier for rows at any positions, shape (n_rows,), by squaring.
 
     Examples
     --------
@@ -238,7 +239,7 @@ def powers_at(rows: IntArray) -> WordArray:
 
 
 def tree_words(draws: Draws) -> WordArray:
-    """The output that each tree's rows are drawn from, where a tree takes one, shape (n_trees,)."""
+    """Return the generator's output that each tree's rows are drawn from, if a tree takes one, shape (n_trees,)."""
     words = np.zeros(draws.seed.size, dtype=np.uint64)
     for seed in np.unique(draws.seed):
         own = draws.seed == seed
@@ -260,7 +261,7 @@ def _powers(n_rows: int) -> WordArray:
 
 
 def _highest_in_bag(subsample: float) -> np.uint64:
-    """Largest x for which (x - 1) / 2^63, computed in float64, is below `subsample`."""
+    """Return the largest draw x of a row in bag: (x - 1) / 2^63, computed in float64, is below `subsample`."""
     low, high = 0, 2**63 - 1
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""The second derivatives whose sums XGBoost keeps in its trees, by objective."""
+"""The second derivatives of XGBoost's losses, whose sums its trees store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST = 1e-16
 FIRST_ROUND = 1e-6
 LATER_ROUNDS = 2e-5
 ROUNDING = 1.2e-7
-# The release that gave these two another derivative than the weight.
+# From this release on, the second derivatives of these two losses are not the weights.
 RANKS = ("reg:absoluteerror", "reg:quantileerror")
 RANKS_CHANGED = (3, 3)
 
@@ -48,12 +48,12 @@ class Hessians:
 
     @classmethod
     def of(cls, forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Hessians:
-        """Collect what the derivatives of the training rows depend on.
+        """Return the second derivatives of a forest's loss for its training rows.
 
         Raises
         ------
         BagError
-            If those of the objective are not known.
+            If the second derivatives of the objective are not implemented.
         InputError
             If `y` is needed and not given.
         """
@@ -73,11 +73,11 @@ class Hessians:
 
     @property
     def depend_on_margin(self) -> bool:
-        """Whether later rounds need the margins of the rounds before."""
+        """Return whether the derivatives depend on the margins, and so on earlier rounds."""
         return self.forest.objective not in WEIGHTS_ALONE
 
     def at(self, rows: slice, margin: FloatArray) -> FloatArray:
-        """Derivatives of a block of rows at its margins, shape (n_rows, n_groups)."""
+        """Return the second derivatives of the loss for a block of rows at some margins, (n_rows, n_groups)."""
         weight = self.weight[rows, None]
         objective = self.forest.objective
         if objective in LOGISTIC:
@@ -92,12 +92,12 @@ class Hessians:
         return np.broadcast_to(weight, (weight.shape[0], self.forest.n_groups))
 
     def first(self, rows: slice) -> FloatArray:
-        """Margins of a block of rows before the first round, shape (n_rows, n_groups)."""
+        """Return the margins of a block of rows before the first round, shape (n_rows, n_groups)."""
         start = self.start if self.start.shape[0] == 1 else self.start[rows]
         return np.broadcast_to(start, (self.weight[rows].size, self.forest.n_groups))
 
     def tolerance(self) -> FloatArray:
-        """Relative error to allow in the sums of each tree, shape (n_trees,).
+        """Return the relative error to allow in each tree's sums of second derivatives, shape (n_trees,).
 
         The library works in float32: near 0 and 1 a probability's rounding is a large part of p(1 - p),
         and later rounds start from margins it added up in another order.
@@ -119,7 +119,7 @@ class Hessians:
 
 
 def hessian_of_a_row(forest: Forest) -> FloatArray | None:
-    """Second derivative of one row of weight 1 before the first round, by group; None where it is not known."""
+    """Return the second derivative of a row of weight 1 before the first round, by group; None if unavailable."""
     try:
         _check_objective(forest)
     except BagError:
@@ -137,6 +137,6 @@ def _check_objective(forest: Forest) -> None:
     raise BagError(
         f"The bags of a booster cannot be proved for objective {objective!r} (XGBoost "
         f"{'.'.join(map(str, forest.settings.release))}): what its trees count is not known. Known are "
-        f'{", ".join(SUPPORTED)}. Pass data="holdout" with rows the model was not trained on, or train with one of '
+        f'{", ".join(SUPPORTED)}. Pass {{data="holdout"}} with rows the model was not trained on, or train with one of '
         "these."
     )

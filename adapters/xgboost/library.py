@@ -1,4 +1,4 @@
-"""What the rest of the package needs to know about XGBoost, beside its trained trees; does not import it."""
+"""Training, logging and model files of XGBoost, for the rest of the package; does not import XGBoost."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["XGBoost", "fit_arguments", "train_arguments"]
 
-DENSE_SHARE = 0.5  # of stored entries, above which a DMatrix was made of a dense table
+DENSE_SHARE = 0.5  # share of stored entries above which a DMatrix is taken as dense
 
 
 class XGBoost(Trainable, FileReadable, NativeInterface):
-    """XGBoost's ``train``, scikit-learn interface and model files."""
+    """The library XGBoost: its ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "xgboost"
     size_parameters: ClassVar[tuple[str, ...]] = ("num_parallel_tree", "n_estimators")
@@ -44,7 +44,7 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def fit_sites(cls) -> Sequence[FitSite]:
-        """Return ``xgboost.train`` and the ``fit`` methods."""
+        """Return ``xgboost.train`` and the ``fit`` methods of the scikit-learn interface."""
         import xgboost
 
         forests = xgboost.XGBRFClassifier, xgboost.XGBRFRegressor
@@ -55,7 +55,7 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def trainer(cls, estimator: Any) -> Trainer:
-        """Return the training anew, at each size, of one round of parallel trees."""
+        """Return the function that trains one round of parallel trees anew at each size."""
         import xgboost
 
         if _is_forest(estimator):
@@ -72,12 +72,12 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def reads(cls, start: bytes) -> bool:
-        """Return whether a file with this start is a document of XGBoost, JSON or UBJSON."""
+        """Return whether a file with this start is the document of an XGBoost model, JSON or UBJSON."""
         return start.startswith(b"{") and b"learner" in start
 
     @classmethod
     def read(cls, content: bytes) -> Any:
-        """Return the Booster in a document."""
+        """Return the Booster that is read from the document of a model."""
         import xgboost
 
         # From memory, because XGBoost takes the format of a path from the file's name.
@@ -85,18 +85,18 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def find_file_damage(cls, content: bytes) -> str | None:
-        """Return what makes a document unsafe to give to XGBoost."""
+        """Return the damage that makes the document of a model unsafe for XGBoost to read, or None."""
         return damage.find_damage(content)
 
     @classmethod
     def find_damage(cls, held: Any) -> str | None:
-        """Return what makes a Booster unsafe to predict with."""
+        """Return the damage that makes a Booster unsafe to predict with, or None."""
         is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
         return damage.find_damage(bytes(held.save_raw("ubj"))) if is_booster else None
 
     @classmethod
     def refuse_boosting(cls, estimator: Any) -> None:
-        """Raise UnsupportedModelError if the parameters request several rounds."""
+        """Raise UnsupportedModelError if an unfitted estimator's parameters request several boosting rounds."""
         import xgboost
 
         if not isinstance(estimator, xgboost.XGBModel) or _is_forest(estimator):
@@ -111,30 +111,30 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
 
     @classmethod
     def predict(cls, model: Any, rows: Any) -> Any:
-        """Return the predictions; ``Booster.predict`` takes a DMatrix only."""
+        """Return the predictions of a model for rows, without ``Booster.predict``, which takes a DMatrix only."""
         return model.inplace_predict(rows) if _is_booster(model) else model.predict(rows)
 
     @classmethod
     def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
-        """Return the labels; of a Booster, the position of the highest margin."""
+        """Return the predicted labels; of a Booster, the position of the highest margin of each row."""
         if not _is_booster(model):
             return super().labels(model, rows)
         return label_positions(model.inplace_predict(rows, predict_type="margin"))
 
     @classmethod
     def feature_names(cls, model: Any) -> list[str] | None:
-        """Return the names of the features, or None."""
+        """Return the names of the features that the model was trained on; None if it was trained without names."""
         return model.feature_names if _is_booster(model) else super().feature_names(model)
 
     @classmethod
     def n_features(cls, model: Any) -> int | None:
-        """Return the number of features, or None."""
+        """Return the number of features that the model was trained on; None where it is not stored."""
         return int(model.num_features()) if _is_booster(model) else super().n_features(model)
 
 
 @dataclass(frozen=True, eq=False)
 class _Table(TrainingData):
-    """Training data of an estimator; the sums in XGBoost's leaves prove bags with weights and margins only."""
+    """Training data of an estimator, with the weights and base margins that the proof of its bags needs."""
 
     base_margin: Any = None
 
@@ -156,7 +156,7 @@ class _Matrix(TrainingData):
     """Training data in a DMatrix."""
 
     def table(self) -> Any:
-        """Return the stored values; of a matrix that was dense, entries that are not stored are missing, not zero."""
+        """Return the rows as a CSR matrix or, where most values are stored, as an array with NaN for the others."""
         stored = sparse.csr_matrix(self.X.get_data())
         if stored.nnz < DENSE_SHARE * self.X.num_row() * self.X.num_col():
             return stored

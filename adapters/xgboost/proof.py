@@ -1,6 +1,6 @@
-"""Whether bags and rows give the sums that XGBoost's trees keep.
+"""The proof that bags are right: their rows give the sums that XGBoost's leaves store.
 
-Every leaf keeps the summed second derivative of its in-bag rows.  A mask is right if it gives that sum
+Every leaf stores the summed second derivative of its in-bag rows.  A mask is right if it gives that sum
 in every leaf of every tree.  A wrong one, coin tosses independent of the right one, passes with a
 chance of at most the product over leaves of the largest probability of a binomial count of the leaf's
 rows: masks that agree in a leaf's sum never contain one another, and no such family of sets is likelier
@@ -36,7 +36,7 @@ BLOCK_CELLS = 8_000_000
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Outcome for each tree.
+    """Result of the proof of the bags, for each tree.
 
     Attributes
     ----------
@@ -51,14 +51,14 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class TreeEvidence:
-    """What one tree keeps of the mask it was trained with.
+    """Data of one tree to test bags with: sums stored in its leaves, and each row's leaf and second derivative.
 
     Attributes
     ----------
     leaf : ndarray of unsigned int, shape (n_rows,)
         Leaf each row ends in.
     covers : ndarray of float64, shape (n_leaves,)
-        What the leaves keep.
+        Sums of second derivatives that the leaves store.
     hessian : ndarray, shape (n_rows,)
     tolerance : float
     """
@@ -70,23 +70,23 @@ class TreeEvidence:
 
     @cached_property
     def sizes(self) -> IntArray:
-        """Rows in each leaf, shape (n_leaves,)."""
+        """Return the number of rows in each leaf, shape (n_leaves,)."""
         return np.bincount(self.leaf, minlength=self.covers.size)
 
     def accepts(self, in_bag: NDArray[np.bool_]) -> bool:
-        """Return whether a mask gives the sum of every leaf."""
+        """Return whether the rows of a bag give the sum stored in every leaf."""
         sums = np.bincount(self.leaf[in_bag], weights=self.hessian[in_bag], minlength=self.covers.size)
         return bool(_agree(sums, self.covers, self.tolerance).all())
 
     def log_chance(self, subsample: float) -> float:
-        """Logarithm of a bound on the chance that a wrong mask is accepted."""
+        """Return the logarithm of a bound on the chance that a wrong bag is accepted."""
         hidden = 2.0 * self.tolerance * self.covers
         visible = np.bincount(self.leaf[self.hessian > hidden[self.leaf]], minlength=self.covers.size)
         return float(_log_chances(visible, subsample).sum())
 
 
 def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample: float) -> Proof:
-    """Compare every leaf of every tree, in blocks of rows, in as many threads as joblib's context grants."""
+    """Return the result, for each tree, of comparing the sums of its leaves with those that `bags` give."""
     every = _Leaves.of(forest)
     n_rows = rows.shape[0]
     n_spans = max(min(effective_n_jobs(None), n_rows // 1024), 1)
@@ -105,21 +105,21 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
 
 
 def leaf_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> tuple[FloatArray, IntArray]:
-    """Add up some rows by leaf, all leaves of all trees in one row.
+    """Return sums over some rows by leaf, the leaves of all trees in one array.
 
     Returns
     -------
     sums : ndarray, shape (n_leaves,)
         Derivatives of the rows in each tree's bag.
     sizes : ndarray of int, shape (n_leaves,)
-        Rows that the tolerance cannot hide.
+        Number of rows whose derivatives exceed the tolerance.
     """
     reader = None if rows.leaves is not None else LeafReader(forest)
     return _Counter(forest, _Leaves.of(forest), rows, hessians, bags, reader).count(slice(0, rows.shape[0]))
 
 
 def judge_leaf_sums(forest: Forest, hessians: Hessians, sums: FloatArray, sizes: IntArray, subsample: float) -> Proof:
-    """Compare the sums over all rows, as of :func:`leaf_sums`, with what the leaves keep."""
+    """Return the result, for each tree, of comparing the sums over all rows with those that its leaves store."""
     every = _Leaves.of(forest)
     agree = _agree(sums, every.covers, hessians.tolerance()[every.tree])
     log_chance = _log_chances(sizes, subsample)
@@ -130,7 +130,7 @@ def judge_leaf_sums(forest: Forest, hessians: Hessians, sums: FloatArray, sizes:
 
 
 def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[int]) -> list[TreeEvidence]:
-    """Read some of the trees for all rows, with the derivatives of their rounds."""
+    """Return the evidence of some trees: the leaves of all rows, and their derivatives in the trees' rounds."""
     leaves = read_leaves(forest, rows, chosen)
     tolerance = hessians.tolerance()
     n_rows = rows.shape[0]
@@ -153,7 +153,7 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
 
 @dataclass(frozen=True, eq=False)
 class _Leaves:
-    """All leaves of all trees in one row: tree t's are edges[t], ..., edges[t + 1] - 1."""
+    """Leaves of all trees in one array: those of tree t are edges[t], ..., edges[t + 1] - 1."""
 
     edges: IntArray
     tree: IntArray
@@ -171,7 +171,7 @@ class _Leaves:
 
 @dataclass(frozen=True, eq=False)
 class _Counter:
-    """Adds up, by leaf, the derivatives of in-bag rows, and counts the rows that the tolerance cannot hide."""
+    """Counter that sums in-bag derivatives and counts the rows with derivatives above the tolerance, by leaf."""
 
     forest: Forest
     every: _Leaves
@@ -181,7 +181,7 @@ class _Counter:
     reader: LeafReader | None
 
     def count(self, span: slice) -> tuple[FloatArray, IntArray]:
-        """Sums and visible rows of all leaves, over a stretch of rows."""
+        """Return each leaf's sum of in-bag derivatives and count of rows above the tolerance, in a range of rows."""
         n_leaves = self.every.covers.size
         sums, sizes = np.zeros(n_leaves), np.zeros(n_leaves, dtype=np.int64)
         step = max(BLOCK_CELLS // len(self.forest.trees) // 8, 32) * 8
@@ -217,7 +217,7 @@ class _Counter:
 def _count_alike(
     leaves: NDArray[Any], in_bag: NDArray[np.bool_], hessian: float, hidden: FloatArray
 ) -> tuple[FloatArray, IntArray]:
-    """Sums and visible rows by leaf where all rows have the same derivative: mere counts."""
+    """Return each leaf's sum of in-bag derivatives and count of rows above the tolerance, for equal derivatives."""
     in_bag_counts, counts = count_leaves(leaves, in_bag, hidden.size)
     return in_bag_counts.astype(np.float64) * hessian, np.where(hessian > hidden, counts, 0)
 
@@ -225,7 +225,7 @@ def _count_alike(
 def _count_each(
     leaves: NDArray[Any], in_bag: NDArray[np.bool_], hessian: FloatArray, hidden: FloatArray
 ) -> tuple[FloatArray, IntArray]:
-    """Sums by leaf, and rows whose derivative the tolerance of the leaf's sum cannot hide."""
+    """Return each leaf's sum of in-bag derivatives, and its count of rows with derivatives above the tolerance."""
     sums = np.bincount(leaves[in_bag], weights=hessian[in_bag], minlength=hidden.size)
     return sums.astype(np.float64), np.bincount(leaves[hessian > hidden[leaves]], minlength=hidden.size)
 
@@ -235,7 +235,7 @@ def _agree(sums: NDArray[Any], covers: FloatArray, tolerance: FloatArray | float
 
 
 def _log_chances(sizes: IntArray, subsample: float) -> FloatArray:
-    """Logarithm of the largest binomial probability for each number of rows."""
+    """Return the logarithm of the largest binomial probability for each number of rows."""
     found, position = np.unique(sizes, return_inverse=True)
     mode = np.floor((found + 1) * subsample)
     return np.asarray(binom.logpmf(np.minimum(mode, found), found, subsample))[position]

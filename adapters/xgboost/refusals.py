@@ -1,4 +1,4 @@
-"""Why the bags of a booster cannot be used, and what to do instead."""
+"""The errors for boosters whose bags cannot be used, with what to do instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
 
-HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
+HOLDOUT = 'pass {data="holdout"} with rows the model was not trained on'
 GIVE_BACK = (
     "state how the booster was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ...}), or "
     "pickle boosters instead"
@@ -18,7 +18,7 @@ GIVE_BACK = (
 
 
 def check_settings(settings: TrainingParameters) -> None:
-    """Raise BagError for settings under which bags are known not to follow from the seed."""
+    """Raise BagError for settings with which the bags do not follow from the seed."""
     if settings.sampling_method != "uniform":
         raise BagError(
             f"This booster was trained with sampling_method={settings.sampling_method!r}: rows are drawn by their "
@@ -27,13 +27,13 @@ def check_settings(settings: TrainingParameters) -> None:
         )
     if not settings.device.startswith("cpu") or "gpu" in settings.updater:
         raise BagError(
-            f"This booster was trained on device {settings.device!r}, whose row sampler is another one and is not "
-            f"redrawn here. Train with device='cpu', or {HOLDOUT}."
+            f"This booster was trained on device {settings.device!r}, whose row sampler differs and cannot be "
+            f"repeated here. Train with device='cpu', or {HOLDOUT}."
         )
     if settings.process_type != "default":
         raise BagError(
-            f"This booster was trained with process_type={settings.process_type!r}: its trees were refreshed, and keep "
-            f"the sums of those rows, not of the ones they grew on. Use the booster before the update, or {HOLDOUT}."
+            f"This booster was trained with process_type={settings.process_type!r}: its trees were refreshed, and "
+            f"store the sums of other rows than those they grew on. Use the booster before the update, or {HOLDOUT}."
         )
 
 
@@ -60,7 +60,7 @@ def not_found(
             "These are not the rows the model was trained on, as far as its trees show: they counted "
             f"{100 * share:.1f} % of the rows of X. Pass the exact training rows in training order. {weights} If these "
             "are the training rows, training reweighted them (sampling_method='gradient_based', which save_model "
-            f"forgets), or the trees were refreshed on other rows: {HOLDOUT}."
+            f"does not store), or the trees were refreshed on other rows: {HOLDOUT}."
         )
     if settings_fit:
         return DataMismatchError(
@@ -102,7 +102,7 @@ def not_likely(
     return BagError(
         f"The rows drawn for {which} are not known: {found}. The trees hold {100 * share:.1f} % of the rows, so the "
         "booster lost its settings, as after save_model and load_model. Only ens_plugin.analyze, on one machine, "
-        "searches for them. On a cluster, state how it was trained with booster.set_param({'seed': ..., "
+        "searches for its seed. On a cluster, state how it was trained with booster.set_param({'seed': ..., "
         f"'subsample': ..., 'tree_method': ..., 'reg_lambda': ...}}), or pickle boosters instead. {remedy}"
     )
 
@@ -112,7 +112,7 @@ def _named(forest: Forest, failed: NDArray[np.integer]) -> str:
 
 
 def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
-    """Return the error for trees too small to distinguish a right mask from a wrong one."""
+    """Return the error for trees too small to distinguish a right bag from a wrong one."""
     return BagError(
         f"Bags were found that agree with all {n_trees} trees, but so few and small trees would agree with wrong ones "
         f"with a chance of up to {chance:.2g} ({allowed:g} is allowed). Train more or deeper trees, or {HOLDOUT}."

@@ -33,9 +33,9 @@ __all__ = ["DrawnTrees"]
 
 
 class DrawnTrees(DistributedBags):
-    """The likely draws of a booster's own seed, proved on the sums in all leaves of all trees.
+    """Bags of an XGBoost booster, drawn by row position and proved by the sums in all leaves of all trees.
 
-    Draws that are not where the booster's settings put them are not searched for: that takes all rows at once.
+    Only likely draws of the booster's own seed are tried: a search for other draws takes all rows at once.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ class DrawnTrees(DistributedBags):
     n_rows : int
         Training rows.
     candidate : int
-        Which of the likely draws.
+        Index of the likely draw to use.
     keep_leaves : callable
-        ``keep_leaves(rows)`` lets prepared rows keep their leaves for the outputs.
+        ``keep_leaves(rows)`` stores in prepared rows the leaves that they reach, for the outputs.
     """
 
     def __init__(self, forest: Forest, n_rows: int, candidate: int, keep_leaves: Callable[[Rows], None]) -> None:
@@ -63,7 +63,7 @@ class DrawnTrees(DistributedBags):
         if not guesses:
             raise self._not_likely(np.arange(len(forest.trees)))
         if candidate >= min(self._n_tried, MAX_PROOFS):
-            raise BagError(f"None of {candidate} likely draws gives the sums in the leaves.")
+            raise BagError(f"None of {candidate} likely draws gives the sums in the leaves. Pass the training rows.")
         self._draws, self._subsample = guesses[candidate]
 
     @cached_property
@@ -75,13 +75,13 @@ class DrawnTrees(DistributedBags):
         return packed_bags(self._guess(RowSampler(self._n_rows, self._subsample)))
 
     def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
-        """Draw for these rows alone; `exact` trees once for all rows, in each process."""
+        """Return the bags of the rows at some positions, drawn for these alone (for all rows with `exact`)."""
         if self._draws.pairs:
             return Bags.from_mask(self._packed.at(rows))
         return Bags.from_mask(RowSampler(rows.size, self._subsample, powers_at(rows)).from_words(self._words))
 
     def sums(self, rows: NDArray[np.int64], features: Rows, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """Add up second derivatives by leaf of every tree, and first ones of three trees."""
+        """Return sums of second derivatives by leaf of every tree, and of first derivatives of three trees."""
         self._keep_leaves(features)
         y = target.astype(np.float64)
         hessians = Hessians.of(self._forest, features, y)
@@ -92,7 +92,7 @@ class DrawnTrees(DistributedBags):
         )
 
     def prove(self, sums: ProofStatistics) -> BagProof:
-        """Compare the sums with those in the leaves, bound the chance of a false match, then check the target."""
+        """Return a BagProof after comparing the sums with those in the leaves, and checking the target."""
         forest = self._forest
         hessians = _unit_hessians(forest)
         proof = judge_leaf_sums(forest, hessians, sums.added["sums"], sums.added["sizes"], self._subsample)
@@ -119,12 +119,12 @@ class DrawnTrees(DistributedBags):
 
 
 def _unit_hessians(forest: Forest) -> Hessians:
-    """Second derivatives of one row of weight 1, before the first round."""
+    """Return the second derivatives of one row of weight 1, before the first round."""
     return Hessians(forest, np.ones(1), forest.base_margin[None, :])
 
 
 def _sampled_share(forest: Forest, n_rows: int) -> Share:
-    """Share of the rows that the roots count, where every row counts alike; training weights are not known here."""
+    """Return the share of the rows that the trees' roots count, if all have weight 1: weights are unavailable."""
     hessians = _unit_hessians(forest)
     total = n_rows * np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
     return Share.of_roots(hessians, total, n_rows)

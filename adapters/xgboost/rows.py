@@ -1,4 +1,4 @@
-"""Rows as XGBoost takes them, sliced without copying the whole table."""
+"""Preparation of rows for XGBoost, which are sliced without copying the whole table."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FloatArray = NDArray[np.float64]
 
 
 class Rows:
-    """A table and how the booster reads it; slices become a DMatrix when :meth:`matrix` is called.
+    """A table that can be sliced by rows, and from which :meth:`matrix` makes a DMatrix for a booster.
 
     Parameters
     ----------
     X : array-like, sparse matrix, DataFrame or DMatrix
-        A DMatrix brings the training weights and base margins along.
+        Of a DMatrix, the training weights, base margins and labels are kept.
     booster : xgboost.Booster
     missing : float, default=NaN
-        What stands for a missing value.
+        Value that marks missing entries.
 
     Attributes
     ----------

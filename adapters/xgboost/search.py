@@ -1,4 +1,4 @@
-"""Find the draw of a tree whose generator is not where the booster's settings put it."""
+"""A search for the draw of a tree that is not the one expected from the booster's settings."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ IntArray = NDArray[np.int64]
 WINDOW = 4096
 NEAR = 64
 N_SEEDS = 100_000
-# Where the booster keeps its seed, another one is only likely from training continued with it.
+# If the booster still has its seed, another one is likely only after continued training.
 N_LIKELY_SEEDS = 1_000
 N_PAIRED_SEEDS = 1_000
-# What mt19937 starts from where nobody seeds it: a thread other than the one that configured the booster.
+# mt19937's default seed, used in a thread other than the one that configured the booster.
 UNSEEDED = 5489
 SCREENED_ROWS = 96
 CELLS_AT_ONCE = 4_000_000
@@ -44,14 +44,14 @@ OUTPUTS_IN_ALL = 100_000_000
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """A draw that gives a tree's sums.
+    """A draw of rows that gives the sums stored in the leaves of a tree.
 
     Attributes
     ----------
     seed, position : int
-        Generator, and the outputs it gave before.
+        Seed of the generator, and number of its outputs before the draw.
     samplers : tuple of RowSampler
-        With the shares of rows that give the sums.
+        Samplers with the shares of rows that give the sums.
     """
 
     seed: int
@@ -61,13 +61,13 @@ class Hit:
 
 @dataclass(frozen=True, eq=False)
 class SearchedDraws:
-    """Some draws that were tested, each with each share.
+    """Result of testing some draws of rows for a tree, each with every share of rows.
 
     Attributes
     ----------
     tried : int
     hits : list of Hit
-        Those that give the tree's sums; a small tree's are given by many wrong ones.
+        Draws that give the tree's sums; of a small tree, many wrong draws do.
     """
 
     tried: int
@@ -83,7 +83,7 @@ def search_generators(
     pairs: bool,
     start: int = 0,
 ) -> Iterator[SearchedDraws]:
-    """Search `window` outputs of some generators, from `start` on."""
+    """Yield results of testing the draws that begin in `window` outputs of each generator, from `start` on."""
     for seed in seeds:
         if pairs:
             outputs = generator_outputs(seed, start, window + 2 * samplers[0].n_rows)
@@ -96,7 +96,7 @@ def search_generators(
 def search_seeds(
     evidence: TreeEvidence, samplers: Sequence[RowSampler], n_seeds: int, *, pairs: bool
 ) -> Iterator[SearchedDraws]:
-    """Search the first draw of every small seed."""
+    """Yield results of testing the first draw of every seed below `n_seeds`."""
     if pairs:
         n_seeds = min(n_seeds, OUTPUTS_IN_ALL // (2 * samplers[0].n_rows))
         yield from search_generators(evidence, samplers, range(n_seeds), 1, pairs=True)
@@ -151,13 +151,13 @@ def _search_pairs(
 
 
 def _extremes(samplers: Sequence[RowSampler]) -> tuple[RowSampler, RowSampler]:
-    """Smallest and largest share: bags of the same draw contain one another."""
+    """Return the samplers of the smallest and largest share: bags of other shares are between theirs."""
     by_share = sorted(samplers, key=lambda sampler: sampler.subsample)
     return by_share[0], by_share[-1]
 
 
 class _Screen:
-    """The smallest leaves of a tree: with few rows, they exclude most wrong masks."""
+    """Fast test of masks on the smallest leaves of a tree, whose few rows exclude most wrong masks."""
 
     def __init__(self, evidence: TreeEvidence) -> None:
         by_size = np.argsort(np.where(evidence.sizes > 0, evidence.sizes, np.iinfo(np.int64).max), kind="stable")
@@ -170,7 +170,7 @@ class _Screen:
         self.slack = evidence.tolerance * self.covers * 2 + 1e-12
 
     def survivors(self, low: BoolArray, high: BoolArray) -> NDArray[np.intp]:
-        """Candidates, one per row, whose smallest and largest bags enclose the sums of these leaves."""
+        """Return the candidates, rows of `low` and `high`, whose bags enclose the sums of the tested leaves."""
         least, most = low.astype(np.float64) @ self.membership, high.astype(np.float64) @ self.membership
         enclosed = (least <= self.covers + self.slack) & (most >= self.covers - self.slack)
         return np.flatnonzero(enclosed.all(axis=1))

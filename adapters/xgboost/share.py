@@ -1,4 +1,4 @@
-"""Which values of `subsample` may have given the share of rows that a booster's trees count."""
+"""The values of `subsample` that may have given the share of rows that a booster's trees count."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Share"]
 
 SPREADS = 5.0
 MAX_SHARES = 40
-# Of more than two digits, which few rows cannot distinguish from their neighbours; 0.632 is that of a bootstrap.
+# Usual values of more than two digits, which few rows cannot distinguish from others; 0.632 is a bootstrap's.
 USUAL_SHARES = (0.632, 1 / 3, 2 / 3, 0.333, 0.667)
 
 
 @dataclass(frozen=True)
 class Share:
-    """Share of the rows that the first round's roots count, with its standard deviation."""
+    """Share of rows counted by the roots of the first round's trees, its standard deviation, and whether it is 1."""
 
     mean: float
     sd: float
@@ -27,7 +27,7 @@ class Share:
 
     @classmethod
     def of_roots(cls, hessians: Hessians, total: NDArray[np.float64], n_effective: float) -> Share:
-        """Share that the roots give.
+        """Return the share of the training rows that the trees' roots count.
 
         Parameters
         ----------
@@ -35,7 +35,7 @@ class Share:
         total : ndarray, shape (n_groups,)
             Sums of the second derivatives over all training rows.
         n_effective : float
-            Rows that would scatter as much, were their derivatives alike (Kish).
+            Number of rows with equal derivatives that would have the same variance (Kish).
         """
         forest = hessians.forest
         first = np.flatnonzero(forest.round == 0)
@@ -48,18 +48,18 @@ class Share:
 
     @classmethod
     def sampled(cls, hessians: Hessians) -> Share:
-        """Share that the roots give, of all rows of `hessians`."""
+        """Return the share of the rows of `hessians` that the trees' roots count."""
         rows = slice(0, hessians.weight.size)
         hessian = np.asarray(hessians.at(rows, hessians.first(rows)), dtype=np.float64)
         total, squares = hessian.sum(axis=0), (hessian**2).sum(axis=0)
         return cls.of_roots(hessians, total, 1.0 / float((squares / total**2).mean()))
 
     def fits(self, subsample: float) -> bool:
-        """Return whether a value of `subsample` below 1 may have given this share."""
+        """Return whether a value of `subsample` below 1 may have given the counted share of rows."""
         return 0 < subsample < 1 and abs(self.mean - subsample) <= SPREADS * self.sd + 1e-6
 
     def candidates(self, subsample: float) -> list[float]:
-        """Values that may have given this share: the booster's own, usual ones, then those of few digits."""
+        """Return values of `subsample` that may have given the counted share: the booster's, usual and round ones."""
         found = [value for value in (subsample, *USUAL_SHARES) if self.fits(value)]
         for digits in (1, 2, 3, 4):
             unit = 10.0**-digits

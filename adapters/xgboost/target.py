@@ -1,4 +1,4 @@
-"""Whether a target is the one that XGBoost's leaves were fitted to."""
+"""A check that a target is the one that XGBoost's leaves were fitted to."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FloatArray = NDArray[np.float64]
 
 CLOSE = 1e-4
 ROUNDING = 5e-7
-# Learning rates, fitted and stated, that are the same.
+# Largest difference from 1 of a fitted learning rate that is taken as 1.
 SAME_RATE = 1e-3
-# Training parameters that a booster has after save_model and load_model, whatever they were.
+# Learning rate that a booster states after save_model and load_model, whatever it was.
 FORGOTTEN_RATE = 0.3
 FEWEST_LEAVES = 5
 RANKS = ("reg:absoluteerror", "reg:quantileerror")
@@ -46,11 +46,11 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
 def target_sums(
     forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray
 ) -> dict[int, ProofStatistics]:
-    """Add up by leaf, for each of the :func:`checkable_trees`, what the target of rows in the bag comes to.
+    """Return sums of the target over the rows of the bag, by leaf of each of the :func:`checkable_trees`.
 
     Returns
     -------
-    dict of Sums
+    dict of int to ProofStatistics
         By tree, each of shape (n_leaves,): of first derivatives ``total`` and ``size``; of ranks ``weight``, that of
         rows ``below`` and ``above`` the leaf's value, and negated ``heaviest``.
     """
@@ -81,7 +81,7 @@ def target_sums(
 
 
 def checkable_trees(forest: Forest) -> list[int]:
-    """Return the first, middle and last tree of one round, or none where their leaf values cannot be checked."""
+    """Return the positions of the first, middle and last tree of one round; none if their leaves cannot be checked."""
     known = forest.objective in (*LOGISTIC, *SOFTMAX, *RANKS, "reg:squarederror")
     # The exact method leaves out the step that puts quantiles into the leaves.
     is_other = forest.objective in RANKS and "grow_colmaker" in forest.settings.updater
@@ -92,7 +92,7 @@ def checkable_trees(forest: Forest) -> list[int]:
 
 
 def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
-    """Raise DataMismatchError unless the sums of all rows, as of :func:`target_sums`, give the leaf values.
+    """Raise DataMismatchError unless sums of the target's derivatives, or ranks, by leaf give the leaf values.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
     raise DataMismatchError(
         f"y is not the target the model was trained on: {np.count_nonzero(own)} of {own.size} leaves of tree {member} "
         "hold a value that y of the rows in them does not give. X and y must be the exact training rows in training "
-        'order; for rows the model was not trained on pass data="holdout".'
+        'order; for rows the model was not trained on pass {data="holdout"}.'
     )
 
 
@@ -123,7 +123,7 @@ def _may_be_forgotten(forest: Forest) -> bool:
 
 
 def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDArray[np.bool_]:
-    """Leaves that the target does not give, by the parameters that the booster states."""
+    """Return which leaves have other values than the target and the booster's stated parameters give."""
     settings, tree = forest.settings, forest.trees[member]
     rate = settings.eta / forest.n_parallel
     if forest.objective in RANKS:
@@ -140,7 +140,7 @@ def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDA
 
 
 def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | None:
-    """Return whether y is proved with a rate and penalties that are fitted; None where it is another target."""
+    """Return whether y is proved with a fitted learning rate and penalties; None where y is another target."""
     parts = [(forest.trees[member], own.added["total"], own.added["size"]) for member, own in sums.items()]
     values = np.concatenate([tree.leaf_values for tree, _, _ in parts])
     covers = np.concatenate([tree.leaf_covers for tree, _, _ in parts])
@@ -156,14 +156,14 @@ def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | N
         return None
     if not is_exact or values.size < FEWEST_LEAVES:
         return False
-    # Labels have one scale; a target may have been scaled about the base score, as the rate shows.
+    # Labels have a fixed scale; of a target that was scaled about the base score, the fitted rate is not 1.
     return forest.objective != "reg:squarederror" or abs(rate * forest.n_parallel - 1.0) < SAME_RATE
 
 
 def _rank_sums(
     tree: Tree, reached: NDArray[np.integer], weight: FloatArray, rest: FloatArray, rate: float
 ) -> ProofStatistics:
-    """Add up by leaf the weight of rows, of those below and of those above the leaf's value."""
+    """Return by leaf the weight of all rows, and of those whose target is below and above the leaf's value."""
     held = tree.leaf_values[reached] / rate
     slack = CLOSE * np.maximum(np.abs(held), np.abs(rest).max())
     parts = {"weight": weight, "below": weight * (rest < held - slack), "above": weight * (rest > held + slack)}
@@ -174,7 +174,7 @@ def _rank_sums(
 
 
 def _has_other_rank(forest: Forest, sums: ProofStatistics) -> NDArray[np.bool_]:
-    """Leaves that do not lie at the quantile of their rows, give or take one row."""
+    """Return which leaf values are not the quantile of their rows' target, give or take one row."""
     share = 0.5 if forest.objective == "reg:absoluteerror" else _quantile(forest)
     weight, one = sums.added["weight"], -sums.least["heaviest"] * (1.0 + CLOSE)
     too_low = sums.added["above"] > (1.0 - share) * weight + one
@@ -186,13 +186,13 @@ def _quantile(forest: Forest) -> float:
 
 
 def _largest(forest: Forest, hessians: Hessians, y: FloatArray, n_rows: int) -> FloatArray:
-    """Return what the library's float32 may add to each row's derivative, in units of the tolerance."""
+    """Return the largest rounding error in each row's derivative, in units of the tolerance, shape (n_rows,)."""
     margin = np.abs(hessians.first(slice(0, n_rows))).max(axis=1)
     return np.asarray(ROUNDING / CLOSE * (margin + np.abs(y)) * hessians.weight)
 
 
 def _gradient(forest: Forest, hessians: Hessians, y: FloatArray, n_rows: int) -> FloatArray:
-    """First derivatives before the first round, shape (n_rows, n_groups)."""
+    """Return the first derivatives of the loss before the first round, shape (n_rows, n_groups)."""
     margin, weight = hessians.first(slice(0, n_rows)), hessians.weight[:, None]
     if forest.objective in LOGISTIC:
         return np.asarray((expit(margin) - y[:, None]) * weight)

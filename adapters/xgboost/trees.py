@@ -1,4 +1,4 @@
-"""XGBoost's parallel trees: a random forest grown in one boosting round."""
+"""The adapter of XGBoost's parallel trees, a random forest grown in one boosting round."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _CHECKED_ROWS = 16
 _CLOSE = 1e-5
 WHOLE = 1e-4
 READ_TOGETHER = 32
-# Leaves are kept from the proof for the outputs while they are few enough; else the rows walk the trees twice.
+# Leaves computed for the proof are kept for the outputs up to this size; else they are computed twice.
 KEPT_BYTES = 64_000_000
 
 
 class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
-    """XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
+    """Adapter of XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
-    A member is one tree, or one tree of every class; its output is the margin the booster would give if
+    A member is one tree, or one tree of every class; its output is the margin the booster would have if
     all its parallel trees were this one.  The mean over members, through the link, is XGBoost's own
     ``predict``, which is checked on a few rows.  :meth:`bags` has one row per tree, in the booster's order:
     XGBoost draws anew for every tree, of every class too.  Its generator starts from small numbers: rows 0
@@ -67,7 +67,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Return whether `model` is a Booster or one of the scikit-learn interfaces."""
+        """Return whether `model` is a Booster or a scikit-learn interface of XGBoost."""
         return isinstance(model, (xgboost.Booster, xgboost.XGBModel))
 
     def __init__(self, model: Any) -> None:
@@ -76,11 +76,11 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         super().__init__(model)
 
     def describe(self) -> EnsembleInfo:
-        """Return the kind of forest; a member is one parallel tree, or one tree of every class."""
+        """Return the properties of the forest; a member is one parallel tree, or one tree of every class."""
         shape, classes = self._shape, None
         if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):
             classes = np.asarray(getattr(self.model, "classes_", np.arange(max(shape.n_groups, 2))))
-        # Complaints about the trees come now; those of many rounds are read when needed, most are only refused.
+        # One round's trees are read now, to raise errors early; most boosters of more rounds are only refused.
         n_members = len(self.forest.trees) // shape.n_groups if shape.n_rounds == 1 else shape.n_trees
         return EnsembleInfo(
             task="regression" if classes is None else "classification",
@@ -124,7 +124,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Return the margins or values of the members."""
+        """Return the margins or values of the members for the prepared rows."""
         if members is not None:
             return self._range_outputs(members, features)
         by_tree = self._tree_values(features)
@@ -140,10 +140,10 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         return outputs if n_groups == 1 else outputs.reshape(n_groups, len(members), -1).transpose(1, 2, 0)
 
     def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return the members' outputs and where they count; for three labels or more, members of out-of-bag trees.
+        """Return the members' outputs and which count; for three labels or more, out-of-bag trees form members.
 
-        Trees of different classes are drawn independently, so any of them make a member: each row's
-        out-of-bag trees of one class meet, in order, those of the others, as many as the class with fewest has.
+        Trees of different classes are drawn independently, so any of them form a member: for each row, the
+        out-of-bag trees of all classes are combined in order, as many as the class with the fewest has.
         """
         if bags is None or self.forest.n_groups == 1:
             return super().block(features, bags, rows)
@@ -157,14 +157,14 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         return outputs.transpose(0, 2, 1), counted
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the rows each tree drew, in the booster's order, proved on the sums in all its leaves."""
+        """Return the bag of each tree, in the booster's order, proved by the sums in all its leaves."""
         target = training_target(y, self.classes, features.shape[0])
         self._keep_leaves(features)
         y = None if target is None else target.astype(np.float64)
         return proved_bags(self.forest, features, y)
 
     def verify_rows(self, features: Rows, y: ArrayLike) -> RowOrigin:
-        """Return whether the first trees grew on these very rows, or the rows hold the values that trees split at."""
+        """Return whether rows are training rows, by the growth, leaves and split values of the trees."""
         target = training_target(y, self.classes, features.shape[0])
         known = None if target is None else target.astype(np.float64)
         return judge_origin(
@@ -176,14 +176,14 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         )
 
     def _leaf_counts(self, features: Rows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the leaves of each tree, with their rows if rows may have counted alike, else with one row each."""
+        """Yield the training rows in the leaves of each tree, 1 if rows had weights, and the given rows there."""
         self._keep_leaves(features)
         one, trees = hessian_of_a_row(self.forest), self.forest.trees
         if one is None or features.leaves is None:
             return
         counted = [tree.leaf_covers / one[group] for tree, group in zip(trees, self.forest.group, strict=True)]
         found = [np.bincount(own, minlength=tree.n_leaves) for own, tree in zip(features.leaves, trees, strict=True)]
-        # Weights make other sums than counts, so that fewer rows than a sum are no sign of fresh ones.
+        # With weights, sums are not counts, so that fewer rows than a sum do not show fresh rows.
         are_counts = all(
             np.abs(own - np.round(own)).max() <= WHOLE * own.max() and bool((reached >= np.round(own)).all())
             for own, reached in zip(counted, found, strict=True)
@@ -192,7 +192,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             yield (np.round(own) if are_counts else np.ones_like(own)).astype(np.int64), reached
 
     def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield every column that trees split by numbers, with all its thresholds."""
+        """Yield the position of each column with numerical splits, and all its thresholds."""
         nodes = self.forest.document["learner"]["gradient_booster"]["model"]["trees"]
         column, value, kind = (
             np.concatenate([tree[key] for tree in nodes]) for key in ("split_indices", "split_conditions", "split_type")
@@ -203,7 +203,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             yield int(own), value[is_number & (column == own)]
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
-        """Return which rows each member drew, none of them twice, proved as :meth:`bags` proves them."""
+        """Return how often each member drew each row, 0 or 1 times, with the proof of :meth:`bags`."""
         if self.forest.n_groups > 1:
             raise BagError(
                 f"The trees of the {self.forest.n_groups} labels of this {type(self.model).__name__} have bags of "
@@ -213,7 +213,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Return the likely draws of the booster's seed, each computed from the row's position."""
+        """Return bags that are drawn from the booster's seed, for some rows at a time by position."""
         return DrawnTrees(self.forest, n_rows, candidate, self._keep_leaves)
 
     def truncated(self, size: int) -> Any:
@@ -226,14 +226,14 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         return truncated_trees(self.model, self.forest, size)
 
     def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn mean margins into probabilities, shape (n_rows, n_labels); values stay values."""
+        """Return the probabilities for mean margins, shape (n_rows, n_labels); mean values are returned unchanged."""
         if self.classes is None:
             return mean_output
         return np.asarray(softmax(mean_output, axis=1))
 
     @cached_property
     def forest(self) -> Forest:
-        """The booster's trees."""
+        """Return the trees and training parameters of the booster."""
         return read_forest(self.booster)
 
     @cached_property
@@ -246,7 +246,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
 
     @cached_property
     def _leaf_values(self) -> list[NDArray[np.float64]]:
-        """Margin of each leaf, as if its tree were the whole booster, less what all rows start from."""
+        """Return the margin of each leaf, as if its tree were the whole booster, without the base margin."""
         return [tree.leaf_values * self.forest.n_parallel for tree in self.forest.trees]
 
     def _tree_values(self, features: Rows) -> NDArray[np.float64]:
@@ -302,7 +302,7 @@ def _move(
 ) -> None:
     """Copy each row's margins of its out-of-bag trees, in order, to the outputs that are `counted`.
 
-    All by member and row; a row has at least as many out-of-bag trees as counted outputs.
+    All arrays have the shape (n_members, n_rows); a row has at least as many out-of-bag trees as counted outputs.
     """
     n_rows = is_oob.shape[1]
     # A value that does not count is written over by the next, so that no rows need to be picked.

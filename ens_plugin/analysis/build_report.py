@@ -152,7 +152,7 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
         raise DataMismatchError(
             f"{np.count_nonzero(differing & known)} of {np.count_nonzero(known)} rows have other out-of-bag outputs "
             "than the model stored at training. X and y must be the training rows in training order; for other rows "
-            "pass data='holdout'."
+            "pass {data='holdout'}."
         )
 
 
@@ -167,7 +167,7 @@ def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
         finding = f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f})"
         raise TooFewMembersError(
             f"{finding}: too few to separate one member's error from the ensemble's. Train more members, leave more "
-            "rows out of each bag (smaller max_samples), or pass held-out rows with data='holdout'.",
+            "rows out of each bag (smaller max_samples), or pass held-out rows with {data='holdout'}.",
             finding,
         )
     usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
@@ -186,7 +186,7 @@ def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: i
         return
     raise TooFewMembersError(
         f"All {n_members} members were trained on the same {n_shared} of {weight.n_rows} rows, so the others are out "
-        "of bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag returns which they are), or "
+        "of bag for all of them. Pass those alone with {data='holdout'} (ens_plugin.in_bag returns which they are), or "
         "train so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws "
         "once for all parallel trees, or with bagging_freq=1 for LightGBM."
     )

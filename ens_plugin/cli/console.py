@@ -43,13 +43,13 @@ def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None)
 
 
 def output_option(name: str, text: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds an option for a file to write, in a folder that exists."""
+    """Return a decorator that adds an option with the path of a file to write, in a folder that exists."""
     kind = click.Path(dir_okay=False, writable=True, path_type=Path)
     return click.option(name, f"{name.strip('-')}_path", type=kind, callback=_creatable, metavar="PATH", help=text)
 
 
 def notice(message: str) -> None:
-    """Print a line on stderr."""
+    """Print a message on stderr as one line."""
     click.echo(message, err=True)
 
 
@@ -69,7 +69,7 @@ def show_refusal(error: click.ClickException) -> None:
 
 
 def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:
-    """Return an iterable with a progress bar on stderr, which shows after two seconds and on a terminal only.
+    """Return an iterable with a progress bar on stderr, which is shown after two seconds and on a terminal only.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:
 
 @contextmanager
 def only_results_on_stdout() -> Iterator[None]:
-    """Redirect what models and libraries print inside the block to stderr, and shorten warnings to one line."""
+    """Redirect what models and libraries print inside the block to stderr, and print warnings without their source."""
     with redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", EnsPluginWarning)
@@ -104,7 +104,7 @@ def quiet_libraries() -> Iterator[None]:
     from ens_plugin.tracking.store.mlflow_chatter import no_progress_bars
 
     before = logging.root.manager.disable
-    # Not by the levels of single loggers: setting up a database configures them again.
+    # The levels of single loggers would not last: setting up a database configures them again.
     logging.disable(logging.WARNING)
     try:
         with no_progress_bars(), _no_prints(), warnings.catch_warnings():
@@ -133,7 +133,7 @@ def _no_prints() -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all.
+    """Write a text to a file, completely or not at all.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all.
+    """Write bytes to a file, completely or not at all.
 
     Raises
     ------

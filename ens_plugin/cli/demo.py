@@ -1,4 +1,4 @@
-"""`ens-plugin demo`: three real data sets, three forests, one table."""
+"""The command `ens-plugin demo`: forests trained on three real data sets, and a table of their reports."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _demonstrate(name: str, load: Any, forest: Any) -> Demonstration:
 
 
 def demo_experiment(uri: str) -> str:
-    """Return the id of the experiment that the runs go to, which is created if there is none.
+    """Return the id of the experiment of the demonstrations, which is created if it does not exist.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def demo_experiment(uri: str) -> str:
 
 
 def log_demonstrations(shown: Sequence[Demonstration], uri: str, experiment_id: str) -> None:
-    """Log one run per demonstration, model included.
+    """Log each demonstration to a run of its own, with the model.
 
     Raises
     ------
@@ -101,14 +101,14 @@ def _log(demonstration: Demonstration, experiment_id: str) -> None:
             name="forest",
             serialization_format="cloudpickle",
             signature=mlflow.models.infer_signature(demonstration.X.head()),
-            # Given, because finding them out starts another Python process.
+            # Given, because MLflow starts another Python process to find them.
             pip_requirements=[f"scikit-learn=={sklearn.__version__}"],
         )
         log_report(demonstration.report, model_id=logged.model_id)
 
 
 def results_table(shown: Sequence[Demonstration]) -> str:
-    """Return the reports side by side, at most 80 columns wide, with a line for each column."""
+    """Return a table of the reports as text, at most 80 columns wide, and an explanation of its columns."""
     header = ("Data", "Trees", "Error", "", "Infinite", "Needed", "Agreement")
     rows = [header, *(_row(demonstration.name, demonstration.report) for demonstration in shown)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]

@@ -1,4 +1,4 @@
-"""`ens-plugin gate` and `gate-server`: the gate of a model registry, with limits on the waiting time."""
+"""The commands `ens-plugin gate` and `gate-server`: the gate of a registry, with limits on the waiting time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PATIENCE = {
 
 
 def rows_from_file(path: str, target: str, holdout: bool) -> Rows:
-    """Return the rows of a file, which are split into features and target for each model.
+    """Read a file and return its rows, which are split into features and target for each model.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def decide(
     model_uri: str, policy: Path, *, baseline: str | None, rows: Rows | None, promote: str | None, prefix: str,
     audit_log: Path | None, tracking_uri: str | None,
 ) -> GateDecision:  # fmt: skip
-    """Return the decision of the gate; audit lines go to a file, or else to stderr.
+    """Return the decision of the gate on a version; audit lines are written to a file, or else to stderr.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def decide(
     with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
         uri = use_store(tracking_uri)
         with audited_errors(request, audit):
-            # Before the retries are limited, which switches this quick check off.
+            # Called before the retries are limited, which would switch this check off.
             check_server(uri)
         with _patience():
             return run_gate(request, audit)
@@ -109,12 +109,12 @@ def serve(
 
 
 def _server_library() -> Any:
-    """Return the library that the server runs on, an optional dependency.
+    """Import and return uvicorn, an optional dependency that the server runs on.
 
     Raises
     ------
     InputError
-        If it is missing.
+        If uvicorn or starlette is not installed.
     """
     try:
         import starlette  # noqa: F401
@@ -135,7 +135,7 @@ def _protocol() -> Any:
 
 @contextmanager
 def _files_in_one_folder() -> Iterator[None]:
-    """Make MLflow, too, use a temporary folder that the next gate removes if this one is killed."""
+    """Set MLflow's temporary folder inside the block to one that the next gate removes if this process is killed."""
     before = tempfile.tempdir
     with scratch_folder() as folder:
         tempfile.tempdir = str(folder)

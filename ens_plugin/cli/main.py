@@ -26,7 +26,7 @@ from ens_plugin.cli.console import (
 )
 from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, analysis_of
 from ens_plugin.cli.spark import SparkEngine, spark_options
-from ens_plugin.errors import EnsPluginError
+from ens_plugin.errors import EnsPluginError, spelled
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
@@ -350,13 +350,6 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
     notice(f"Logged to run {logged} at {without_credentials(uri)}.")
 
 
-def _in_options(message: str) -> str:
-    """Return a message with the options of the command line in place of arguments of `analyze`."""
-    for quote in ("'", '"'):
-        message = message.replace(f"data={quote}holdout{quote}", "--holdout")
-    return message
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
@@ -376,7 +369,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show_refusal(error)
         code = NO_RESULT
     except EnsPluginError as error:
-        paragraph(f"Error: {_in_options(without_secrets(str(error)))}")
+        message = spelled(error.template, holdout="--holdout")
+        paragraph(f"Error: {without_secrets(message)}")
         code = NO_RESULT
     except SystemExit:
         # click raises it where the reader closed the pipe; its exit code 1 has another meaning here.

@@ -37,7 +37,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Limits:
-    """The demands of a CI job; None for no demand."""
+    """The demands of a CI job: the largest size ratio and the least agreement of a model, None for no demand."""
 
     max_size_ratio: float | None = None
     min_agreement: float | None = None
@@ -53,7 +53,7 @@ class Recommendation:
     checks : tuple of Check
         ``"recommended_size"`` first, then the demands of the job: ``"max_size_ratio"``, ``"min_agreement"``.
     savings : Savings or None
-        None where it was not requested, and where nothing is saved.
+        None where they were not requested, and where nothing is saved.
     picture : str or None
         Path of the picture of the error curve.
     """
@@ -75,7 +75,7 @@ def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture
     Raises
     ------
     EnsPluginError
-        Whatever keeps the model from being loaded or analysed.
+        If the model cannot be loaded or analysed.
     """
     found = analysis_of(request)
     checks = checks_of(found.report, limits)
@@ -104,12 +104,12 @@ def _error_curve_png(report: EnsembleReport) -> bytes:
 
 
 def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
-    """Return the checks of a report against the demands; that some size is large enough is always checked.
+    """Return the checks of a report: first whether any size is large enough, then the demands in `limits`.
 
     Raises
     ------
     InputError
-        If `limits` has an agreement and the model is a regression.
+        If `limits` has a least agreement and the model is a regression.
     """
     checks = [_size_check(report)]
     if limits.max_size_ratio is not None:
@@ -141,7 +141,7 @@ def _ratio_check(report: EnsembleReport, limit: float) -> Check:
         return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
     size, ratio = report.recommended_size, report.size_ratio
     if size is None or ratio is None:
-        # The demand is about ensembles larger than needed; one that is too small at any size meets it.
+        # The demand is on ensembles larger than needed; one for which no size is large enough meets it.
         return Check("max_size_ratio", True, None, limit, "The ensemble is not larger than recommended.")
     return Check(
         "max_size_ratio",
@@ -167,7 +167,7 @@ def _agreement_check(report: EnsembleReport, limit: float) -> Check:
 
 
 def as_json(found: Recommendation) -> str:
-    """Return the result as JSON; its fields are described in ``docs/ci.md``."""
+    """Return a recommendation as JSON; its fields are described in ``docs/ci.md``."""
     recommendation = found.report.to_dict()["recommendation"]
     brief = {name: value for name, value in recommendation.items() if name not in ("sizes", "values")}
     content: dict[str, Any] = {
@@ -184,7 +184,7 @@ def as_json(found: Recommendation) -> str:
 
 
 def as_text(found: Recommendation) -> str:
-    """Return the result as text, at most 80 columns wide."""
+    """Return a recommendation as text, at most 80 columns wide."""
     report = found.report
     lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
     if report.n_rows < FEWEST_ROWS or report.basis.doubts:
@@ -195,7 +195,7 @@ def as_text(found: Recommendation) -> str:
 
 
 def as_markdown(found: Recommendation) -> str:
-    """Return the result in Markdown, with all text of the report escaped."""
+    """Return a recommendation in Markdown, with all text of the report escaped."""
     report = found.report
     lines = [
         f"**{escaped_markdown(report.model, 60)}: {verdict(report)}**",

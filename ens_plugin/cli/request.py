@@ -112,7 +112,7 @@ ARGUMENTS = (
 
 
 def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the shared arguments, which it gets as one `request`."""
+    """Return a command with the shared arguments, which are passed to `command` as one AnalysisRequest."""
 
     @wraps(command)
     def with_request(
@@ -145,7 +145,7 @@ def analysis_of(request: AnalysisRequest) -> Analysis:
     Raises
     ------
     EnsPluginError
-        Whatever keeps the model from being loaded or analysed.
+        If the model cannot be loaded or analysed.
     """
     from ens_plugin.analysis.analyze import run_analysis
 
@@ -161,7 +161,7 @@ def analysis_of(request: AnalysisRequest) -> Analysis:
 
 
 def load_requested(request: AnalysisRequest) -> Any:
-    """Return the model of a request, loaded."""
+    """Load and return the model of a request."""
     if not is_uri(request.model):
         return load_model(request.model)
     with quiet_libraries():

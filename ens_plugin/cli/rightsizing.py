@@ -23,12 +23,12 @@ TEXT_LIMIT = 300
 
 
 def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
-    """Load a model, cut it to its recommended size, check, log and register it, and return the outcome.
+    """Load a model, cut it to its recommended size, log and register the smaller one, and return the outcome.
 
     Raises
     ------
     EnsPluginError
-        Whatever keeps the model from being analysed, cut or logged.
+        If the model cannot be analysed, cut or logged.
     """
     check_name(register)
     source = _source(request)
@@ -48,7 +48,7 @@ def _source(request: AnalysisRequest) -> ModelSource:
 
 
 def as_json(found: Rightsizing) -> str:
-    """Return the outcome as JSON; its fields are described in ``docs/rightsize.md``."""
+    """Return the outcome of a rightsizing as JSON; its fields are described in ``docs/rightsize.md``."""
     recommendation, logged = found.report.recommendation, found.logged
     content: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -67,7 +67,7 @@ def as_json(found: Rightsizing) -> str:
 
 
 def as_text(found: Rightsizing) -> str:
-    """Return the outcome as text, at most 80 columns wide."""
+    """Return the outcome of a rightsizing as text, at most 80 columns wide."""
     lines = _filled(found.sentence)
     lines += _filled(printable(found.report.recommendation.reason))
     if found.checks:
@@ -79,7 +79,7 @@ def as_text(found: Rightsizing) -> str:
 
 
 def as_markdown(found: Rightsizing) -> str:
-    """Return the outcome in Markdown, with all text of the model and the registry escaped."""
+    """Return the outcome of a rightsizing in Markdown, with all text of the model and the registry escaped."""
     lines = [
         f"**{escaped_markdown(found.sentence, TEXT_LIMIT)}**",
         "",

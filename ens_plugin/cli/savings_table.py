@@ -12,14 +12,14 @@ __all__ = ["markdown_lines", "text_lines"]
 
 
 def text_lines(savings: Savings | None) -> list[str]:
-    """Return the table for a terminal, after an empty line; no lines where nothing was measured."""
+    """Return a table of savings as lines of plain text, after an empty line; none where nothing was measured."""
     if savings is None:
         return []
     return ["", *(f"{row[0]:<30}{row[1]:>14}{row[2]:>14}{row[3]:>10}" for row in savings.rows())]
 
 
 def markdown_lines(savings: Savings | None) -> list[str]:
-    """Return the table in Markdown, after an empty line; no lines where nothing was measured."""
+    """Return a table of savings as lines of Markdown, after an empty line; none where nothing was measured."""
     if savings is None:
         return []
     header, *rows = savings.rows()

@@ -1,4 +1,4 @@
-"""``ens-plugin analyze --engine spark``: rows of a parquet table, read and analysed by Spark."""
+"""The option ``--engine spark`` of ``ens-plugin analyze``: Spark reads and analyses a parquet table."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ EXCEPTION = re.compile(r"^(?:Exception in thread \S+ |Caused by)?:? ?[\w.]+(?:Er
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """The Spark session that reads and analyses the rows.
+    """Spark as the engine of an analysis: its master, and the column with the rows' positions.
 
     Attributes
     ----------
     master : str
-        Spark's URL of it: ``local[2]``, ``spark://host:7077``, ``yarn``.
+        URL of Spark's master: ``local[2]``, ``spark://host:7077``, ``yarn``.
     row_id : str or None
         Column with each row's position in the training data.
     """
@@ -46,12 +46,12 @@ class SparkEngine:
     row_id: str | None
 
     def report(self, request: AnalysisRequest) -> EnsembleReport:
-        """Return the report on the table at the path of the request.
+        """Analyse the rows of a request in a new Spark session, and return the report.
 
         Raises
         ------
         EnsPluginError
-            Whatever keeps the model from being loaded or analysed.
+            If the model cannot be loaded or analysed.
         """
         from ens_plugin.spark.analysis import analyze_frame
 
@@ -73,7 +73,7 @@ class SparkEngine:
 
 
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options of the engine, which it gets as `engine`: a SparkEngine, or None."""
+    """Return a command with the options of the engine, passed to `command` as `engine`: a SparkEngine, or None."""
 
     @wraps(command)
     def with_engine(engine: str, master: str | None, row_id: str | None, **values: Any) -> None:
@@ -132,7 +132,7 @@ def feature_columns(names: list[str], model: Any, request: AnalysisRequest, row_
 
 @contextmanager
 def _quiet_spark() -> Iterator[Path]:
-    """Redirect Spark's own output to a file; where an analysis fails, the file stays and the error names it."""
+    """Redirect Spark's output to a file inside the block; after a failure the file is kept and named in the error."""
     descriptor, name = mkstemp(prefix="ens-plugin-spark-", suffix=".log")
     os.close(descriptor)
     log = Path(name)
@@ -169,7 +169,7 @@ def _session(master: str, log: Path) -> Any:
     from ens_plugin.spark.session import require_spark
 
     require_spark()
-    # Executors on this machine must run the Python of this command, not the first one on the path.
+    # Executors on this machine must use the Python of this command, not the first one on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -187,7 +187,7 @@ def _session(master: str, log: Path) -> Any:
 
 
 def _reason(text: str) -> str:
-    """Return the message of the last exception in a text, else its first line, as a sentence."""
+    """Return the message of the last exception in Spark's output, else the first line, as a sentence."""
     found = EXCEPTION.findall(text)
     return f"{(found[-1] if found else text.splitlines()[0]).rstrip('. ')}."
 

@@ -12,7 +12,7 @@ __all__ = ["browse_hint", "use_store"]
 
 
 def use_store(uri: str | None) -> str:
-    """Point MLflow at `uri`, or at what is configured, or else at ``sqlite:///mlflow.db``.
+    """Set MLflow's tracking URI to `uri`, else keep a configured one, else use ``sqlite:///mlflow.db``.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def _has_file_store() -> bool:
 
 
 def browse_hint(uri: str, experiment_id: str) -> str:
-    """Return how to open an experiment in the browser: the command and the address, without credentials."""
+    """Return the command and the address that open an experiment in the browser, without credentials."""
     uri = without_credentials(uri)
     page = f"#/experiments/{experiment_id}/runs"
     if uri.startswith(("http://", "https://")):

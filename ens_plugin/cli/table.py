@@ -23,7 +23,7 @@ MAX_NAMES = 20
 
 
 class ModelRows(NamedTuple):
-    """Rows as the arguments of ``analyze``."""
+    """Features, target, weights and groups of a table, in the form of the arguments of ``analyze``."""
 
     X: Any
     y: NDArray[Any]
@@ -32,7 +32,7 @@ class ModelRows(NamedTuple):
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """Return a csv or parquet file as a data frame; csv numbers are read to the last bit.
+    """Read a csv or parquet file, numbers to the last bit, and return it as a data frame.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 
 def _exact_floats(pandas_version: str) -> dict[str, Any]:
-    """Return options by which read_csv keeps every bit: one bit can send a row down another branch of a tree."""
+    """Return options by which read_csv keeps every bit: one bit can decide which leaf of a tree a row is in."""
     release = tuple(int(part) for part in pandas_version.split(".")[:2])
     # From 3.1 the default parser is exact and the option is deprecated.
     return {"float_precision": "round_trip"} if release < (3, 1) else {}
@@ -92,7 +92,7 @@ def _exact_floats(pandas_version: str) -> dict[str, Any]:
 def rows_for_model(
     frame: pd.DataFrame, model: Any, *, target: str, sample_weight: str | None = None, groups: str | None = None
 ) -> ModelRows:
-    """Return the features that `model` was trained on, the target and the weights of a table.
+    """Return a table as the features that `model` was trained on, the target, the weights and the groups.
 
     Features are ordered by the names that the model was trained on, as it keeps them
     (``feature_names_in_``, or a booster's own list).  A model that was trained without names gets a
@@ -185,7 +185,7 @@ def _trained_names(model: Any) -> list[str] | None:
         return names
     if found is None:
         return None
-    # A wrapper repeats the names of its ensemble, also those that the library made up.
+    # A wrapper has the names of its ensemble, also those that the library generated.
     is_repeated = np.array_equal(found, getattr(ensemble, "feature_names_in_", ()))
     return names if is_repeated else [str(name) for name in found]
 
@@ -220,7 +220,7 @@ def _named_features(features: pd.DataFrame, known: list[str]) -> pd.DataFrame:
 
 
 def _file_names(names: list[str], known: list[str]) -> list[str]:
-    """Return the model's feature names in the file's spelling: LightGBM replaces blanks by underscores."""
+    """Return the model's feature names as the file spells them: LightGBM replaces blanks by underscores."""
     spelled = {name.replace(" ", "_"): name for name in names}
     return [name if name in names else spelled.get(name, name) for name in known]
 

@@ -1,1 +1,1 @@
-"""The arithmetic of the main road: NumPy and SciPy only, no model library, no input or output."""
+"""Estimation from arrays, with NumPy and SciPy only: no model library, no input, no output."""

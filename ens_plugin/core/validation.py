@@ -1,4 +1,4 @@
-"""Checks of arguments, each of which names the argument it refuses, and the types of the arrays they return."""
+"""Checks of arguments, each of which names the argument that it refuses, and the types of arrays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 MAX_SIZE = 1_000_000_000
-LARGEST = 1e100  # of values and weights: their squares and sums over rows are still numbers
+LARGEST = 1e100  # of values and weights: their squares, summed over rows, stay finite
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -72,8 +72,8 @@ def one_line(text: str, limit: int = 300) -> str:
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """Return a text of any length on one line, without control characters; it is only shortened to a given `limit`."""
-    # Cf holds the direction overrides, which make a text read as another one, Cn what no document may hold.
+    """Return a text on one line, without control characters, shortened only if a `limit` is given."""
+    # Cf has the direction overrides, which display a text as another one, Cn what no document may contain.
     visible = "".join(
         "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())
     )
@@ -81,7 +81,7 @@ def printable(text: str, limit: int | None = None) -> str:
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Return an array, or raise InputError naming `name`.
+    """Return values as an array of any type, or raise InputError naming `name`.
 
     Examples
     --------
@@ -100,10 +100,10 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def as_values(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
-    """Return a finite one-dimensional float64 array, or raise InputError naming `name`."""
+    """Return values as a finite one-dimensional float64 array, or raise InputError naming `name`."""
     array = as_numbers(values, name)
     if array.ndim != 1:
-        raise InputError(f"{name} must have one dimension, got shape {array.shape}.")
+        raise InputError(f"{name} must have one dimension, got shape {array.shape}; pass a one-dimensional array.")
     if length is not None and array.size != length:
         raise InputError(f"{name} must have length {length}, got {array.size}.")
     if array.size == 0:
@@ -113,13 +113,13 @@ def as_values(values: ArrayLike, name: str, length: int | None = None) -> FloatA
 
 
 def check_finite(array: FloatArray, name: str) -> None:
-    """Raise InputError naming `name` where an array holds NaN or infinity."""
+    """Raise InputError naming `name` if an array contains NaN or infinity."""
     if not np.isfinite(array).all():
         raise InputError(f"{name} holds NaN or infinite values; remove or replace them.")
 
 
 def as_numbers(values: Any, name: str) -> FloatArray:
-    """Return a float64 array of any shape, or raise InputError naming `name`."""
+    """Return values as a float64 array of any shape, or raise InputError naming `name`."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "cmM":
@@ -130,20 +130,20 @@ def as_numbers(values: Any, name: str) -> FloatArray:
 
 
 def as_probability(values: ArrayLike, name: str) -> FloatArray:
-    """Return a one-dimensional array of probabilities, or raise InputError naming `name`."""
+    """Return values as a one-dimensional array of probabilities, or raise InputError naming `name`."""
     array = as_values(values, name)
     check_shares(array, name)
     return array
 
 
 def check_shares(array: FloatArray, name: str) -> None:
-    """Raise InputError naming `name` where a value lies outside 0 to 1."""
+    """Raise InputError naming `name` if a value lies outside [0, 1]."""
     if array.min() < 0 or array.max() > 1:
         raise InputError(f"{name} must lie in [0, 1], got values from {array.min():g} to {array.max():g}.")
 
 
 def as_counts(wrong: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return wrong votes and votes per row as floats, checked: 0 <= wrong <= trials, trials > 0."""
+    """Return wrong votes and votes by row as floats, or raise InputError unless 0 <= wrong <= trials and trials > 0."""
     k = as_values(wrong, "wrong")
     n = as_values(trials, "trials", k.size)
     if n.min() <= 0:
@@ -154,35 +154,35 @@ def as_counts(wrong: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArr
 
 
 def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> FloatArray:
-    """Return row weights (ones if None), checked: non-negative, not all zero."""
+    """Return row weights (ones for None) as floats, or raise InputError if one is negative or all are 0."""
     if weight is None:
         return np.ones(length)
     array = as_values(weight, name, length)
     if array.min() < 0 or array.max() <= 0:
-        raise InputError(f"{name} must be non-negative with a positive sum.")
+        raise InputError(f"{name} must be non-negative with a positive sum, got {array.min():g} to {array.max():g}.")
     if not 1 / LARGEST <= array.max() <= LARGEST:
         raise InputError(
-            f"{name} goes up to {array.max():g}, and sums of squares of such weights overflow; divide all weights by "
+            f"{name} has values up to {array.max():g}, whose sums of squares overflow; divide all weights by "
             "the same number, the largest for example."
         )
     return array
 
 
 def as_sizes(sizes: ArrayLike) -> FloatArray:
-    """Return ensemble sizes as floats, checked: whole numbers of at least 1, or infinity."""
+    """Return ensemble sizes as floats, or raise InputError if one is neither a whole number from 1 on nor infinity."""
     array = np.atleast_1d(as_numbers(sizes, "sizes"))
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"sizes must be a non-empty list of ensemble sizes, got shape {array.shape}.")
     finite = array[np.isfinite(array)]
     if np.any(finite > MAX_SIZE):
-        raise InputError(f"sizes may go up to {MAX_SIZE}, or be infinity; got {finite.max():g}.")
+        raise InputError(f"sizes must be at most {MAX_SIZE}, or infinity; got {finite.max():g}.")
     if np.isnan(array).any() or np.any(array < 1) or np.any(finite != np.floor(finite)):
         raise InputError(f"sizes must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
     return array
 
 
 def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:
-    """Index of each row's pair among the distinct pairs, in ascending order of (first, second)."""
+    """Return the index of each row's pair among the distinct pairs, in ascending order of (first, second)."""
     if np.any(first != np.floor(first)) or np.any(second != np.floor(second)):
         return np.asarray(np.unique(first + 1j * second, return_inverse=True)[1])
     code = (first * (second.max() + 1) + second).astype(np.int64)
@@ -190,28 +190,28 @@ def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:
 
 
 def as_positive(value: float, name: str) -> float:
-    """Return a finite positive number, or raise InputError naming `name`."""
+    """Return a finite positive number as a float, or raise InputError naming `name`."""
     if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise InputError(f"{name} must be a positive finite number, got {value!r}.")
     return float(value)
 
 
 def as_chance(value: float, name: str) -> float:
-    """Return a number strictly between 0 and 1, or raise InputError naming `name`."""
+    """Return a number strictly between 0 and 1 as a float, or raise InputError naming `name`."""
     if not isinstance(value, Real) or not 0.0 < value < 1.0:
         raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
     return float(value)
 
 
 def as_confidence(value: float) -> float:
-    """Return a number strictly between 1/2 and 1, or raise InputError."""
+    """Return a confidence strictly between 1/2 and 1 as a float, or raise InputError."""
     if not isinstance(value, Real) or not 0.5 < value < 1.0:
         raise InputError(f"confidence must lie strictly between 0.5 and 1, got {value!r}.")
     return float(value)
 
 
 def as_count(value: float, name: str, smallest: int = 1) -> int:
-    """Return a whole number of at least `smallest`, or raise InputError naming `name`."""
+    """Return a whole number of at least `smallest` as an int, or raise InputError naming `name`."""
     if not isinstance(value, Real) or not math.isfinite(value) or value != int(value) or value < smallest:
         raise InputError(f"{name} must be a whole number of at least {smallest}, got {value!r}.")
     return int(value)

@@ -1,4 +1,4 @@
-"""The model registry: judge a registered version by a policy, and cut one to its recommended size."""
+"""The model registry: judge a registered version by a policy, and cut a version to its recommended size."""
 
 from __future__ import annotations
 

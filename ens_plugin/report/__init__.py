@@ -1,1 +1,1 @@
-"""The result of an analysis and how it is shown: text, JSON, HTML and pictures; nothing is estimated here."""
+"""The report of an analysis as text, JSON, HTML and figures; nothing is estimated in this folder."""

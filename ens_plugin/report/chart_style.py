@@ -1,4 +1,4 @@
-"""What all figures share: colours, style, new axes, labels in percent."""
+"""Elements common to all figures: colours, style, new axes, labels in percent."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "default_style", "label_in_
 # From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
 BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#666666"
 
-# matplotlib's settings and the warning filters are the whole process's: two threads that change and put them back
-# in turn would leave the changes of one of them behind.
+# matplotlib's settings and the warning filters belong to the process: of two threads that change and restore them
+# at the same time, one would leave its changes in place.
 _drawing = threading.RLock()
 
 
@@ -29,18 +29,18 @@ def _renew_lock() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # A thread that draws while the process is forked does not exist in the child, and would never let go.
+    # A thread that draws while the process is forked does not exist in the child, and would never release the lock.
     os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextmanager
 def default_style(font_size: float = 10.0) -> Iterator[None]:
-    """Draw in matplotlib's default style, whatever the user's is, in one thread at a time and without warnings.
+    """Set matplotlib's default style in place of the user's, for one thread at a time and without warnings.
 
     Parameters
     ----------
     font_size : float, default=10.0
-        In points.  The text of SVG pictures stays text.
+        In points.  The text of SVG figures is saved as text, not as paths.
     """
     import matplotlib
     from matplotlib import style
@@ -51,20 +51,20 @@ def default_style(font_size: float = 10.0) -> Iterator[None]:
         style.context("default"),
         matplotlib.rc_context({"svg.fonttype": "none", "font.size": font_size}),
     ):
-        # About fonts and layouts, of which the reader of a report can change nothing.
+        # They are about fonts and layouts, which the reader of a report cannot change.
         warnings.simplefilter("ignore")
         yield
 
 
 def new_axes() -> Axes:
-    """Return the only axes of a new pyplot figure."""
+    """Make a pyplot figure with one pair of axes and return the axes."""
     import matplotlib.pyplot as plt
 
     return plt.subplots(layout="constrained")[1]
 
 
 def label_in_percent(axis: Axis) -> None:
-    """Label the major ticks of an axis of shares in percent, without a sign, and no minor ones."""
+    """Label the major ticks of an axis of shares in percent, without a percent sign; label no minor ticks."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:.6g}"))

@@ -1,4 +1,4 @@
-"""What a report holds: its fields, and the scalars that follow from them."""
+"""The fields of a report, and the scalars computed from them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis,
 
 __all__ = ["FEWEST_ROWS", "ReportContent"]
 
-# On fewer rows, no recommended size is precise enough to act on.
+# With fewer rows, a recommended size is too uncertain for a decision.
 FEWEST_ROWS = 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportContent:
-    """The fields of an :class:`ens_plugin.EnsembleReport`, whose docstring describes them, and their scalars."""
+    """The fields of an :class:`ens_plugin.EnsembleReport`, and the scalars that are computed from them."""
 
     task: Literal["classification", "regression"]
     model: str
@@ -40,43 +40,43 @@ class ReportContent:
 
     @property
     def recommended_size(self) -> int | None:
-        """The recommended number of members; None when above the largest size considered."""
+        """Return the recommended number of members; None if above the largest size considered, or not estimated."""
         return self.recommendation.size
 
     @property
     def is_actionable(self) -> bool:
-        """Whether a decision on size can rest on this report: rows enough, a known size and no doubts."""
+        """Return whether the report supports a decision on size: 30 rows or more, a recommended size and no doubts."""
         return self.recommendation.is_known and self.n_rows >= FEWEST_ROWS and not self.basis.doubts
 
     @property
     def size_ratio(self) -> float | None:
-        """Current size over the recommended one, or over `max_size` where that is above it; None if not known."""
+        """Return n_members over the recommended size, at most `max_size`; None if no size could be estimated."""
         if not self.recommendation.is_known:
             return None
         return self.n_members / (self.recommended_size or self.recommendation.max_size)
 
     @property
     def error(self) -> float:
-        """Expected error at the current size; NaN if the curve stops below it."""
+        """Return the expected error at the current size; NaN if the curve ends below that size."""
         return self.error_curve.at(self.n_members) if self.error_curve.reaches(self.n_members) else math.nan
 
     @property
     def error_interval(self) -> tuple[float, float]:
-        """Data interval of :attr:`error`; NaNs if the curve stops below the current size."""
+        """Return the data interval of :attr:`error`; NaNs if the curve ends below the current size."""
         if not self.error_curve.reaches(self.n_members):
             return math.nan, math.nan
         return self.error_curve.interval_at(self.n_members)
 
     def metrics(self) -> dict[str, float]:
-        """Return a flat dictionary of the scalars that MLflow gets, without a prefix.
+        """Return the scalars of the report that are logged to MLflow, by name without a prefix.
 
         Returns
         -------
         dict of str to float
             Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  Values that
             this report does not define (``"agreement"`` for regression, the asymptote of the path
-            estimator) are left out.  ``"recommended_size"`` is `max_size` when the recommendation
-            lies above it, and ``"size_capped"`` is then 1; both are left out where it is not known.
+            estimator) are missing.  ``"recommended_size"`` is `max_size` when the recommendation
+            is above it, and ``"size_capped"`` is then 1; without a recommendation both are missing.
         """
         lower, upper = self.error_interval
         recommended = self.recommendation.size

@@ -1,4 +1,4 @@
-"""The estimates in a report: the error curve, the recommended size, bias and variance, and what they rest on."""
+"""Estimates in a report: the error curve, the recommended size, bias and variance, and the rows used."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class ErrorCurve:
     lower, upper : ndarray of float64, shape (n_sizes,)
         Data interval at `interval_level`: where the error on fresh rows is expected to lie.
     asymptote : float
-        Error of the infinite ensemble; NaN for estimators that do not reach infinity
+        Error of the infinite ensemble; NaN for estimators that end at a finite size
         (``"hypergeometric"`` and ``"path"``).
     asymptote_interval : tuple of two floats
         Data interval of `asymptote`.
     asymptote_raw : float
         The asymptote before it is cut at 0, which differs from `asymptote` only when the estimate
-        of an error that cannot be negative came out negative.
+        of an error that cannot be negative is negative.
     estimator : str
         ``"deconvolved"``, ``"hypergeometric"``, ``"binomial"``, ``"path"``, ``"closed_form"``
         or ``"subset_average"`` (a user's own metric).
@@ -48,17 +48,17 @@ class ErrorCurve:
         Name of the error, for axis labels: ``"0-1 error"``, ``"mean squared error"``, or the name
         of the callable given as `metric`.
     interval_level : float
-        Level of all intervals, between 0 and 1.
+        Level of all intervals, strictly between 0 and 1.
     check : float or None
         Largest absolute difference between the fitted distribution's error and the unbiased average
-        over subsets of the members.  Where the curve is put right by such averages (soft votes, more
+        over subsets of the members.  Where the curve is corrected by such averages (soft votes, more
         than two labels), the difference at the largest subset.  None where no such average exists.
     ties_to : float
-        Even sizes up to this one are exactly as good as the odd one below, where votes that tie count
-        half: infinity for votes on two labels, 2 for votes on more, 0 where every size is its own.
+        Even sizes up to this one have exactly the error of the odd size below, with ties counted as half
+        an error: infinity for votes on two labels, 2 for votes on more, 0 where no two sizes are equal.
     even_shift : ndarray of float64, shape (n_sizes,), or None
-        What the model's own rule for ties (the first label gets them) adds to that at each even size; beside an
-        odd size, at the even one above it.  None where ties count half, or there are none.
+        Error that the model's own rule for ties (the first label wins) adds at each even size; the entry of an
+        odd size is that of the even size above.  None where ties count as half an error, or do not occur.
     """
 
     sizes: IntArray
@@ -78,8 +78,8 @@ class ErrorCurve:
     def at(self, size: float) -> float:
         """Return the error at one size, interpolated linearly in 1/size between the tabulated sizes.
 
-        Where votes tie (see `ties_to`), an even size has the error of the odd one below it, and what the
-        model's rule for ties adds (see `even_shift`).
+        Where votes tie (see `ties_to`), an even size has the error of the odd one below it, plus the error
+        that the model's rule for ties adds (see `even_shift`).
 
         Parameters
         ----------
@@ -108,11 +108,11 @@ class ErrorCurve:
         return self._interpolate(self.error, self.asymptote, size)
 
     def reaches(self, size: float) -> bool:
-        """Return whether the curve covers a size: between tabulated ones, or beyond them if it has an asymptote."""
+        """Return whether the error at a size can be read off: from the smallest size to the largest, or to infinity."""
         return size >= int(self.sizes[0]) and (size <= int(self.sizes[-1]) or not math.isnan(self.asymptote))
 
     def interval_at(self, size: float) -> tuple[float, float]:
-        """Return the data interval at one size, interpolated as in :meth:`at`."""
+        """Return the data interval of the error at one size, interpolated as in :meth:`at`."""
         low, high = self.asymptote_interval
         return self._interpolate(self.lower, low, size), self._interpolate(self.upper, high, size)
 
@@ -158,14 +158,14 @@ class ErrorCurve:
 
 @dataclass(frozen=True, eq=False)
 class SizeRecommendation:
-    """How many members the ensemble needs, and why.
+    """Recommended number of members of an ensemble, with its interval and its criterion.
 
     Attributes
     ----------
     size : int or None
-        Smallest size that meets the criterion; None when that is above `max_size`, or not `is_known`.
+        Smallest size that satisfies the criterion; None if it is above `max_size`, or not `is_known`.
     criterion : {"agreement", "excess_error", "probability"}
-        What `size` meets.  ``"agreement"``: the mean probability that an ensemble of that size
+        Condition on `size`.  ``"agreement"``: the mean probability that an ensemble of that size
         predicts the same label as the infinite ensemble is at least `confidence`.  ``"excess_error"``: the
         error, 0-1 or mean squared, is at most ``1 + tolerance`` times that of the infinite ensemble.
         ``"probability"``: the mean Brier score of the probabilities is.
@@ -176,10 +176,10 @@ class SizeRecommendation:
     agreement : float or None
         Agreement of the current size with the infinite ensemble; None for regression.
     interval : tuple of (int, int or None)
-        Interval of `size` at the report's `interval_level`; an upper end of None means above
+        Interval of `size` at the report's `interval_level`; an upper end of None is above
         `max_size`.
     reason : str
-        One sentence for people.
+        Explanation of the size, one sentence.
     max_size : int
         Largest size considered.
     sizes : ndarray of int64, shape (n_sizes,)
@@ -201,15 +201,15 @@ class SizeRecommendation:
 
     @property
     def is_known(self) -> bool:
-        """False where no size is known: relative to an error that cannot be distinguished from 0."""
+        """Return whether a size could be estimated; False where the infinite ensemble's error may be 0."""
         return self.size is not None or not np.isnan(self.values).all()
 
 
 @dataclass(frozen=True)
 class BiasVariance:
-    """Bias and variance over seeds, given this training set, not over training sets.
+    """Bias and variance of an ensemble over seeds, given this training set, not over training sets.
 
-    The variance over training sets, of the ensemble's prediction, comes from :func:`ens_plugin.training_variance`.
+    :func:`ens_plugin.training_variance` estimates the variance of the ensemble's predictions over training sets.
 
     0-1 loss (Domingos 2000): the main prediction is the infinite ensemble's label; `bias` is the
     error of that label, `member_variance` the probability that one member's label differs from it.
@@ -243,20 +243,20 @@ class BiasVariance:
 
 @dataclass(frozen=True)
 class LabelBasis:
-    """Rows and members behind the figures, for one label.
+    """Number of rows and mean number of members that the estimates for one label are computed from.
 
     Attributes
     ----------
     label : str
     n_rows : int
-        Rows of this label that were given, with weight.
+        Number of rows of this label with positive weight.
     n_usable : int
-        Those among them that have enough members to be judged by.
+        Number of rows of this label with positive weight and enough members for an estimate.
     mean_members : float
         Mean number of members that predict a usable row.
     weight_factor : float
-        Mean factor by which the weights of the usable rows were multiplied so that the label keeps its share; 1 where
-        nothing was corrected.
+        Mean factor by which the weights of the usable rows were multiplied so that the label keeps its share; 1
+        without a correction.
     """
 
     label: str
@@ -268,25 +268,25 @@ class LabelBasis:
 
 @dataclass(frozen=True)
 class EstimateBasis:
-    """What the estimates of a report rest on.
+    """Numbers of rows, labels and groups that the estimates of a report are computed from, and doubts about them.
 
     Attributes
     ----------
     labels : tuple of LabelBasis
         One entry for each label of a classifier; empty for regression.
     usable_weight : float
-        Share of the given weight on rows that have enough members to be judged by.
+        Share of the weight on rows that have enough members for an estimate.
     n_effective : float
-        Effective number of rows: Kish's for uneven weights, and no more than the distinct rows or groups.
+        Effective number of rows: Kish's for uneven weights, at most the number of distinct rows or groups.
     n_distinct : int or None
-        Different rows among those used; None where it was not counted.
+        Number of different rows among those used; None where it was not counted.
     n_repeated : int
-        Rows whose features and target stand in the data more than once.
+        Rows whose features and target occur in the data more than once.
     n_groups : int or None
-        Groups of rows that were named as belonging together.
+        Number of groups of dependent rows; None where no groups were given.
     doubts : tuple of str
         Reasons not to rely on the figures, each a sentence.  The headline states the first; the gate and
-        ``rightsize`` act on no report that has one.
+        ``rightsize`` refuse a report that has any.
     """
 
     labels: tuple[LabelBasis, ...] = ()

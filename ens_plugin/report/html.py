@@ -1,7 +1,7 @@
-"""A report as one self-contained HTML page, without scripts, links or anything to download.
+"""Rendering of a report as one self-contained HTML page, without scripts, links or anything to download.
 
-The page is read in MLflow's small sandboxed frame, on phones, and by people who do not know
-out-of-bag rows: verdict and picture come first, then what each number means.
+The page is read in MLflow's small sandboxed frame, on phones, and by people to whom out-of-bag rows
+are new: verdict and figure are at the top, explanations of the numbers below.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def render_page(report: EnsembleReport) -> str:
     Returns
     -------
     str
-        The same report always gives the same text.
+        HTML text; equal reports have equal texts.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def write_page(report: EnsembleReport, path: str | Path) -> Path:
     Raises
     ------
     InputError
-        If the directory of `path` does not exist, `path` is a directory, or it cannot be written.
+        If the directory of `path` does not exist, `path` is a directory, or the file cannot be written.
 
     Examples
     --------
@@ -106,12 +106,12 @@ def write_page(report: EnsembleReport, path: str | Path) -> Path:
     try:
         write_whole(target, render_page(report).encode())
     except OSError as error:
-        raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another.") from error
+        raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another path.") from error
     return target
 
 
 def _content(report: EnsembleReport) -> dict[str, Any]:
-    """Return every number and text of the page, formatted; the template adds the explanations."""
+    """Return the numbers and texts of the page, formatted, by their names in the template."""
     curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
     reached = curve.reaches(report.n_members)
     seed_sd, seed_unit = quantities.spread_and_unit(report.algorithmic_sd, curve.metric)
@@ -196,7 +196,7 @@ def _pictures(report: EnsembleReport) -> dict[str, Any]:
 
 
 def _svg(draw: Callable[..., Axes], inches: tuple[float, float], name: str) -> Any:
-    """Return a figure as an SVG element that can stand inside a page."""
+    """Draw a figure with `draw` and return it as an SVG element for embedding in a page."""
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
@@ -210,7 +210,7 @@ def _svg(draw: Callable[..., Axes], inches: tuple[float, float], name: str) -> A
 
 
 def _inline(document: bytes, name: str) -> str:
-    """Return an SVG document as one element without namespaces, references or ids that could clash."""
+    """Return an SVG document as one element without namespaces or references, its ids prefixed with `name`."""
     root = ElementTree.fromstring(document)
     targets = {element.get("id"): element for element in root.iter() if element.get("id")}
     _drop(root, ("metadata", "style"))

@@ -1,4 +1,4 @@
-"""Figures of a report: error curve, agreement, bias and variance, each drawn on the axes that it is given."""
+"""Figures of a report, each drawn on given axes: error curve, agreement, bias and variance."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["plot_agreement", "plot_bias_variance", "plot_error_curve", "report_figures", "report_plots"]
 
 FIRST_SHOWN = 5
-LARGEST_DRAWN = 1e300  # matplotlib multiplies what it draws, and refuses limits that are not finite
-SMALLEST_LOGGED = 1e-12  # of an excess; on a logarithmic axis, rounding errors would take most of the room
+LARGEST_DRAWN = 1e300  # matplotlib multiplies values, and refuses limits that are not finite
+SMALLEST_LOGGED = 1e-12  # relative excess error; rounding errors would fill most of a logarithmic axis
 
 
 def plot_error_curve(
@@ -36,7 +36,7 @@ def plot_error_curve(
     recommended_size: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the error against the ensemble size, with its interval and the error at infinity.
+    """Draw the error against the ensemble size, with its interval and the error of the infinite ensemble.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def plot_error_curve(
     recommended_size : int, optional
         Recommended size, to be marked.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure with one if None.  The marks are labelled above the axes and
-        the error at infinity right of them, so leave room there (``layout="constrained"`` does).
+        Axes to draw on; those of a new figure if None.  Labels above and right of the axes need
+        room in the figure (``layout="constrained"`` leaves it).
 
     Returns
     -------
@@ -75,7 +75,7 @@ def plot_error_curve(
     ax = new_axes() if ax is None else ax
     shown = _limit_sizes(ax, curve.sizes, n_members, recommended_size)
     dense = _dense_sizes(curve.sizes, shown)
-    # Even sizes at which votes tie would make steps of the line.
+    # Even sizes at which votes tie would turn the line into steps.
     drawn = [size for size in dense[previous_odd_size(dense, curve.ties_to) == dense] if curve.reaches(size)]
     error = np.array([curve.at(size) for size in drawn])
     lower, upper = np.array([curve.interval_at(size) for size in drawn]).T
@@ -96,12 +96,12 @@ def plot_error_curve(
 
 
 def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw what the recommended size rests on, against the ensemble size.
+    """Draw the agreement or the relative excess error, from which the size is recommended, against the ensemble size.
 
-    Classification: the agreement with the infinite ensemble, and the agreement that is wanted.
+    Classification: the agreement with the infinite ensemble, and the wanted agreement.
     Regression: the error in excess of the infinite ensemble's, relative to it, and the tolerance.
     A bar on the wanted level shows the interval of the recommended size; it ends in an arrow where
-    the interval lies beyond the largest size considered.
+    the interval exceeds the largest size considered.
 
     Parameters
     ----------
@@ -163,9 +163,9 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
 
 
 def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
-    r"""Draw how the error splits into what no size removes and what averaging removes.
+    r"""Draw the error split into the part that no size removes and the part that averaging members removes.
 
-    Three bars: one member, the ensemble as it is, the infinite ensemble.
+    Three bars: one member, the ensemble at its current size, the infinite ensemble.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def plot_bias_variance(report: EnsembleReport, ax: Axes | None = None) -> Axes:
 
 
 def report_figures(report: EnsembleReport) -> dict[str, Figure]:
-    """Draw the figures that are logged with a report, in matplotlib's default style.
+    """Return the figures that are logged with a report, drawn in matplotlib's default style.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def report_figures(report: EnsembleReport) -> dict[str, Figure]:
 
 
 def report_plots(report: EnsembleReport) -> dict[str, Callable[..., Axes]]:
-    """Return the functions that draw the figures of a report on the axes passed as ``ax``, by name of the figure."""
+    """Return, by name of the figure, functions that draw each figure of a report on the axes passed as ``ax``."""
     now, wanted = report.n_members, report.recommended_size
     return {
         "error_curve": partial(plot_error_curve, report.error_curve, n_members=now, recommended_size=wanted),
@@ -258,11 +258,11 @@ def report_plots(report: EnsembleReport) -> dict[str, Callable[..., Axes]]:
 def _limit_sizes(
     ax: Axes, sizes: NDArray[np.int64], n_members: int | None, recommended_size: int | None
 ) -> tuple[float, float]:
-    """Set up the log size axis so that it shows the marked sizes; return its limits."""
+    """Set up the logarithmic size axis so that it covers the marked sizes, and return its limits."""
     marked = [size for size in (n_members, recommended_size) if size is not None]
     if any(size < 1 for size in marked):
-        raise InputError(f"An ensemble has at least 1 member; sizes to mark are {marked}.")
-    # One to four members are so much worse that they would flatten the rest.
+        raise InputError(f"Sizes to mark are {marked}, and an ensemble has at least 1 member; pass sizes from 1 on.")
+    # The errors of one to four members are so large that they would flatten the rest of the curve.
     clipped = sizes[0] < FIRST_SHOWN and min([*marked, int(sizes[-1])]) >= 2 * FIRST_SHOWN
     first = float(FIRST_SHOWN if clipped else min([*marked, int(sizes[0])]))
     last = 2.0 * max(marked) if marked else float(sizes[-1])
@@ -287,9 +287,9 @@ def _label_sizes(ax: Axes) -> None:
 
 
 def _labelled_steps(ax: Axes) -> tuple[float, ...]:
-    """Return as many labelled steps per decade as the axes have room for."""
+    """Return the multiples of powers of ten that are labelled on the size axis, as many as fit its width."""
     first, last = ax.get_xlim()
-    # A layout engine will take about 0.8 inches from the width for the labels on either side.
+    # A layout engine reserves about 0.8 inches of the width for the labels on either side.
     inches = (ax.get_window_extent().width / ax.figure.dpi - 0.8) / math.log10(last / first)
     return (1.0, 2.0, 5.0) if inches > 1.8 else (1.0, 3.0) if inches > 1.15 else (1.0,)
 
@@ -302,7 +302,7 @@ def _limit_values(ax: Axes, values: NDArray[np.float64], ceiling: float = math.i
 
 
 def _dense_sizes(sizes: NDArray[np.int64], shown: tuple[float, float]) -> NDArray[np.float64]:
-    """Return the tabulated sizes in view and enough between them for a smooth line."""
+    """Return the tabulated sizes within the limits of the axis, and sizes between them for a smooth line."""
     between = np.geomspace(max(shown[0], float(sizes[0])), shown[1], 200)
     return np.asarray(np.unique(np.concatenate([between, sizes[(sizes >= shown[0]) & (sizes <= shown[1])]])))
 
@@ -331,7 +331,7 @@ def _mark_sizes(
     marks = [("current", n_members, INK, "o"), ("recommended", recommended_size, GREEN, "D")]
     if n_members is not None and n_members == recommended_size:
         marks = [("current = recommended", n_members, INK, "o")]
-    # Each label has a row of its own above the axes, so labels cannot meet whatever the sizes are.
+    # Each label has a row of its own above the axes, so that labels never overlap.
     row, (first, last), (bottom, top) = 0, ax.get_xlim(), ax.get_ylim()
     for name, size, colour, marker in marks:
         if size is None:
@@ -341,7 +341,7 @@ def _mark_sizes(
         if value is not None:
             text = f"{text}: {error_text(value, metric)}"
         if value is not None and bottom <= value <= top:
-            # Outside its axes, a mark that is not clipped would stretch the picture to where it is.
+            # An unclipped mark outside the axes would enlarge the saved figure.
             ax.plot([size], [value], marker, color=colour, markeredgecolor="white", clip_on=False, zorder=4)
         across = math.log(size / first) / math.log(last / first)
         side = "left" if across < 0.4 else "right" if across > 0.6 else "center"

@@ -1,4 +1,4 @@
-"""The numbers of a report as text, with their units."""
+"""Formatting of the numbers of a report as text, with their units."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def spread_text(value: float, metric: str) -> str:
 
 
 def spread_and_unit(value: float, metric: str) -> tuple[str, str]:
-    """Return a difference of errors as text, and its unit, which is empty where it has none.
+    """Return a difference of errors as text, and its unit, which is empty unless the error is a share.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def spread_and_unit(value: float, metric: str) -> tuple[str, str]:
 
 
 def size_text(size: int | None, max_size: int) -> str:
-    """Return a number of members as text, or "more than" the largest one considered.
+    """Return a number of members as text; for None, "more than" the largest size considered.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def size_text(size: int | None, max_size: int) -> str:
 
 
 def members_text(count: int) -> str:
-    """Return a number of members with its noun.
+    """Return a number of members followed by "member" or "members".
 
     Examples
     --------
@@ -111,21 +111,21 @@ def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
 
 
 def recommended_text(recommendation: SizeRecommendation) -> str:
-    """Return the recommended size as text, or why there is none."""
+    """Return the recommended size as text, or "not estimated"."""
     if not recommendation.is_known:
         return NOT_KNOWN
     return size_text(recommendation.size, recommendation.max_size)
 
 
 def recommended_interval_text(recommendation: SizeRecommendation) -> str:
-    """Return the interval of the recommended size as text."""
+    """Return the interval of the recommended size as text, or "not estimated"."""
     if not recommendation.is_known:
         return NOT_KNOWN
     return size_interval_text(recommendation.interval, recommendation.max_size)
 
 
 def level_text(level: float) -> str:
-    """Return the level of an interval as text.
+    """Return the level of an interval as text, in percent.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The result of an analysis: one frozen, typed, serialisable object."""
+"""The report of an analysis: one frozen, typed, serialisable object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ens_plugin.report.text import summarize
 
 __all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
 
-# In characters; a report on 100 000 sizes has 17 million.
+# In characters; a report with 100 000 sizes has 17 million.
 LONGEST_REPORT = 20_000_000
 
 
@@ -33,30 +33,30 @@ class EnsembleReport(ReportContent):
     n_rows : int
         Rows that entered the estimates.
     rows_without_oob : int
-        Rows left out because too few members were out of bag for them.
+        Rows left out because they were out of bag for too few members.
     mean_oob_members : float
         Mean number of out-of-bag members of a row (all members for held-out data).
     aggregation : {"vote", "mean_proba", "mean_score", "mean"}
         Rule by which the model's own ``predict`` combines its members.
     bags : {"recorded", "proved", "given", "holdout"}
-        How the bags are known: which rows a member was trained on.
+        Origin of the bags, the rows that each member was trained on.
     data : {"oob", "holdout"}
     error_curve : ErrorCurve
     recommendation : SizeRecommendation
     bias_variance : BiasVariance
     algorithmic_sd : float
         Standard deviation, over seeds, of the 0-1 error or mean squared error at the current size: on these rows if
-        they are held out, on fresh rows without end otherwise.  NaN where the curve is of a user's own metric.
+        they are held out, else on infinitely many fresh rows.  NaN where the curve is of a user's own metric.
     algorithmic_sd_is_bound : bool
         True in reports of earlier versions on out-of-bag rows, where `algorithmic_sd` was an upper bound.
     warnings : tuple of str
-        What a reader should know before relying on the numbers.
+        Limits of the estimates, each a sentence, to read before relying on the numbers.
     created : str
         UTC time of the analysis, ISO 8601.
     versions : dict of str to str
         Versions of ens_plugin and of the libraries that computed the report.
     basis : EstimateBasis
-        What the figures rest on, and the reasons not to rely on them.
+        Rows and groups that the figures are computed from, and the reasons not to rely on the figures.
     criteria : tuple of SizeRecommendation
         The size by every criterion that this model has; `recommendation` is one of them.  Empty in reports of earlier
         versions.
@@ -90,13 +90,13 @@ class EnsembleReport(ReportContent):
 
     @classmethod
     def from_json(cls, text: str) -> EnsembleReport:
-        """Return the report that :meth:`to_json` wrote.
+        """Return the report that :meth:`to_json` wrote as `text`.
 
         Raises
         ------
         InputError
-            If the text is longer than any report, not JSON, not a report of a known schema version, or one whose
-            numbers no analysis finds.
+            If the text is longer than any report, not JSON, not a report of a supported schema version, or holds
+            numbers that no analysis finds.
         """
         if isinstance(text, (str, bytes, bytearray)) and len(text) > LONGEST_REPORT:
             raise InputError(
@@ -112,7 +112,7 @@ class EnsembleReport(ReportContent):
         return report_from_dict(cls, content)
 
     def to_html(self, path: str | Path) -> Path:
-        """Write the report as one self-contained HTML page and return its path."""
+        """Write the report as one self-contained HTML page to `path`, and return the path."""
         from ens_plugin.report.html import write_page
 
         return write_page(self, path)

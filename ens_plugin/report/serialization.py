@@ -1,4 +1,4 @@
-"""Reports as plain Python objects and back, driven by the dataclasses' own type hints."""
+"""Conversion of reports to plain Python objects and back, by the type hints of the dataclasses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Report = TypeVar("Report", bound=ReportContent)
 SCHEMA_VERSION = 1
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
-# Reports written before there were these fields are read with their defaults.
+# Reports written before these fields existed are read with the fields' defaults.
 _ADDED_LATER = {"ties_to", "even_shift", "basis", "criteria"}
 
 
@@ -38,7 +38,7 @@ def report_to_dict(report: ReportContent) -> dict[str, Any]:
     dict of str to object
         The fields of the report and ``"schema_version"``.  Arrays become lists, NaN becomes None
         and infinities the strings ``"Infinity"`` and ``"-Infinity"``, so that every JSON reader
-        can take the result.
+        accepts the result.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def report_to_dict(report: ReportContent) -> dict[str, Any]:
 
 
 def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
-    """Return the report that :func:`report_to_dict` took apart, equal to the last bit.
+    """Return the report that :func:`report_to_dict` converted to `content`, equal to the last bit.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
     Returns
     -------
     ReportContent
-        Of the class `kind`.
+        Instance of the class `kind`.
 
     Raises
     ------
     InputError
-        If the schema version is unknown, or a field is missing, unknown, of a wrong type, or holds what no
-        analysis finds; the message names the field.
+        If the schema version is unknown, or a field is missing, unknown, of a wrong type, or holds a value that
+        no analysis finds; the message names the field.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def _read_as_is(hint: Any, value: Any, name: str) -> Any:
 
 
 def _is_writable(text: str) -> bool:
-    """Return whether a file can hold the text: half of a surrogate pair can be in JSON, and in no file."""
+    """Return whether a text can be written to a file: JSON may hold half of a surrogate pair, and a file may not."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -239,7 +239,7 @@ def _below(name: str, key: str) -> str:
     return key if name == "report" else f"{name}.{key}"
 
 
-# As whole hints: NumPy 2.5 made NDArray an alias of its own, which hides ndarray and dtype.
+# The keys are whole hints, because NDArray of NumPy 2.5 is an alias that hides ndarray and dtype.
 _SCALARS: dict[Any, type[np.generic]] = {NDArray[np.float64]: np.float64, NDArray[np.int64]: np.int64}
 _READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
     float: _read_float,

@@ -1,4 +1,4 @@
-"""A report in words: sentences, and the two text summaries."""
+"""Sentences about a report, and its summaries as plain text and as Markdown."""
 
 from __future__ import annotations
 
@@ -67,22 +67,22 @@ _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
 
 
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
-    """Return the doubts that the headline does not state, and the warnings."""
+    """Return the warnings of a report, preceded by all its doubts but the first, which the headline states."""
     return (*report.basis.doubts[1:], *report.warnings)
 
 
 def aggregation_words(report: ReportContent) -> str:
-    """Return how the members are combined, in words; for an unknown rule, its name."""
+    """Return the rule that combines the members, in words; the name of the rule if it is unknown."""
     return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
 
 
 def bag_words(report: ReportContent) -> str:
-    """Return how the bags are known, in words."""
+    """Return where the in-bag rows of the members are taken from, in words."""
     return _BAGS.get(report.bags, printable(report.bags, 60))
 
 
 def estimator_words(report: ReportContent) -> str:
-    """Return how the error curve was estimated, in words."""
+    """Return the method by which the error curve was estimated, in words."""
     if report.aggregation == "mean_score" and report.error_curve.estimator == "deconvolved":
         return _MARGINS
     return _ESTIMATORS.get(report.error_curve.estimator, printable(report.error_curve.estimator, 60))
@@ -99,7 +99,7 @@ def criterion_words(recommendation: SizeRecommendation) -> str:
 
 
 def gain_sentence(report: ReportContent) -> str:
-    """Return what infinitely many members would do to the error, in a sentence; empty where that is not known."""
+    """Return a sentence comparing the current error with the infinite ensemble's; empty if that is not estimated."""
     curve, now = report.error_curve, report.n_members
     if math.isnan(curve.asymptote):
         return ""
@@ -112,12 +112,12 @@ def gain_sentence(report: ReportContent) -> str:
 
 
 def tells_size(report: ReportContent) -> bool:
-    """Return whether the report gives a size to act on: enough rows, a known size and no doubts."""
+    """Return whether the report supports a decision on size: enough rows, a recommended size and no doubts."""
     return report.is_actionable
 
 
 def size_label(report: ReportContent) -> str:
-    """Return what to call the recommended size: a guess where it cannot be relied on."""
+    """Return the label of the recommended size in a summary, which is "A guess ..." where the size is unreliable."""
     is_reliable = report.n_rows >= FEWEST_ROWS and not report.basis.doubts
     return "Recommended size" if is_reliable else "A guess at the size, not to be acted on"
 
@@ -159,7 +159,7 @@ def _price(report: ReportContent, size: int) -> str:
 
 
 def _demand(recommendation: SizeRecommendation) -> str:
-    """Return what there are too few members for: the error itself may hardly change, or rise."""
+    """Return the unmet criterion as a phrase, because the error itself may hardly change with more members, or rise."""
     if recommendation.confidence is not None:
         return f" for {level_text(recommendation.confidence)} agreement"
     if recommendation.tolerance is not None:
@@ -169,7 +169,7 @@ def _demand(recommendation: SizeRecommendation) -> str:
 
 
 def summarize(report: ReportContent) -> str:
-    """Return a summary of a report for a terminal.
+    """Return a plain-text summary of a report for a terminal.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def markdown_summary(report: ReportContent) -> str:
 
 
 def _error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
-    """Return label, error and interval for one member, the current, the recommended and the infinite size."""
+    """Return label, error and interval at the sizes of the summary: one, the current, the recommended, and infinity."""
     curve, now, recommended = report.error_curve, report.n_members, report.recommendation.size
     sizes: list[tuple[str, float]] = []
     if curve.sizes[0] == 1 and now > 1:
@@ -346,6 +346,6 @@ def _wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
 
 
 def escaped_markdown(text: str, limit: int) -> str:
-    """Return a text of unknown origin on one line of Markdown, in which nothing of it acts as markup."""
-    # Entities never act as markup, in CommonMark and in the older dialect of MLflow's page alike.
+    """Return a text of unknown origin, shortened to `limit` characters, as a line of Markdown without active markup."""
+    # Entities are never markup, neither in CommonMark nor in the older dialect of MLflow's page.
     return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))

@@ -1,4 +1,4 @@
-"""Whether a report that was read could have been written by an analysis: ranges and orders of its numbers."""
+"""Checks whether an analysis could have written a report that was read: ranges and orders of its numbers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis,
 
 __all__ = ["check_report"]
 
-# Relative to the numbers compared: what sums in another order may differ by.
+# Relative difference that sums in another order may have.
 ROUNDING = 1e-9
 SHARES = "0-1 error"
 SQUARES = "mean squared error"
 
 
 def check_report(report: ReportContent) -> None:
-    """Refuse a report whose numbers no analysis can have found.
+    """Raise InputError for a report whose numbers no analysis can have found.
 
-    NaN stands for what is not known, and is in no order to anything.
+    NaN marks an estimate that is not available, and passes every comparison.
 
     Raises
     ------
     InputError
-        Naming the field and what it holds.
+        The message names the field and its value.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def check_report(report: ReportContent) -> None:
     _at_least(report.rows_without_oob, 0, "rows_without_oob")
     _within(report.mean_oob_members, 0.0, math.inf, "mean_oob_members")
     if (report.bags == "holdout") != (report.data == "holdout"):
-        _refuse("bags", report.bags, f"what goes with data {report.data!r}")
+        _refuse("bags", report.bags, f"a value that fits data {report.data!r}")
     _finite(report.algorithmic_sd, "algorithmic_sd")
     _at_least(report.algorithmic_sd, 0, "algorithmic_sd")
     _check_curve(report.error_curve)
@@ -105,9 +105,9 @@ def _check_recommendation(found: SizeRecommendation, name: str) -> None:
     _check_sizes(found.sizes, f"{name}.sizes")
     share = found.criterion == "agreement"
     if share != (found.confidence is not None):
-        _refuse(f"{name}.confidence", found.confidence, f"what goes with criterion {found.criterion!r}")
+        _refuse(f"{name}.confidence", found.confidence, f"a value that fits criterion {found.criterion!r}")
     if share == (found.tolerance is not None):
-        _refuse(f"{name}.tolerance", found.tolerance, f"what goes with criterion {found.criterion!r}")
+        _refuse(f"{name}.tolerance", found.tolerance, f"a value that fits criterion {found.criterion!r}")
     if found.confidence is not None and not 0.0 < found.confidence < 1.0:
         _refuse(f"{name}.confidence", found.confidence, "a number between 0 and 1")
     if found.tolerance is not None and not 0.0 < found.tolerance < math.inf:
@@ -148,7 +148,7 @@ def _check_sizes(sizes: NDArray[np.int64], name: str) -> None:
         _refuse(name, [], "at least one size")
     _at_least(int(sizes.min()), 1, name)
     if np.any(np.diff(sizes) <= 0):
-        _refuse(name, int(sizes[int(np.argmax(np.diff(sizes) <= 0))]), "sizes that grow, and none twice")
+        _refuse(name, int(sizes[int(np.argmax(np.diff(sizes) <= 0))]), "sizes in strictly ascending order")
 
 
 def _at_least(value: float, smallest: int, name: str) -> None:

@@ -1,1 +1,1 @@
-"""Cutting a trained ensemble to fewer members: the smaller model, what it saves, and what it changes."""
+"""Cutting of a trained ensemble to fewer members: the smaller model, the costs it saves, and checks of its error."""

@@ -1,4 +1,4 @@
-"""Checks that an ensemble cut to its recommended size does what its report promised."""
+"""Checks of an ensemble cut to its recommended size, against the report on the whole ensemble."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["Check", "cut_checks"]
 
 @dataclass(frozen=True)
 class Check:
-    """One demand on an ensemble, and whether it is met.
+    """One requirement on an ensemble, and whether the ensemble satisfies it.
 
     Attributes
     ----------
     name : str
     passed : bool
     value, limit : float or None
-        What was found and what was demanded; None where there is no number.
+        Measured value and the limit on it; None where the requirement has no number.
     sentence : str
     """
 
@@ -38,30 +38,30 @@ class Check:
 
     @property
     def text(self) -> str:
-        """The sentence, with "Passed" or "FAILED" before it."""
+        """Return the sentence of the check, with "Passed" or "FAILED" before it."""
         return f"{'Passed' if self.passed else 'FAILED'}: {self.sentence}"
 
 
 def cut_checks(
     model: Any, cut: Any, X: Any, report: EnsembleReport, cut_report: EnsembleReport, sample_weight: ArrayLike | None
 ) -> tuple[Check, ...]:
-    """Compare an ensemble that was cut to its recommended size with what its report promised.
+    """Return checks whether a cut ensemble has the agreement and the error that the report on the whole one estimated.
 
     Parameters
     ----------
     model, cut : fitted models
-        The whole ensemble, and its first members.
+        The whole ensemble, and the ensemble of its first members.
     X : array-like, shape (n_rows, n_features)
         Rows to predict with both.
     report, cut_report : EnsembleReport
-        Of the two, on the same rows.
+        Reports on `model` and on `cut`, on the same rows.
     sample_weight : array-like, shape (n_rows,), or None
 
     Returns
     -------
     tuple of Check
-        ``"agreement"`` (classification): not surely less than the wanted agreement; ``"error"``: that of
-        `cut_report` in the interval of the curve of `report`, widened by what another seed would change.
+        ``"agreement"`` (classification): not significantly less than the wanted agreement; ``"error"``: the
+        error of `cut_report` is in the interval of the curve of `report`, widened by the variation over seeds.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Predictions of a fitted model, whatever its library, for rows as the user passes them."""
+"""Predictions of a fitted model of any library, for rows in the form in which the user passes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["labels", "predict_alike", "predicted"]
 
 
 def predicted(model: Any, rows: Any) -> Any:
-    """Return what the model's own ``predict`` returns for `rows`, also where it takes them in another form.
+    """Return what the model's own ``predict`` returns for `rows`, converted where it needs another form of rows.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ def predicted(model: Any, rows: Any) -> Any:
 
 
 def labels(model: Any, rows: Any) -> NDArray[Any]:
-    """Return the label that a classifier gives to each row; of a booster, its position.
+    """Return the label that a classifier predicts for each row; for a booster, the position of the label.
 
     Parameters
     ----------
     model : fitted classifier
-        Boosters predict chances; their label is the one with the highest raw score, which for two labels is the
-        second one where the score is above 0.
+        Boosters predict probabilities; their label is the one with the highest raw score, which for two labels is
+        the second one where the score is above 0.
     rows : array-like or DataFrame, shape (n_rows, n_features)
 
     Returns
@@ -59,7 +59,7 @@ def _interface(model: Any) -> type[NativeInterface]:
 
 
 def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
-    """Return whether a copy of an ensemble predicts what the ensemble does, up to rounding.
+    """Return whether a copy of an ensemble has the same predictions as the ensemble, up to rounding.
 
     Threads add the members' outputs in any order, so the predictions of one model differ by a few bits from call to
     call.  Two sums of B numbers of at most M, in different orders, differ by less than B - 1 units of rounding of
@@ -69,7 +69,7 @@ def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
     Parameters
     ----------
     model, copy : fitted ensembles
-        Of the same kind.
+        Two ensembles of the same kind.
     rows : array-like or DataFrame, shape (n_rows, n_features)
 
     Returns

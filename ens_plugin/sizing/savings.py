@@ -1,4 +1,4 @@
-"""What a smaller ensemble saves: bytes, prediction time and training time, measured on this model."""
+"""Measurement of the bytes, prediction time and training time that a smaller ensemble saves."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["Savings", "measure_savings"]
 
 PREDICTED_ROWS = 10_000
 ROUNDS = 5
-# Two fits of different sizes time one member: their difference leaves out what every fit costs once.
+# The time of one member is taken from two fits of different sizes, so that the constant cost of a fit cancels.
 FEW, MORE = 2, 10
 
 
 @dataclass(frozen=True)
 class Savings:
-    """Costs of an ensemble as it is, and cut to a smaller size.
+    """Costs of an ensemble at its current size, and cut to a smaller size.
 
     Attributes
     ----------
     n_members, size : int
-        Members of the ensemble as it is, and cut.
+        Number of members of the ensemble at its current size, and cut.
     bytes_now, bytes_cut : int
         Bytes of the pickled models.
     n_rows : int
-        Rows predicted.
+        Number of rows whose prediction was timed.
     predict_seconds_now, predict_seconds_cut : float
         Medians over alternating rounds of the model's own ``predict``.
     fit_seconds_per_member : float or None
@@ -55,7 +55,7 @@ class Savings:
     fit_seconds_per_member: float | None
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return a header and one row for each cost: what it is, now, cut, and the share saved.
+        """Return a table as tuples of text: a header, then for each cost its name, now, cut, and the share saved.
 
         Examples
         --------
@@ -91,15 +91,15 @@ def _seconds_text(seconds: float) -> str:
 
 
 def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
-    """Measure what cutting an ensemble to its first `size` members saves.
+    """Measure the bytes and seconds saved by cutting an ensemble to its first `size` members.
 
     Parameters
     ----------
     model : fitted ensemble
-        As for :func:`ens_plugin.truncate`; it stays as it is.
+        As for :func:`ens_plugin.truncate`; it is not changed.
     X, y : array-like
-        Rows like those it was trained on: the first 10 000 are predicted, and on all of them a few members
-        are trained to time them.
+        Rows like those it was trained on: predictions of the first 10 000 are timed, and the training of a
+        few members on all of them.
     size : int
         From 1 to the number of members.
 
@@ -110,7 +110,7 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     Raises
     ------
     UnsupportedModelError, InputError, NotFittedError
-        As :func:`ens_plugin.truncate`.
+        As for :func:`ens_plugin.truncate`.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> floa
 
 
 def _size_parameter(ensemble: Any, n_members: int) -> str | None:
-    """Return the name of the parameter that is the number of members."""
+    """Return the name of the parameter that sets the number of members; None if there is none."""
     if not hasattr(ensemble, "get_params"):
         return None
     parameters = ensemble.get_params(deep=False)

@@ -1,4 +1,4 @@
-"""A trained ensemble cut to the first size that its own report finds large enough."""
+"""Cutting of a trained ensemble to the first size that the report on the cut ensemble confirms."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def sufficient_cut(
     options: AnalysisOptions,
     progress: Progress | None = None,
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut to the first size whose own report recommends no more members, or that fails a check; else keep all.
+    """Cut an ensemble to the first size whose own report recommends no more members, or fails a check; else keep all.
 
-    A recommended size is an estimate. Without this, half of the smaller models would fail a gate that requires the
-    same agreement.
+    A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
+    agreement.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ def sufficient_cut(
     size : int
         First size to cut to.
     X, y : array-like
-        Rows of the report.
+        Rows that the report was computed on.
     options : AnalysisOptions
-        Of the report.
+        Options that the report was computed with.
     progress : callable, optional
 
     Returns
@@ -55,7 +55,7 @@ def sufficient_cut(
     Raises
     ------
     TooFewMembersError
-        If the members of a cut are too few to be checked on these rows.
+        If a cut ensemble has too few members for a report on these rows.
     """
     while size < report.n_members:
         cut = truncate(model, size)
@@ -64,7 +64,7 @@ def sufficient_cut(
         wanted = cut_report.recommended_size
         if not all(check.passed for check in checks) or (wanted is not None and wanted <= size):
             return cut, cut_report, checks
-        # A report on few members can recommend far too many, so the size grows in steps, each with a better report.
+        # A report on few members can recommend far too many, so the size is raised in steps, each with a better report.
         step = 2 * max(size // 10, 1)
         size = size + step if wanted is None else min(max(wanted, size + 2), size + step)
     return model, report, ()
@@ -76,8 +76,8 @@ def _report_on_cut(
     try:
         return run_analysis(cut, X, y, options, progress=progress)
     except TooFewMembersError as error:
-        found = error.finding or str(error).rstrip(".")
+        found = error.finding or error.template.rstrip(".")
         raise TooFewMembersError(
             f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
-            "data='holdout', or get a larger size by a higher confidence or a lower tolerance."
+            "{data='holdout'}, or get a larger size by a higher confidence or a lower tolerance."
         ) from error

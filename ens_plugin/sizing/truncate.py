@@ -1,4 +1,4 @@
-"""A trained ensemble cut to its first members."""
+"""Truncation of a trained ensemble to its first members."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["truncate"]
 
 
 def truncate(model: Any, size: int) -> Any:
-    """Return a trained ensemble cut to its first `size` members; nothing is trained, and `model` stays as it is.
+    """Return a trained ensemble cut to its first `size` members, without training; `model` is not changed.
 
     The result is a model of the same kind that predicts the average of those members, is saved and loaded
-    by its library's own functions, and states its number of members in its parameters.  What the library
-    measured on all members (out-of-bag scores, the best score of early stopping) is left out.
+    by its library's own functions, and has its number of members in its parameters.  Scores that the library
+    computed on all members (out-of-bag scores, the best score of early stopping) are left out.
 
     Parameters
     ----------
     model : fitted ensemble
-        As for :func:`ens_plugin.analyze`; of XGBoost, trees of one round.
+        As for :func:`ens_plugin.analyze`; for XGBoost, a model of one round.
     size : int
-        Members to keep, from 1 to those there are.
+        Number of members to keep, from 1 to the number in `model`.
 
     Returns
     -------
     fitted ensemble
         Of a Pipeline, a Pipeline with copies of its other steps.  Of a search, its truncated
-        ``best_estimator_``: scores and parameters of a search are about ensembles of full size.  Of a
+        ``best_estimator_``: scores and parameters of a search are those of ensembles of full size.  Of a
         :class:`ens_plugin.RightSizedClassifier` or regressor, or a :class:`ens_plugin.DynamicPruningClassifier`,
         its truncated ``estimator_``.  Of an MLflow pyfunc, the truncated model inside it.  Nothing in it
         is shared with `model`, except the models of :meth:`ens_plugin.CustomEnsemble.from_estimators`.
@@ -45,13 +45,13 @@ def truncate(model: Any, size: int) -> Any:
     NotFittedError
         If the model has not been fitted.
     UnsupportedModelError
-        If no adapter accepts the model, its adapter cannot truncate, or its members correct one another
+        If no adapter accepts the model, its adapter cannot truncate, or its members depend on one another
         (XGBoost's trees of several rounds).
 
     Notes
     -----
-    The members of every ensemble covered are drawn alike, so the first `size` are as good as any.
-    XGBoost's leaf values are float32: scaled, they differ from those of a smaller training in the last bit.
+    The members of every supported ensemble are exchangeable, so the first `size` are as good as any others.
+    XGBoost's leaf values are float32: rescaled, they differ in the last bit from those of an ensemble trained smaller.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _truncated(ensemble: Any, size: int) -> Any:
     if not 1 <= size <= adapter.n_members:
         raise InputError(
             f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
-            f"{size}. Truncation only removes members: for a larger ensemble train more."
+            f"{size}. Truncation only removes members; for a larger ensemble, train more."
         )
     if not isinstance(adapter, Truncatable):
         raise UnsupportedModelError(

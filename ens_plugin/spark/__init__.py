@@ -1,4 +1,4 @@
-"""The analysis of a Spark DataFrame: partitions are tallied on the executors, and the tallies merged."""
+"""The analysis of a Spark DataFrame: executors tally the rows of each partition, and the sums are merged."""
 
 from __future__ import annotations
 

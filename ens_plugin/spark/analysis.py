@@ -1,4 +1,4 @@
-"""spark.analyze: a trained ensemble and a Spark DataFrame in, one report out."""
+"""The function spark.analyze, which returns the report of a trained ensemble on a Spark DataFrame."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from ens_plugin.spark.session import require_spark
 
 __all__ = ["analyze", "analyze_frame"]
 
-# The bound on keys leaves enough rows for the sample in all but one of 10^9 analyses.
+# With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
 SPARE_DEVIATIONS = 6.0
 LARGEST_KEY = 2**64 - 1
 
@@ -86,11 +86,11 @@ def analyze(
     label_col : str
         Column with the true labels or values.
     feature_cols : sequence of str, or str, optional
-        Columns the model was trained on, in the same order; or one column of arrays or vectors.  A model of Spark
+        Columns that the model was trained on, in the same order; or one column of arrays or vectors.  A model of Spark
         ML or ``xgboost.spark`` has the names of its columns, so they may be left out.
     row_id_col : str, optional
-        Column with each row's position, 0, 1, 2, ..., in the training data.  Of held-out rows any distinct
-        numbers will do: the sampled rows then are those that :func:`ens_plugin.analyze` samples.
+        Column with each row's position, 0, 1, 2, ..., in the training data.  For held-out rows any distinct
+        numbers suffice; with positions, the sampled rows are those that :func:`ens_plugin.analyze` samples.
     weight_col : str, optional
         Column with the weights of the rows in the evaluation.
     data : {"holdout", "oob"}, default="holdout"
@@ -143,7 +143,7 @@ def analyze_frame(
     row_id_col: str | None,
     weight_col: str | None,
 ) -> EnsembleReport:
-    """Return the report of :func:`analyze`, for options of which `sample_weight`, `groups` and `n_jobs` are not used.
+    """Return the report of :func:`analyze` from its options, without `sample_weight`, `groups` and `n_jobs` of them.
 
     Raises
     ------
@@ -199,8 +199,8 @@ def analyze_frame(
         and adapter.are_training_outputs(kept.outputs, kept.target)
     ):
         raise DataMismatchError(
-            "These are rows that the model was trained on. As held-out rows they would make the error come out far too "
-            'low. Pass data="oob" and row_id_col (on the command line --row-id without --holdout) to use the members '
+            "These are rows that the model was trained on. As held-out rows they would make the error far too low. "
+            'Pass data="oob" and row_id_col (on the command line --row-id without --holdout) to use the members '
             "that each row is out of bag for, or pass rows that were not used for training."
         )
     tallied = replace(tallied_rows(adapter, replace(part, kept=kept), plan.grouping), proof=proof)
@@ -222,7 +222,7 @@ def analyze_frame(
 def _proved(
     rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts
 ) -> tuple[Part, BagProof]:
-    """Return the sums over all rows, with the first candidate of the bags that the sums prove, and what they prove."""
+    """Return the sums over all rows for the first candidate of the bags that they prove, and the proof."""
     first_error: DataMismatchError | BagError | None = None
     while True:
         part = gather(rows, content, plan, counts)
@@ -251,7 +251,7 @@ def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
 
 
 def _takes_names(model: Any, ensemble: Any) -> bool:
-    """Return whether the model was trained with column names, so that its rows must be a DataFrame with them."""
+    """Return whether a model was trained with column names, so that its rows must be a DataFrame with them."""
     if getattr(model, "feature_names_in_", None) is not None:
         return True
     library = find_library(ensemble, NativeInterface)

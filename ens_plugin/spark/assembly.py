@@ -1,4 +1,4 @@
-"""The merged part of all rows as tallied rows, from which a report is built."""
+"""Conversion of the merged sums over all rows to tallied rows, from which a report is built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST_VARIETY = 0.25
 
 
 def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> TalliedRows:
-    """Return the tallied rows of the whole DataFrame.
+    """Return the tallied rows of the whole DataFrame from the sums over them.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def in_row_order(kept: KeptRows) -> KeptRows:
 
 
 def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
-    """Raise InputError where the sample has too few different rows, because equal ones are sampled together.
+    """Raise InputError where a sample has too few different rows, because equal rows are sampled together.
 
     Parameters
     ----------
     kept : KeptRows
-        Sampled rows of data of which not all rows are sampled.
+        The sampled rows, where not all rows of the data are sampled.
     name : str or None
         Column with the rows' numbers; None where a hash of their content is used.
     """
@@ -85,12 +85,12 @@ def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
 
 
 def _has_rivals(adapter: EnsembleAdapter) -> bool:
-    """Return whether there are several labels besides the true one, so that the strongest rival is itself chosen."""
+    """Return whether there are several labels besides the true one, the strongest of which is its rival."""
     return adapter.classes is not None and adapter.classes.size > 2
 
 
 def _with_idle(weight: RowWeight, idle: FloatArray) -> RowWeight:
-    """Return the weights with entries for the rows without weight."""
+    """Return weights with entries added for the rows of weight 0."""
     counts = idle[idle > 0]
     assert weight.rows is not None
     assert weight.squares is not None

@@ -51,7 +51,7 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """All names, each once."""
+        """Names of all columns in use, each once."""
         others = [name for name in (self.label, self.row, self.weight) if name is not None]
         return list(dict.fromkeys([*self.features, *others]))
 
@@ -119,7 +119,7 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
 
 
 def check_frame(df: Any) -> None:
-    """Raise unless `df` is a finite DataFrame of a classic Spark session.
+    """Raise an error unless `df` is a finite DataFrame of a classic Spark session.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _check_rows_make_outputs(model: Any) -> None:
 
 
 def _folded(df: Any, name: str) -> str:
-    """Return a column's name in the form in which the session compares names."""
+    """Return a column's name in the form in which the Spark session compares names."""
     return name if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else name.lower()
 
 
@@ -195,7 +195,7 @@ def _check_label(name: str, kind: str, adapter: EnsembleAdapter) -> None:
 
 
 def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts:
-    """Return counts of the rows, from one pass over the columns that are not features.
+    """Count the rows and check labels and weights, in one pass over the columns that are not features.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def check_positions(session: Any, counts: RowCounts, name: str) -> None:
         raise DataMismatchError(
             f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in {n_rows} rows, not "
             f"each of 0 to {n_rows - 1} once. It must hold each row's position in the training data, and all training "
-            'rows must be there. For rows that were not used for training pass data="holdout".'
+            'rows must be there. For rows that were not used for training pass {data="holdout"}.'
         )
 
 
@@ -306,11 +306,11 @@ def _check_rows(found: dict[str, Any], name: str | None) -> None:
 
 
 def selected(df: Any, columns: Columns) -> Any:
-    """Return the columns in the order that executors expect: features, target, weight, row."""
+    """Return the DataFrame with the columns that executors read, in this order: features, target, weight, row."""
     from pyspark.sql import functions as F
 
     kinds = dict(df.dtypes)
-    # Renamed, because the user's names could equal those of the columns below, or hold signs that Spark rejects.
+    # Renamed, because the user's names could equal those of the columns below, or have characters Spark rejects.
     chosen = [
         _feature(F.col(quoted(name)), kinds[name]).alias(f"__{index}") for index, name in enumerate(columns.features)
     ]
@@ -327,22 +327,22 @@ def _feature(column: Any, kind: str) -> Any:
     from pyspark.ml.functions import vector_to_array
     from pyspark.sql import functions as F
 
-    # vector_to_array of a null raises in Java; kept as a null, the row is counted as missing.
+    # vector_to_array raises an error in Java for a null; a null that is kept is counted as missing.
     return F.when(column.isNotNull(), vector_to_array(column)) if kind == VECTOR else column
 
 
 def quoted(name: str) -> str:
-    """Return a column's name quoted for Spark's functions, whatever signs it holds."""
+    """Return a column's name quoted for Spark's functions, so that it may have any characters."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def target_labels(codes: NDArray[Any], classes: NDArray[Any] | None) -> NDArray[Any]:
-    """Return the labels of sampled codes; of a regression the values themselves."""
+    """Return the labels of an array of label codes; for a regression, whose `classes` are None, the values given."""
     return codes if classes is None else np.asarray(classes)[codes.astype(np.intp)]
 
 
 def as_names(names: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """Return column names as a tuple, a single one too."""
+    """Return column names as a tuple, also where a single name is given as a string."""
     found = (names,) if isinstance(names, str) else tuple(names)
     if not all(isinstance(name, str) for name in found):
         raise InputError(f"{argument} must hold column names, got {names!r}.")

@@ -1,4 +1,4 @@
-"""Groupings of tallied rows, by the kind of ensemble and the number of rows."""
+"""Groups of tallied rows that are merged, chosen by the kind of ensemble and the number of rows."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["EXACT_ROWS", "Grouping", "block_groups", "choose_grouping", "codes_o
 
 Grouping = Literal["values", "votes", "rows", "shares", "margins"]
 
-# The size of the sample: up to here every row may be a group of its own at no further cost.
+# The size of the sample: up to this number every row may be a group of its own at no further cost.
 EXACT_ROWS = 20_000
 # Relative rounding error of a weighted mean of equal numbers.
 ROUNDING = 1e-9
 
 
 def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
-    """Return by what the rows of this ensemble are grouped.
+    """Return the property by which the tallied rows of an ensemble are grouped.
 
     ``"votes"`` and ``"shares"`` are exact, ``"rows"`` keeps each row, ``"values"`` groups by the number of members and
     keeps moments, and ``"margins"`` merges the rows of one cell.
@@ -45,7 +45,7 @@ def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
 
 
 def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int) -> tuple[IntArray, IntArray]:
-    """Return, for each row, the code of its own group and the code of its crossed margin's group."""
+    """Return the code of the group of each row, and the code of the group of its crossed margin."""
     if grouping == "values":
         code = tally.trials.astype(np.int64)
     elif grouping == "rows":
@@ -62,7 +62,7 @@ def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int)
 def block_groups(
     grouping: Grouping, tally: AnyTally, code: IntArray, crossed_code: IntArray, weight: FloatArray
 ) -> tuple[Groups, Groups | None]:
-    """Return the groups of the rows of one block that have weight.
+    """Return the groups of the rows of a block that have positive weight.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def _columns(grouping: Grouping, tally: AnyTally) -> tuple[FloatArray, ...]:
 
 
 def tally_of(grouping: Grouping, groups: Groups, n_members: int) -> SupportTally | MarginTally:
-    """Return the tally whose entries are the groups."""
+    """Return a tally in which each group of rows is one entry."""
     means = groups.means()
     if grouping == "votes":
         trials, wrong = (part.astype(np.float64) for part in np.divmod(groups.code, n_members + 1))
@@ -108,13 +108,13 @@ def _support_tally(groups: Groups, means: FloatArray, *, cells: bool) -> Support
     trials = np.rint(means[0])
     wrong, squares = np.minimum(means[1], trials), np.minimum(means[2], trials)
     if cells:
-        # Rounding must not move a tie to one side.
+        # Rounding must not decide a tie.
         wrong = np.where(groups.code % 2 == 1, trials / 2.0, wrong)
     return SupportTally(trials, wrong, squares, means[3])
 
 
 def crossed_of(groups: Groups, sampled: IntArray) -> CrossedMargins:
-    """Return the crossed margins whose entries are the groups.
+    """Return crossed margins in which each group of rows is one entry.
 
     Parameters
     ----------
@@ -127,6 +127,6 @@ def crossed_of(groups: Groups, sampled: IntArray) -> CrossedMargins:
 
 
 def _unrounded(trials: FloatArray) -> FloatArray:
-    """Return mean numbers of members; whole numbers lose their rounding error, so that 2 is not a little less."""
+    """Return mean numbers of members, whole ones without their rounding error, so that 2 is not a little less."""
     whole = np.rint(trials)
     return np.where(np.abs(trials - whole) <= ROUNDING * whole, whole, trials)

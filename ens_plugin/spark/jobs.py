@@ -1,4 +1,4 @@
-"""Spark jobs: the model sent once, and parts merged in a tree."""
+"""Spark jobs: executors get the model once, and the sums over partitions are merged in a tree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMN = "part"
 
 
 def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
-    """Return the pickled model and the class of its adapter, for the executors.
+    """Return a model and the class of its adapter as a pickle that executors load.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
 
 
 def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
-    """Return the merged sums over all partitions of a DataFrame.
+    """Run the analysis on all partitions of a DataFrame, and return the merged sums.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def _batch(part: Part) -> Any:
 
 
 def _widths(parallelism: int, counts: RowCounts) -> list[int]:
-    """Return the numbers of merging tasks, level by level; none where the driver can merge all parts itself."""
-    # After a shuffle Spark may cut the rows otherwise than when they were counted; of few rows the parts stay small.
+    """Return the number of tasks of each level of merging; no level where the driver can merge all parts itself."""
+    # After a shuffle the partitions may be others than when they were counted; those of few rows stay small.
     if counts.n_parts <= MERGED_INTO_ONE and counts.all <= FEW_ROWS:
         return []
     widths = [max(parallelism, 1)]

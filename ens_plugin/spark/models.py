@@ -1,4 +1,4 @@
-"""Models of Spark ML and xgboost.spark: the ensemble behind the stages, and the columns that it reads."""
+"""Models of Spark ML and xgboost.spark: the ensemble after the stages, and the columns that it reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SparkInput", "behind_stages"]
 
 
 class SparkInput(NamedTuple):
-    """A model, and its input rows.
+    """An ensemble, its input rows and its feature columns, without the stages that Spark runs.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None,
     Raises
     ------
     InputError
-        If a model that is not Spark's comes without `feature_cols`, or a stage refuses the DataFrame.
+        If a model that is not Spark's is given without `feature_cols`, or a stage refuses the DataFrame.
     NotFittedError
-        If it is an estimator of Spark.
+        If `model` is an estimator of Spark, which is not fitted.
     BagError
         If `data` is ``"oob"`` for a model that Spark trained.
     """
@@ -52,7 +52,7 @@ def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None,
     if data == "oob":
         raise BagError(
             f"The in-bag rows of this {type(inner).__name__} are not known, because Spark trained it on several "
-            'machines. Pass data="holdout" with rows that were not used for training.'
+            'machines. Pass {data="holdout"} with rows that were not used for training.'
         )
     ensemble = inner_ensemble(inner)
     columns = _own_columns(inner) if feature_cols is None else feature_cols

@@ -1,4 +1,4 @@
-"""The work of an executor: predict its rows with every member, tally, and keep sums only."""
+"""The work of an executor: predictions of every member for its rows, their tally, and the sums that it returns."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def load_bags(content: bytes, n_trained: int, candidate: int) -> DistributedBags
 
 
 def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan) -> Part:
-    """Return the sums over one partition."""
+    """Return the sums over the rows of one partition, predicted by every member."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
@@ -245,15 +245,15 @@ def _moments(tally: ValueTally, usable: NDArray[np.bool_], weight: FloatArray) -
 
 
 def _problems(table: pa.Table, plan: Plan, error: EnsPluginError) -> Problems:
-    """Return the columns with values that the model refuses; if there are none, the error itself."""
+    """Return the numbers of missing and infinite values that explain an error; without any, the error itself."""
     counts = _bad_values(table, plan.features)
     if counts:
         return Problems(bad_values=counts)
-    return Problems(refusals=((type(error).__name__, str(error)),))
+    return Problems(refusals=((type(error).__name__, error.template),))
 
 
 def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
-    """Return the number of rows with missing or infinite values by feature column; of lists any value counts."""
+    """Return the number of rows with missing or infinite values, in lists too, by feature column that has any."""
     counts = {}
     for name, column in zip(names, table.columns, strict=False):
         values = column.to_pandas()

@@ -1,4 +1,4 @@
-"""The sums over one partition, which are all that leaves an executor, and the merge of those of disjoint rows."""
+"""The sums over the rows of a partition, which are all that an executor returns, and their merge."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class KeptRows:
     ----------
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     counted : ndarray of uint8, shape (ceil(n_members / 8), n_rows)
-        Which outputs count, eight members to the byte.
+        Whether each output counts, as bits, eight members to the byte.
     target, weight : ndarray, shape (n_rows,)
     key : ndarray of uint64, shape (n_rows,)
         The rows with the smallest keys are the sample.
     row : ndarray of int64, shape (n_rows,)
-        Position in training order, or a hash of the row where that is not known.
+        Position in training order, or a hash of the row where its position is not known.
     code, crossed_code : ndarray of int64, shape (n_rows,)
         Group of each row, and that of its crossed margin.
     """
@@ -49,7 +49,7 @@ class KeptRows:
     crossed_code: IntArray
 
     def take(self, rows: NDArray[np.intp]) -> KeptRows:
-        """Return some of the rows, by position."""
+        """Return the rows at the given positions."""
         columns = vars(self).items()
         return KeptRows(*(values[:, rows] if name in BY_MEMBER else values[rows] for name, values in columns))
 
@@ -73,7 +73,7 @@ class Problems:
         return bool(self.bad_values or self.refusals)
 
     def merge(self, other: Problems) -> Problems:
-        """Return the problems of both sets of rows."""
+        """Return the problems of two disjoint sets of rows together."""
         counts = dict(self.bad_values)
         for column, count in other.bad_values.items():
             counts[column] = counts.get(column, 0) + count
@@ -119,7 +119,7 @@ class Part:
 
 
 def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
-    """Return the merged parts of disjoint rows, with at most `sample_limit` sampled rows."""
+    """Return the sums over several disjoint parts of the data, with at most `sample_limit` sampled rows."""
     groups = [part.groups for part in parts if part.groups is not None]
     crossed = [part.crossed for part in parts if part.crossed is not None]
     marks = [part.marks for part in parts if part.marks is not None]

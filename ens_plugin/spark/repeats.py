@@ -1,4 +1,4 @@
-"""Copies among training rows that are spread over a cluster, found by rows that share a sampled hash."""
+"""Copies among training rows that are spread over a cluster, found by their sampled hashes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REMEDIES = (
 
 
 def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Marks:
-    """Return hashes of the rows of a block, by which copies and near misses are found wherever they are.
+    """Return hashes of rows of a block, by which equal and nearly equal rows are found, also in other blocks.
 
     A row is kept, for its whole record and for each half of its columns, if the hash is small: rows that share it
     are then kept, too.
@@ -62,7 +62,7 @@ def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Ma
 
 
 def merge_marks(marks: list[Marks]) -> Marks:
-    """Return the marks of disjoint rows together, in an order that does not depend on theirs."""
+    """Return the hashes of several disjoint blocks together, in an order that does not depend on that of the blocks."""
     merged = np.concatenate(marks, axis=1)
     return merged[:, np.lexsort(merged[::-1])]
 
@@ -70,7 +70,7 @@ def merge_marks(marks: list[Marks]) -> Marks:
 def repeated_shares(marks: Marks) -> tuple[float, float]:
     """Return the share of rows whose record occurs more than once, and of rows that look like copies.
 
-    The first is right for the marked records; the second counts, for each split of the columns, repeated rows
+    The first is exact for the sampled records; the second counts, for each split of the columns, repeated rows
     without near misses in the worse of its halves (:func:`ens_plugin.core.tallies.repeated_rows.copied_rows`).
     """
     whole = marks[1, marks[0] == WHOLE]
@@ -84,7 +84,7 @@ def repeated_shares(marks: Marks) -> tuple[float, float]:
 
 
 def _lone_share(marks: Marks) -> float:
-    """Return the share of the repeated rows whose half no other record shares."""
+    """Return the share of repeated rows whose half of the columns equals that of no other record."""
     _, half, alike = np.unique(marks[0], return_inverse=True, return_counts=True)
     _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
     repeated = copies[record] > 1

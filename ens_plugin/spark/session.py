@@ -1,4 +1,4 @@
-"""The Spark session: what it needs, and one error in place of a Java stack."""
+"""Checks that Spark can be used, and one error with a reason in place of a Java stack trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_CONNECT = (
 
 
 def require_spark() -> None:
-    """Raise ClusterError with what to install unless PySpark and Java are installed."""
+    """Raise ClusterError unless PySpark and Java are installed and Spark Connect is not in use."""
     try:
         import pyspark  # noqa: F401  (whether it is there)
     except ImportError as error:
@@ -42,7 +42,7 @@ def require_spark() -> None:
 
 
 def collected(df: Any) -> list[Any]:
-    """Return the rows of a small DataFrame; raise every failure of Spark as one ClusterError."""
+    """Return the rows of a small DataFrame; raise ClusterError for every failure of Spark."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

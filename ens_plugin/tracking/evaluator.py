@@ -67,7 +67,7 @@ class EnsembleEvaluator(ModelEvaluator):
         Raises
         ------
         EnsPluginError
-            If the configuration, the model or the data are not what they must be, or the server refuses.
+            If the configuration, the model or the data cannot be used, or the server refuses.
         """
         from ens_plugin.analysis.analyze import analyze
 

@@ -1,4 +1,4 @@
-"""A registered model analysed on the user's rows, after checking which rows these are."""
+"""The analysis of a registered model on the user's rows, after a check of their digest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RowSource = Callable[[Any], tuple[Any, ArrayLike]]
 
 
 class Rows(NamedTuple):
-    """Rows to judge models by.
+    """The user's rows to judge models by, in the form that each model takes.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """A fresh report, the loss of each row, and the digest of the rows."""
+    """The report of an analysis, the loss of each row, and the digest of the rows."""
 
     report: EnsembleReport
     judged: JudgedRows
@@ -47,7 +47,7 @@ class Measurement(NamedTuple):
 
 
 def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Measurement:
-    """Return the analysis of a registered version on `rows`.  Loading the model runs code stored with it.
+    """Analyse a registered version on `rows`.  Loading the model runs code stored with it.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
         If the digest recorded at training shows that `rows` passed as training rows are others, or that
         rows passed as held out are the training rows.
     EnsPluginError
-        Whatever else keeps the model from being loaded or analysed.
+        If the model cannot be loaded or analysed for another reason.
     """
     from ens_plugin.analysis.analyze import analyze_rows
 
@@ -68,14 +68,14 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
 
 
 def check_digest(digest: str, recorded: str | None, data: str, model: str) -> None:
-    """Raise unless rows passed as training rows have the recorded digest, and rows passed as held out another one.
+    """Raise DataMismatchError unless training rows have the recorded digest, and held-out rows another one.
 
     Parameters
     ----------
     digest : str
         Digest of the rows given.
     recorded : str or None
-        Digest that autolog recorded at training; None where there is none, and nothing is checked.
+        Digest that autolog recorded at training; None where none was recorded, and nothing is checked.
     data : {"oob", "holdout"}
     model : str
         Name of the model in the message.
@@ -94,16 +94,16 @@ def check_digest(digest: str, recorded: str | None, data: str, model: str) -> No
         raise DataMismatchError(
             f"These are not the rows that {model} was trained on, or not in that order: their digest is {digest}, "
             f"and {recorded[:100]} was recorded at training. Pass the training rows in their order, or pass "
-            "data='holdout' for rows that were not used for training."
+            "{data='holdout'} for rows that were not used for training."
         )
     raise DataMismatchError(
         f"These are the rows that {model} was trained on (digest {digest}). As held-out rows they would make the error "
-        'come out far too low. Leave out data="holdout", or pass rows that were not used for training.'
+        'far too low. Leave out {data="holdout"}, or pass rows that were not used for training.'
     )
 
 
 def recorded_digest(client: MlflowClient, model_id: str | None, run_id: str | None) -> str | None:
-    """Return the digest of the training rows that autolog recorded for a model, or else for its run, if any.
+    """Return the digest of training rows that autolog recorded for a model, or for its run; None if for neither.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""The document that XGBoost stores a booster as: read, checked for damage, cut to size."""
+"""XGBoost's model document: reading, writing, a check for damage, and truncation."""

@@ -1,4 +1,4 @@
-"""What is wrong with the document of an XGBoost model: XGBoost itself follows it without a check."""
+"""A check for damage in the document of an XGBoost model, which XGBoost itself reads without a check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _DamageError(ValueError):
 
 
 def find_damage(document: bytes) -> str | None:
-    """Return what makes the document of a model unsafe to give to XGBoost.
+    """Return the damage that makes the document of a model unsafe for XGBoost to read.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _check_categories(tree: dict[str, Any], n_nodes: int, is_binary: bool) -> No
 
 
 def _numbers(part: dict[str, Any], name: str, kind: str, size: int | None, is_binary: bool) -> NDArray[Any]:
-    """Return an array; of a binary document it must have the type that XGBoost reads, of the other only the kind."""
+    """Return an array of the document after checking its type (in JSON only its kind), and its size if given."""
     values = np.asarray(part[name])
     wanted = np.dtype(kind)
     has_kind = values.dtype == wanted if is_binary and isinstance(part[name], np.ndarray) else _fits(values, wanted)

@@ -1,6 +1,6 @@
-"""Which leaf of each tree a row reaches, read by a copy of the model whose leaves hold their own numbers.
+"""Reading of the leaf of each tree that a row reaches, by a copy of the model with leaf numbers as leaf values.
 
-``predict(pred_leaf=True)`` gives the same in about four times the time, and of all trees only.  The copy's
+``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only.  The copy's
 leaves of several trees add up to one output: as float32 holds whole numbers of 24 bits, one output has
 room for the leaves of four trees of 64 leaves.
 """
@@ -28,7 +28,7 @@ _OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight":
 
 
 class LeafReader:
-    """Reads the leaves of some trees of a forest, or of all, in the order given.
+    """Reader of the leaves that rows reach in some trees of a forest, or in all, in the order given.
 
     Leaves are numbered from 0 in the order of the nodes.
 
@@ -41,7 +41,7 @@ class LeafReader:
     Attributes
     ----------
     dtype : dtype
-        The smallest unsigned integers that hold a leaf's number.
+        The smallest unsigned integer type that holds a leaf's number.
     """
 
     def __init__(self, forest: Forest, chosen: Sequence[int] | None = None) -> None:
@@ -55,7 +55,7 @@ class LeafReader:
         self._booster = self._copy(forest, trees)
 
     def read(self, rows: Rows) -> NDArray[Any]:
-        """Leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows)."""
+        """Return the leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows)."""
         leaves = np.empty((self._n_trees, rows.shape[0]), dtype=self.dtype)
         step = min(max(OUTPUT_BYTES // (4 * self._n_outputs), 64), MOST_ROWS)
         for start in range(0, rows.shape[0], step):
@@ -68,7 +68,7 @@ class LeafReader:
         return leaves
 
     def _copy(self, forest: Forest, chosen: Sequence[int]) -> Any:
-        """Return the same trees as a model of several outputs, which the library adds up one by one."""
+        """Return a booster of the chosen trees with leaf numbers as values, several trees to one output."""
         learner = forest.document["learner"]
         model = learner["gradient_booster"]["model"]
         trees = []
@@ -102,14 +102,14 @@ class LeafReader:
             "learner_model_param": parameters,
             "objective": _OBJECTIVE,
         }
-        # One thread: blocks of rows are shared out among threads already.
+        # One thread: several blocks of rows are already read in parallel.
         booster = xgboost.Booster({"nthread": 1})
         booster.load_model(encode({**forest.document, "learner": changed}))
         return booster
 
 
 def read_leaves(forest: Forest, rows: Rows, chosen: Sequence[int]) -> NDArray[Any]:
-    """Leaves of some trees, kept ones where the rows have them, shape (len(chosen), n_rows)."""
+    """Return the leaves that rows reach in some trees, kept or newly read, shape (len(chosen), n_rows)."""
     if rows.leaves is not None:
         return np.asarray(rows.leaves[chosen])
     return LeafReader(forest, chosen).read(rows)

@@ -1,4 +1,4 @@
-"""What a trained XGBoost booster stores of itself: its trees, and the settings it was trained with."""
+"""Reading of a trained XGBoost booster: its trees, and the parameters it was trained with."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree, by node.
+    """One tree of an XGBoost booster, as arrays with one entry for each node.
 
     Attributes
     ----------
     is_leaf : ndarray of bool, shape (n_nodes,)
     values : ndarray of float32, shape (n_nodes,)
-        What a leaf adds to the margin; thresholds elsewhere.
+        Of a leaf, its addition to the margin; of other nodes, the threshold.
     covers : ndarray of float32, shape (n_nodes,)
         Summed second derivatives of the in-bag rows that reached the node at training.
     left, right : ndarray of int32, shape (n_nodes,)
+        Children of each node; -1 for leaves.
     """
 
     is_leaf: NDArray[np.bool_]
@@ -46,12 +47,12 @@ class Tree:
 
     @property
     def n_leaves(self) -> int:
-        """Leaves."""
+        """Return the number of leaves."""
         return int(np.count_nonzero(self.is_leaf))
 
     @cached_property
     def depths(self) -> IntArray:
-        """Depth of each node, 0 for the root, shape (n_nodes,)."""
+        """Return the depth of each node, 0 for the root, shape (n_nodes,)."""
         depths = np.zeros(self.is_leaf.size, dtype=np.int64)
         level = np.flatnonzero(~self.is_leaf[:1])
         while level.size:
@@ -62,18 +63,18 @@ class Tree:
 
     @property
     def leaf_values(self) -> FloatArray:
-        """What each leaf adds to the margin, in the order of the nodes, shape (n_leaves,)."""
+        """Return the amount that each leaf adds to the margin, in the order of the nodes, shape (n_leaves,)."""
         return self.values[self.is_leaf].astype(np.float64)
 
     @property
     def leaf_covers(self) -> FloatArray:
-        """Sum of second derivatives of the bag's rows in each leaf, in the order of the nodes, shape (n_leaves,)."""
+        """Return the sum of second derivatives of each leaf's in-bag rows, in node order, shape (n_leaves,)."""
         return self.covers[self.is_leaf].astype(np.float64)
 
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """What the booster keeps of its training; saving and loading as a file resets it to defaults.
+    """Training parameters that a booster stores; saving and loading it as a file resets them to defaults.
 
     Attributes
     ----------
@@ -91,8 +92,10 @@ class TrainingParameters:
         Version of the library that last saved the booster.
     eta, penalty : float
         Learning rate and L2 penalty of the leaf values.
-    plain_leaves : bool
-        Whether leaf values follow from sums of derivatives alone (no L1 penalty, bounds, constraints).
+    alpha, max_delta_step : float
+        L1 penalty and largest step of the leaf values; 0 for none.
+    is_constrained : bool
+        Whether features have monotone constraints.
     """
 
     seed: int
@@ -118,7 +121,7 @@ class TrainingParameters:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """The trees of a booster in the order they were grown, and how they add up.
+    """The trees of a booster in the order they were grown, with its training parameters and base margin.
 
     Attributes
     ----------
@@ -134,7 +137,7 @@ class Forest:
     objective : str
     objective_parameters : dict of str to str
     base_margin : ndarray, shape (n_groups,)
-        What every prediction starts from.
+        Margin of each group before any tree is added.
     settings : TrainingParameters
     """
 
@@ -150,24 +153,24 @@ class Forest:
 
     @property
     def n_rounds(self) -> int:
-        """Boosting rounds."""
+        """Return the number of boosting rounds."""
         return int(self.round[-1]) + 1
 
     @property
     def n_parallel(self) -> int:
-        """Number of trees of each group in the last round."""
+        """Return the number of trees of each group in the last round."""
         return int(np.count_nonzero(self.round == self.round[-1])) // self.n_groups
 
     @property
     def n_left_out(self) -> int:
-        """Number of trees of each group that the first round grew and truncation left out."""
+        """Return the number of trees of each group that the first round grew and truncation removed."""
         grown = self.document["learner"]["attributes"].get(GROWN_PARALLEL)
         return 0 if grown is None else int(grown) - int(np.count_nonzero(self.round == 0)) // self.n_groups
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a booster stores of itself, its trees aside.
+    """Objective and numbers of groups, rounds and trees of a booster.
 
     Attributes
     ----------
@@ -184,14 +187,14 @@ class Shape:
 
 
 def read_shape(booster: Any) -> Shape:
-    """Read how many trees a booster has, of how many rounds, in the time that one tree takes.
+    """Return how many trees and rounds a booster has, read in the time that one tree takes.
 
     Raises
     ------
     NotFittedError
-        If it holds no trees.
+        If the booster holds no trees.
     UnsupportedModelError
-        If it is not made of trees that add up.
+        If the booster is not of kind 'gbtree'.
     """
     _check_trained(booster)
     learner = _configuration(booster)["learner"]
@@ -204,14 +207,14 @@ def read_shape(booster: Any) -> Shape:
 
 
 def read_forest(booster: Any) -> Forest:
-    """Read a booster of trees, at least one of them.
+    """Return the trees and training parameters of a booster.
 
     Raises
     ------
     NotFittedError
-        If it holds no trees.
+        If the booster holds no trees.
     UnsupportedModelError
-        If it is not made of ordinary trees.
+        If the booster is not of kind 'gbtree', or its trees have weights or several values in a leaf.
     """
     _check_trained(booster)
     configuration = _configuration(booster)
@@ -255,14 +258,14 @@ def _n_groups(parameters: dict[str, str]) -> int:
 def _check_trained(booster: Any) -> None:
     try:
         n_rounds = booster.num_boosted_rounds()
-    except xgboost.core.XGBoostError as error:  # never given any rows, so without a number of columns
+    except xgboost.core.XGBoostError as error:  # created without rows, so without a number of columns
         raise NotFittedError("This booster holds no trees; train it first.") from error
     if n_rounds == 0:
         raise NotFittedError("This booster holds no trees; train it first.")
 
 
 def _check_equal_weights(weights: list[float]) -> None:
-    """Refuse dropout where it was at work; XGBoost 3.4 writes its weights into boosters of kind 'gbtree'."""
+    """Raise UnsupportedModelError if dropout gave trees weights, which XGBoost 3.4 stores for 'gbtree' too."""
     if any(weight != 1 for weight in weights):
         raise UnsupportedModelError(
             f"The trees of this booster count with weights from {min(weights):.3g} to {max(weights):.3g}: dart drops "
@@ -295,7 +298,7 @@ def _rounds(model: dict[str, Any], n_groups: int) -> IntArray:
 
 
 def _base_margin(text: str, objective: str, n_groups: int) -> FloatArray:
-    """Base score as a margin; one number for all groups before release 3.1, a list since."""
+    """Return the base score of each group as a margin; before release 3.1, it is one number for all groups."""
     scores = np.array(json.loads(text if text.startswith("[") else f"[{text}]"), dtype=np.float64)
     if objective in ("binary:logistic", "reg:logistic"):
         scores = np.log(scores) - np.log1p(-scores)

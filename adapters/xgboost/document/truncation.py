@@ -1,7 +1,7 @@
-"""Fewer parallel trees of an XGBoost booster of one round.
+"""Copies of XGBoost boosters of one round with fewer parallel trees.
 
 The booster's prediction is the sum of its leaves, each of which holds its value divided by the number
-of parallel trees: of fewer trees, each has to add more.
+of parallel trees: with fewer trees, each must add more.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ens_plugin.adapters.xgboost.document.ubjson import encode
 
 __all__ = ["truncated_trees"]
 
-# What XGBoost's own slices leave out.
+# Attributes that XGBoost's own slices remove.
 _OF_ALL_TREES = ("best_iteration", "best_score")
 
 
 def truncated_trees(model: Any, forest: Forest, size: int) -> Any:
-    """Return a copy of a trained model of one round, with the first parallel trees of every class.
+    """Return a copy of a trained model of one round, with the first `size` parallel trees of every class.
 
     Parameters
     ----------
     model : Booster, XGBClassifier, XGBRegressor or XGBRF*
     forest : Forest
-        What its booster stores.
+        The trees and document of its booster.
     size : int
 
     Examples
@@ -62,7 +62,7 @@ def _size_parameter(model: Any) -> str:
 
 
 def _document(forest: Forest, size: int) -> dict[str, Any]:
-    """The booster's document with the first trees of each class, scaled and numbered anew."""
+    """Return the booster's document with the first `size` trees of each class, scaled and renumbered."""
     learner, grown = forest.document["learner"], forest.n_parallel
     model = learner["gradient_booster"]["model"]
     kept = [first + member for first in range(0, len(forest.trees), grown) for member in range(size)]
@@ -86,7 +86,7 @@ def _document(forest: Forest, size: int) -> dict[str, Any]:
 
 
 def _scaled(tree: dict[str, Any], factor: float) -> dict[str, NDArray[np.float32]]:
-    """Leaf values times `factor`, where they stand; the weights of inner nodes are never divided."""
+    """Return a tree's arrays of leaf values, these times `factor`; entries of inner nodes are unchanged."""
     values, weights = tree["split_conditions"], tree["base_weights"]
     is_leaf = tree["left_children"] == LEAF
     larger = (values.astype(np.float64) * factor).astype(np.float32)
@@ -100,5 +100,5 @@ def _scaled(tree: dict[str, Any], factor: float) -> dict[str, NDArray[np.float32
 def _attributes(forest: Forest) -> dict[str, str]:
     known = forest.document["learner"]["attributes"]
     kept = {name: value for name, value in known.items() if name not in _OF_ALL_TREES}
-    # Trees of one class are the first drawn; of more, those left out were drawn in between.
+    # Of one class, the kept trees were drawn first; of more, the removed ones were drawn in between.
     return kept if forest.n_groups == 1 else {GROWN_PARALLEL: str(forest.n_parallel), **kept}

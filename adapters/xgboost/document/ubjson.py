@@ -1,4 +1,4 @@
-"""XGBoost's binary model document (UBJSON), read into Python and written back.
+"""Reading and writing of XGBoost's binary model document (UBJSON).
 
 ``Booster.save_raw("ubj")`` holds the published JSON schema of the model in a tenth of the bytes, and
 numbers as arrays: a forest of a million nodes is read in a fraction of a second, not several.
@@ -37,7 +37,7 @@ def decode(document: bytes | bytearray) -> Any:
 
 
 def encode(value: Any) -> bytearray:
-    """Return what :func:`decode` reads: whole numbers as 64 bits, others as float32."""
+    """Return a value as a UBJSON document for :func:`decode`: int as 64 bits, float as float32."""
     parts: list[bytes] = []
     _append(parts, value)
     return bytearray(b"".join(parts))

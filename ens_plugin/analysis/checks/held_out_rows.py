@@ -50,6 +50,6 @@ def judge_held_out_rows(
         return (), (UNKNOWN_ROWS,) if origin == "unknown" else ()
     raise DataMismatchError(
         "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
-        'would be far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
+        'would be far too low. Leave out {data="holdout"}, with all training rows in training order, to judge each by '
         "its out-of-bag members, or pass rows that were not used for training."
     )

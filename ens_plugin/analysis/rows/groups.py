@@ -14,7 +14,7 @@ from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.tally import AnyTally, ValueTally
 from ens_plugin.core.uncertainty.paired_losses import row_losses
 from ens_plugin.core.validation import IntArray, shown
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import InputError, TooFewMembersError, spelled
 
 __all__ = ["encode_groups", "group_doubts", "refuse_groups_in_bags", "with_groups"]
 
@@ -151,7 +151,7 @@ def _remedies(weight: RowWeight) -> str:
         f"Train on smaller bags (with groups of {size:.3g} rows, about {1.0 / size:.2g} of the rows for each member: "
         "max_samples of scikit-learn, bagging_fraction of LightGBM, subsample of XGBoost), or draw whole groups "
         "(train the members yourself and pass CustomEnsemble.from_estimators), or pass rows of other groups with "
-        "data='holdout'."
+        "{data='holdout'}."
     )
 
 
@@ -169,6 +169,6 @@ def group_doubts(weight: RowWeight, usable: NDArray[np.bool_]) -> list[str]:
         found.append(
             f"Rows with {100 * lost:.3g} % of the weight have too few members whose bags hold no row of their group; "
             f"their groups have {sizes[~usable].mean():.3g} rows on average, the others {sizes[usable].mean():.3g}. "
-            f"The figures are of the smaller groups. {_remedies(weight)}"
+            f"The figures are of the smaller groups. {spelled(_remedies(weight))}"
         )
     return found

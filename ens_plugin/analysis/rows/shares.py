@@ -12,7 +12,7 @@ from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.core.tallies.representation import Representation, represent
 from ens_plugin.core.validation import FloatArray
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import InputError, TooFewMembersError, spelled
 from ens_plugin.report.estimates import LabelBasis
 from ens_plugin.report.text import printable
 
@@ -41,7 +41,7 @@ WHY = (
 )
 REMEDIES = (
     "Train with class_weight='balanced_subsample', with weights in the evaluation only (sample_weight of analyze), "
-    "with a smaller max_samples or with more members; or pass held-out rows with data='holdout'."
+    "with a smaller max_samples or with more members; or pass held-out rows with {data='holdout'}."
 )
 
 
@@ -114,7 +114,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         raise InputError(
             f"{_unevenness(found, names)} Their rows have to be weighted and judged by label, which is not possible on "
             "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
-            'with data="holdout".'
+            'with {data="holdout"}.'
         )
     apart = "judged apart by their number of members, and those left " if labels else ""
     caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to represent all{_by_label(labels)}."
@@ -234,7 +234,7 @@ def _missing_weight(found: Representation) -> tuple[str, ...]:
     sentence = f"{finding}. {WHY} {REMEDIES}"
     if missing > REFUSED_MISSING:
         raise TooFewMembersError(sentence, finding)
-    return (sentence,)
+    return (spelled(sentence),)
 
 
 def _label_basis(found: Representation, names: list[str], factors: FloatArray) -> list[LabelBasis]:

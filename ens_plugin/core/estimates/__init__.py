@@ -1,1 +1,1 @@
-"""From tallies and row models to estimates: error curves, recommended sizes, agreement, squared losses."""
+"""Estimates from tallies and row models: error curves, recommended sizes, agreement, squared losses."""

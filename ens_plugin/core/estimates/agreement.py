@@ -29,12 +29,12 @@ TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class SubsetRatio:
-    r"""Logarithm of the ratio of the disagreement that subsets show to that of a model.
+    r"""Logarithm of the ratio of the disagreement observed between subsets to the disagreement that a model predicts.
 
     Attributes
     ----------
     coefficients : ndarray, shape (3,)
-        Of :math:`B^{-1/2}`, :math:`B^{-1}` and :math:`B^{-3}`: the ratio is 1 at infinity.
+        Coefficients of :math:`B^{-1/2}`, :math:`B^{-1}` and :math:`B^{-3}`; the ratio is 1 at infinity.
     covariance : ndarray, shape (3, 3)
     """
 
@@ -42,11 +42,11 @@ class SubsetRatio:
     covariance: FloatArray
 
     def log_at(self, sizes: ArrayLike) -> FloatArray:
-        """Logarithm of the ratio at each size."""
+        """Return the logarithm of the ratio of observed to predicted disagreement at each size, shape (n_sizes,)."""
         return np.asarray(_ratio_columns(as_sizes(sizes)) @ self.coefficients)
 
     def sd_at(self, size: float) -> float:
-        """Standard deviation of that logarithm at one size."""
+        """Return the standard deviation of the logarithm of the ratio of disagreements at one size."""
         column = _ratio_columns(np.array([float(size)]))[0]
         return float(np.sqrt(column @ self.covariance @ column))
 
@@ -55,17 +55,17 @@ class SubsetRatio:
 class AnchoredAgreement:
     """A row model whose disagreement with the infinite ensemble is multiplied by a factor of the size.
 
-    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`.
+    It implements the protocol :class:`ens_plugin.core.row_models.row_model.RowModel`.
 
     Attributes
     ----------
     model : RowModel
     density, likelihood, counts, group, point_weights
-        Those of `model`.
+        The attributes of `model` with these names.
     log_factor : PchipInterpolator
         Logarithm of the factor as a function of log B, between sizes 1 and 100001.
     ratio : SubsetRatio
-        The part of the factor that comes from subsets, for its noise.
+        The part of the factor that is estimated from subsets, for its noise.
     """
 
     model: RowModel
@@ -78,21 +78,21 @@ class AnchoredAgreement:
     ratio: SubsetRatio
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of a wrong label, shape (n_sizes, n_points)."""
+        """Return the probability of a wrong label at each size and grid point, shape (n_sizes, n_points)."""
         return self.model.error_by_point(sizes)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of the infinite ensemble's label; not bounded by point, where only means are known."""
+        """Return the estimated chance of the infinite ensemble's label, shape (n_sizes, n_points), not cut at 0."""
         place = np.log(np.clip(as_sizes(sizes), 1.0, LARGEST_SIZE))
         factor = np.exp(self.log_factor(place))[:, None]
         return np.asarray(1.0 - factor * (1.0 - self.model.agreement_by_point(sizes)))
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error in the mean output, shape (n_points,)."""
+        """Return the derivative of the error in the mean output at each grid point, shape (n_points,)."""
         return self.model.slope_by_point(size)
 
     def spread(self, draws: FloatArray, random_state: int) -> FloatArray:
-        """Draws of the recommended size with the noise of the ratio as well: a size goes with its square."""
+        """Return draws of the recommended size multiplied by the noise of the squared ratio of disagreements."""
         known = draws[np.isfinite(draws)]
         if known.size == 0:
             return draws
@@ -102,18 +102,18 @@ class AnchoredAgreement:
 
 
 def fit_contests(sample: Sample) -> RowModel:
-    """Fit the margins of each row's leading label over the runner-up, whatever the true label.
+    """Fit a model of the margins of each row's leading label over the runner-up, whatever the true label.
 
     Parameters
     ----------
     sample : Sample
-        Rows of at least two members.
+        Rows with at least two members each.
 
     Notes
     -----
-    Which of two labels leads is what has been observed of a contest without a favourite, so that the density of true
-    margins is symmetric: each row enters with both signs and half of its weight.  The first entries are the sample's
-    rows in their order, with the leading label's sign.
+    Before the votes are counted, either label is as likely to lead, so that the density of true margins is symmetric:
+    each row enters with both signs and half of its weight.  The first entries are the sample's rows in their order,
+    with the leading label's sign.
     """
     block = sample.block
     support = label_support(block, block.seen)
@@ -121,7 +121,7 @@ def fit_contests(sample: Sample) -> RowModel:
     against = strongest_rival(support, lead)
     margins = member_margins(RowBlock(block.outputs, block.seen, lead, block.n_labels), against)
     trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
-    # In one memory order, whatever that of the outputs: rounding follows it.
+    # In one memory order whatever that of the outputs, because rounding depends on the order.
     counted = np.ascontiguousarray(margins * block.seen)
     mean = counted.sum(axis=0) / trials
     deviations = np.ascontiguousarray((counted - mean) * block.seen)
@@ -131,22 +131,22 @@ def fit_contests(sample: Sample) -> RowModel:
 
 
 def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: FloatArray) -> SubsetRatio:
-    r"""Return the ratio of how often subsets differ from the row's other members to how often a model predicts it.
+    r"""Return the ratio of the observed disagreement of subsets with a row's other members to that of a model.
 
     Parameters
     ----------
     model : RowModel
     rates : SubsetRates
-        Of the sampled rows.
+        Labels of subsets of the sampled rows' members.
     rows : ndarray of int, shape (n_sampled,)
         The sampled rows, numbered as in the model.
     weight : ndarray, shape (n_sampled,)
 
     Notes
     -----
-    Subset and other members are disjoint, so that their labels are independent draws given the row.  Where margins
-    spread evenly around 0, ensembles of B and C members differ as often as one of :math:`1/(1/B + 1/C)` differs from
-    the infinite one, which is the size that a ratio belongs to.
+    Subset and other members are disjoint, so that their labels are independent draws given the row.  Where the
+    density of margins is flat around 0, ensembles of B and C members differ as often as one of
+    :math:`1/(1/B + 1/C)` members differs from the infinite one, which is the size assigned to a ratio.
     """
     predicted, size = np.full((2, *rates.apart.shape), np.nan)
     for n_members in np.unique(rates.members):
@@ -167,7 +167,7 @@ def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: Fl
     if known.size == 0:
         return SubsetRatio(np.zeros(POWERS.size), np.zeros((POWERS.size, POWERS.size)))
     columns = _ratio_columns(known[:, 0]) / known[:, 2:]
-    # Sizes share their rows, and with them their noise: all together are hardly more precise than one of them.
+    # Ratios at all sizes are from the same rows and so correlated: together they are hardly more precise than one.
     fitted = np.linalg.inv(columns.T @ columns + precision)
     covariance = fitted @ (columns.T @ columns * known.shape[0] + precision) @ fitted
     return SubsetRatio(fitted @ (columns.T @ (known[:, 1] / known[:, 2])), covariance)
@@ -176,7 +176,7 @@ def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: Fl
 def _log_ratio(
     apart: FloatArray, expected: FloatArray, size: FloatArray, weight: FloatArray
 ) -> tuple[float, float, float] | None:
-    """Effective size, logarithm of observed over expected disagreement, and its standard deviation."""
+    """Return effective size, logarithm of observed over expected disagreement, and its sd; None for too few rows."""
     known = ~np.isnan(apart) & ~np.isnan(expected)
     share = np.where(known, weight, 0.0)
     if 2 * np.count_nonzero(known) < known.size or share.sum() <= 0:
@@ -197,16 +197,16 @@ def _ratio_columns(sizes: FloatArray) -> FloatArray:
 def anchor_agreement(
     model: RowModel, contests: RowModel | None, ratio: SubsetRatio, rows: IntArray, weight: FloatArray
 ) -> AnchoredAgreement:
-    """Return the model with its disagreement multiplied by the corrections from contests and subsets.
+    """Return a model whose disagreement is multiplied by two corrections, from leading labels and from subsets.
 
     Parameters
     ----------
     model : RowModel
-        Of all rows.
+        Model of all rows.
     contests : RowModel or None
-        :func:`fit_contests` of the sampled rows; None where the model itself describes the only contest.
+        :func:`fit_contests` of the sampled rows; None where there are two labels, whose contest is `model`.
     ratio : SubsetRatio
-        Of the contests, or else of the model.
+        Ratio for `contests`, or for `model` if `contests` is None.
     rows : ndarray of int, shape (n_sampled,)
         The sampled rows, numbered as in the model.
     weight : ndarray, shape (n_sampled,)

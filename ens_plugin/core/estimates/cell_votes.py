@@ -25,18 +25,18 @@ LEAST_SD = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class CellVotes:
-    """What the members predict for each cell of rows with equal features.
+    """Mean and spread of the members' votes in each cell, a cell being the rows with equal features.
 
     Attributes
     ----------
     mean, sd : ndarray, shape (n_cells,)
-        Of a member's lead: its support for the label that most members support, minus that for the next.
+        Mean and standard deviation of a member's lead: its support for the cell's leading label minus the next.
     members : ndarray, shape (n_cells,)
-        Members that are out of bag for at least one row of the cell.
+        Number of members for which at least one row of the cell is out of bag.
     share : ndarray, shape (n_cells,)
         Share of the weight on the cell's rows; sums to 1.
     rows : ndarray, shape (n_cells,)
-        Effective rows of the cell.
+        Effective number of rows of the cell.
     votes : bool
         Whether members vote for one of two labels, so that leads are -1 or 1.
     """
@@ -50,20 +50,20 @@ class CellVotes:
 
 
 def has_few_cells(cell: IntArray) -> bool:
-    """Return whether cells have four rows or more on average, and are at most 200."""
+    """Return whether there are at most 200 cells, with four rows or more on average."""
     n_cells = np.unique(cell).size
     return bool(n_cells <= MAX_CELLS and cell.size >= ROWS_PER_CELL * n_cells)
 
 
 def gather_cells(sample: Sample, cell: IntArray, weight: FloatArray, n_effective: float) -> CellVotes:
-    """Return the members' predictions for each cell of rows with equal features.
+    """Return the mean and spread of the members' votes in each cell of rows with equal features.
 
     Parameters
     ----------
     sample : Sample
-        Of labels; its rows are positions in `cell`.
+        Outputs of a classifier; its rows are positions in `cell`.
     cell : ndarray of int64, shape (n_rows,)
-        Cell of each row.
+        Number of each row's cell.
     weight : ndarray, shape (n_rows,)
     n_effective : float
         Kish's effective number of rows.
@@ -82,7 +82,7 @@ def gather_cells(sample: Sample, cell: IntArray, weight: FloatArray, n_effective
     for member, (outputs, counts) in enumerate(zip(block.outputs, block.seen, strict=True)):
         rows = np.flatnonzero(counts)
         own, cells = outputs[rows], place[rows]
-        # Rows of one cell have one output: any of them stands for all.
+        # Rows of one cell have the same output, so any one of them is used.
         if own.ndim == 1:
             leads[member, cells] = (own == best[cells]).astype(np.float64) - (own == second[cells])
         else:
@@ -98,13 +98,13 @@ def gather_cells(sample: Sample, cell: IntArray, weight: FloatArray, n_effective
 
 
 def cell_agreement(cells: CellVotes, sizes: ArrayLike) -> FloatArray:
-    """Expected agreement with the infinite ensemble at each size, shape (n_sizes,), given the members' votes."""
+    """Return the expected agreement with the infinite ensemble at each size, given the votes, shape (n_sizes,)."""
     mean = _quantiles(cells)
     return np.asarray([1.0 - _disagreement(cells, mean, size).mean() for size in as_sizes(sizes)])
 
 
 def cell_size(cells: CellVotes, confidence: float, max_size: int) -> int | None:
-    """Smallest odd size whose expected agreement is at least `confidence`; None above `max_size`."""
+    """Return the smallest odd size whose expected agreement is at least `confidence`; None if above `max_size`."""
     mean = _quantiles(cells)
 
     def mean_agreement(size: float) -> float:
@@ -114,10 +114,10 @@ def cell_size(cells: CellVotes, confidence: float, max_size: int) -> int | None:
 
 
 def cell_size_draws(cells: CellVotes, confidence: float, max_size: int, random_state: int) -> FloatArray:
-    """Draws of the recommended size, shape (400,); infinity where above `max_size`.
+    """Return draws of the recommended size from its posterior, shape (400,); infinity where above `max_size`.
 
-    Each draws the cells' leads given the members' votes (a beta distribution for votes on two labels, a normal one
-    otherwise), and the cells' shares given the rows (a Dirichlet distribution), and solves for the size.
+    For each, the cells' leads are drawn given the members' votes (from a beta distribution for votes on two labels,
+    else from Student's), and the cells' shares given the rows (Dirichlet distribution); the size solves for both.
     """
     rng = np.random.default_rng(random_state)
     mean = _draws(cells, N_DRAWS, rng)
@@ -134,7 +134,7 @@ def cell_size_draws(cells: CellVotes, confidence: float, max_size: int, random_s
 
 
 def _quantiles(cells: CellVotes) -> FloatArray:
-    """Quantiles of each cell's mean lead given the votes, evenly spaced in probability, shape (64, n_cells)."""
+    """Return quantiles of each cell's mean lead given the votes, evenly spaced in probability, shape (64, n_cells)."""
     level = (np.arange(N_QUANTILES)[:, None] + 0.5) / N_QUANTILES
     if cells.votes:
         return np.asarray(2.0 * betaincinv(*_beta(cells), level) - 1.0)
@@ -142,7 +142,7 @@ def _quantiles(cells: CellVotes) -> FloatArray:
 
 
 def _draws(cells: CellVotes, n_draws: int, rng: np.random.Generator) -> FloatArray:
-    """Draws of the cells' mean leads given the votes, shape (n_draws, n_cells)."""
+    """Return draws of the cells' mean leads given the votes, shape (n_draws, n_cells)."""
     shape = (n_draws, cells.mean.size)
     if cells.votes:
         return np.asarray(2.0 * rng.beta(*_beta(cells), shape) - 1.0)
@@ -161,7 +161,7 @@ def _scale(cells: CellVotes) -> FloatArray:
 def _disagreement(
     cells: CellVotes, mean: FloatArray, size: float | FloatArray, shares: FloatArray | None = None
 ) -> FloatArray:
-    """Share of rows expected to have another label than the infinite ensemble's, for each draw of the leads."""
+    """Return the expected share of rows with another label than the infinite ensemble's, for each draw of the leads."""
     b = np.broadcast_to(np.asarray(size, dtype=np.float64), mean.shape[:1])[:, None]
     if cells.votes:
         half = np.ceil(b / 2.0)

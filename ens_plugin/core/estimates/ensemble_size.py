@@ -1,4 +1,4 @@
-r"""The size an ensemble needs: agreement with the infinite ensemble, and the smallest size that reaches it (2013)."""
+r"""Agreement with the infinite ensemble, and the smallest size with a wanted agreement (2013)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["agreement", "recommended_size", "smallest_odd_size"]
 
 
 def agreement(probability: ArrayLike, weight: ArrayLike | None, sizes: ArrayLike) -> FloatArray:
-    r"""Mean probability that an ensemble of each size predicts the infinite ensemble's label.
+    r"""Return the mean probability that an ensemble of each size predicts the infinite ensemble's label.
 
     Parameters
     ----------
     probability : array-like, shape (n_points,)
         Probabilities of one vote, of rows or of the points of a fitted distribution.
     weight : array-like, shape (n_points,), or None
-        Their weights; None for equal ones.
+        Weights of the points; None for equal ones.
     sizes : array-like, shape (n_sizes,)
 
     Returns
@@ -49,7 +49,7 @@ def agreement(probability: ArrayLike, weight: ArrayLike | None, sizes: ArrayLike
 def recommended_size(
     probability: ArrayLike, weight: ArrayLike | None = None, confidence: float = 0.99, max_size: int = 20001
 ) -> int | None:
-    """Smallest odd size whose agreement with the infinite ensemble is at least `confidence`.
+    """Return the smallest odd size whose agreement with the infinite ensemble is at least `confidence`.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def recommended_size(
 
 
 def smallest_odd_size(mean_agreement: Callable[[float], float], confidence: float, max_size: int) -> int | None:
-    """Smallest odd size at which an increasing function reaches `confidence`, by bisection."""
+    """Return the smallest odd size at which an increasing function reaches `confidence`; None if above `max_size`."""
     if not 0.5 < confidence < 1.0:
         raise InputError(f"confidence must lie strictly between 0.5 and 1, got {confidence}.")
     if max_size < 1:

@@ -1,4 +1,4 @@
-r"""Error as a function of ensemble size from counts of wrong votes (two labels, or right/wrong)."""
+r"""Error as a function of ensemble size, from counts of wrong votes (two labels, or right and wrong)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS_PER_DROPPED_ROW = 10
 def binomial_curve(
     wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
 ) -> FloatArray:
-    r"""Return the plug-in estimate of the error at each size: the estimator of 2007 (eq. 7, 11).
+    r"""Return the plug-in estimate of the error at each size: shares of wrong votes taken as probabilities (2007).
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def binomial_curve(
     Returns
     -------
     ndarray of float64, shape (n_sizes,)
-        :math:`\sum_i w_i \pi(k_i/n_i, B) / \sum_i w_i`.  Biased, mostly upwards; the bias vanishes
-        as the number of members grows (2007 eq. 9-10).
+        :math:`\sum_i w_i \pi(k_i/n_i, B) / \sum_i w_i` (2007 eq. 7, 11).  Biased, mostly upwards;
+        the bias vanishes as the number of members grows (2007 eq. 9-10).
 
     Raises
     ------
@@ -52,13 +52,13 @@ def binomial_curve(
 
 
 def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:
-    """Return the largest odd size for which at least 90 % of the rows have enough members (0 if there is none).
+    """Return the largest odd size such that at least 90 % of the rows have as many members (0 if there is none).
 
     Parameters
     ----------
     trials : array-like, shape (n_entries,)
     rows : ndarray, shape (n_entries,), or None
-        Rows behind each entry; None for one each.
+        Number of rows of each entry; None for one each.
     """
     n = np.asarray(trials, dtype=np.float64)
     if rows is None:
@@ -75,14 +75,14 @@ def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> i
 def hypergeometric_curve(
     wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
 ) -> FloatArray:
-    r"""Unbiased estimate of the error at small sizes: the mean over all subsets of the members.
+    r"""Return the unbiased estimate of the error at small sizes: the mean over all subsets of the members.
 
     Parameters
     ----------
     wrong, trials : array-like, shape (n_rows,)
         Wrong members and out-of-bag members of each row, whole numbers.
     sizes : array-like, shape (n_sizes,)
-        Ensemble sizes.  Rows with fewer members than a size do not enter it.
+        Ensemble sizes.  Rows with fewer members than a size do not enter its mean.
     weight : array-like, shape (n_rows,), or RowWeight, optional
 
     Returns
@@ -93,7 +93,7 @@ def hypergeometric_curve(
     Raises
     ------
     InputError
-        If fewer than 90 % of the rows have as many members as a size; the message gives the
+        If fewer than 90 % of the rows have as many members as a size; the message has the
         largest size that can be estimated.
 
     Examples

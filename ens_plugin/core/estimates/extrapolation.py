@@ -19,7 +19,7 @@ ERROR_FACTOR = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    r"""Subset averages where they exist, and beyond a straight line in 1/B fitted to the larger of them.
+    r"""Curve through subset averages of a metric, continued by a straight line in 1/B fitted to the larger subsets.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Extrapolation:
     straight, curved : ndarray, shape (3,)
         Coefficients of 1, 1/B and 1/B² of a line and of a parabola.
     line_by_average : ndarray, shape (2, n_sizes)
-        What each average adds to the first two coefficients of the line.
+        Derivatives of the first two coefficients of the line in each average.
     """
 
     sizes: IntArray
@@ -39,29 +39,29 @@ class Extrapolation:
     line_by_average: FloatArray
 
     def at(self, sizes: ArrayLike) -> FloatArray:
-        """Metric at each size, infinity allowed; the averages themselves at their sizes."""
+        """Return the metric at each size, infinity allowed; at the sizes of the averages, the averages themselves."""
         return self._through_averages(self.straight, 1.0 / as_sizes(sizes))
 
     def model_error(self, sizes: ArrayLike) -> FloatArray:
-        """Bound on the error of the line: three times its distance from the parabola; 0 up to the largest subset.
+        """Return a bound on the line's error: three times its distance from the parabola; 0 up to the largest subset.
 
         Notes
         -----
         The metric is an average of smooth functions of means, so its expansion in 1/B starts with 1/B, and the line
-        leaves out the rest.  Where the rest matters, its first term bends the parabola away from the line.
+        omits the higher powers.  Where these matter, the parabola deviates from the line by the first of them.
         """
         inverse = 1.0 / as_sizes(sizes)
         apart = self._through_averages(self.curved, inverse) - self._through_averages(self.straight, inverse)
         return np.asarray(np.where(inverse < 1.0 / self.sizes[-1], ERROR_FACTOR * np.abs(apart), 0.0))
 
     def order_variance(self, sizes: ArrayLike, covariance: FloatArray) -> FloatArray:
-        """Variance of the metric at each size, from the covariance of the averages over orders of the members."""
+        """Return the metric's variance at each size, from the averages' covariance over orders of the members."""
         inverse = np.asarray(1.0 / as_sizes(sizes))
         by_average = self._weights(inverse)
         return np.asarray(np.maximum(np.einsum("si,ij,sj->s", by_average, covariance, by_average), 0.0))
 
     def _weights(self, inverse: FloatArray) -> FloatArray:
-        """What each average adds to the metric at each size, shape (n_sizes, n_averages)."""
+        """Return the derivative of the metric at each size in each average, shape (n_sizes, n_averages)."""
         n_known = self.sizes.size
         line: FloatArray = self.line_by_average[0] + inverse[:, None] * self.line_by_average[1]
         residual = np.eye(n_known) - self.line_by_average[0] - self.line_by_average[1] / self.sizes[:, None]
@@ -75,7 +75,7 @@ class Extrapolation:
 
 
 def _with_infinity(sizes: IntArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Residuals by ascending 1/B, which fade to 0 at infinity."""
+    """Return 1/B and the residual of each size in ascending order of 1/B, with a residual of 0 added at infinity."""
     inverse = np.asarray(1.0 / sizes[::-1])
     return np.append(0.0, inverse), np.concatenate([np.zeros_like(residual[:1]), residual[::-1]])
 
@@ -85,7 +85,7 @@ def _polynomial(coefficients: FloatArray, inverse: FloatArray) -> FloatArray:
 
 
 def subset_sizes(limit: int) -> IntArray:
-    """Sizes to average over subsets: at most 16, log-spaced, up to `limit`."""
+    """Return the sizes of subsets to average over: at most 16, log-spaced, up to `limit`."""
     return np.unique(np.geomspace(1, limit, MAX_SUBSET_SIZES).astype(np.int64))
 
 
@@ -109,7 +109,7 @@ def extrapolate(sizes: IntArray, averages: FloatArray) -> Extrapolation:
 
 
 def _projection(sizes: IntArray, span: int, degree: int) -> FloatArray:
-    """Coefficients of a polynomial of least squares in 1/B by average, shape (3, n_sizes)."""
+    """Return the matrix from averages to the coefficients of a least-squares polynomial in 1/B, shape (3, n_sizes)."""
     degree = min(degree, sizes.size - 1)
     first = min(int(np.searchsorted(sizes, sizes[-1] / span)), sizes.size - degree - 1)
     columns = (1.0 / sizes[first:, None]) ** np.arange(degree + 1)

@@ -1,7 +1,7 @@
-"""Tallies with several rows behind each entry, so that any number of rows takes bounded space.
+"""Tallies with several rows for each entry, so that any number of rows takes bounded space.
 
 Rows whose entries are equal, or share a narrow cell, become one entry with their weighted mean.
-Groups of disjoint rows merge by adding up, so partitions of a data set can be tallied anywhere.
+Groups of disjoint rows are merged by addition, so partitions of a data set can be tallied separately.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ LEAST_SD = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Sums over the rows of each group.
+    """Sums over the rows of each group of rows that have the same code.
 
     Attributes
     ----------
     code : ndarray of int64, shape (n_groups,)
-        What the rows of a group share, ascending.
+        Code that the rows of each group have in common, ascending.
     rows, weight, squares : ndarray, shape (n_groups,)
-        Number of rows, their summed weight, and the sum of its squares.
+        Number of rows, and sums of their weights and squared weights.
     sums : ndarray, shape (n_columns, n_groups)
         Weighted sums of the columns of the tally.
     """
@@ -59,27 +59,27 @@ class Groups:
     sums: FloatArray
 
     def means(self) -> FloatArray:
-        """Weighted mean of each column, shape (n_columns, n_groups)."""
+        """Return the weighted mean of each column over each group, shape (n_columns, n_groups)."""
         return np.asarray(self.sums / self.weight)
 
     def row_weight(self) -> RowWeight:
-        """The groups as entries of a tally."""
+        """Return the weights of the groups, for use as entries of a tally."""
         return RowWeight(self.weight, self.rows, self.squares)
 
     def find(self, code: IntArray) -> NDArray[np.intp]:
-        """Return the group of each code; every code must have one."""
+        """Return the position of the group of each code, shape as `code`; every code must have a group."""
         return np.searchsorted(self.code, code)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedValues:
-    """A regression ensemble's rows, grouped by the number of members that count for them.
+    """Tally of a regression ensemble's rows, grouped by the number of members that count for them.
 
     Attributes
     ----------
     trials : ndarray, shape (n_entries,)
     moments : LossMoments or None
-        Of all rows with weight and at least two members; None without any.
+        Moments of all rows with weight and at least two members; None if there are no such rows.
     """
 
     trials: FloatArray
@@ -88,7 +88,7 @@ class GroupedValues:
 
 @dataclass(frozen=True, eq=False)
 class CrossedMargins:
-    """Margins against rivals chosen by the other half of the members, in groups of their own.
+    """Margins of groups of rows, each half of the members against the rival label that the other half prefers.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class CrossedMargins:
 
 
 def group_rows(code: IntArray, columns: Sequence[FloatArray], weight: FloatArray) -> Groups:
-    """Return the groups of rows that share a code, with sums over each.
+    """Return the groups of rows that have the same code, with weighted sums over the rows of each.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def group_rows(code: IntArray, columns: Sequence[FloatArray], weight: FloatArray
 
 
 def merge_groups(parts: Sequence[Groups]) -> Groups:
-    """Groups of the rows of all parts, which are disjoint."""
+    """Return the groups of the rows of all parts, which must be disjoint."""
     if len(parts) == 1:
         return parts[0]
     code, rows, weight, squares = (
@@ -144,21 +144,21 @@ def _added_up(code: IntArray, rows: FloatArray, weight: FloatArray, squares: Flo
 
 
 def vote_codes(tally: SupportTally, n_members: int) -> IntArray:
-    """Codes of hard votes: equal where the counts of members and of wrong votes are.
+    """Return codes of rows with hard votes, equal for equal counts of members and of wrong votes.
 
     Notes
     -----
-    ``divmod(code, n_members + 1)`` gives the counts back.
+    ``divmod(code, n_members + 1)`` recovers the counts.
     """
     return np.asarray(tally.trials * (n_members + 1) + tally.wrong, dtype=np.int64)
 
 
 def support_codes(tally: SupportTally) -> IntArray:
-    """Codes of soft votes: equal members, and shares in one cell of the fitted distribution.
+    """Return codes of rows with soft votes, equal for equal numbers of members and wrong shares in one narrow cell.
 
-    Cells are those of :func:`ens_plugin.core.row_models.mixture.group_counts`, so that nothing is lost by
-    grouping: it would put these rows together itself.  A share of exactly one half has a cell of its own.  Codes
-    are odd for it alone.
+    Cells are those into which :func:`ens_plugin.core.row_models.mixture.group_counts` groups the rows anyway, so
+    that grouping by code loses nothing.  A share of exactly one half has a cell of its own, the only one with odd
+    codes.
     """
     trials = np.maximum(tally.trials, 1.0)
     cell = np.floor(share_angle(np.clip(tally.wrong, 0.0, trials), trials))
@@ -167,9 +167,9 @@ def support_codes(tally: SupportTally) -> IntArray:
 
 
 def margin_codes(trials: FloatArray, mean: FloatArray, sd: FloatArray) -> IntArray:
-    """Codes of margins: nearly as many members, spreads within a 16th of an octave, means within a sixth of an error.
+    """Return codes of rows by cells of their number of members, and of the spread and mean of their margins.
 
-    The error is that of the mean; beyond 16 errors from 0, where labels are certain, cells widen in proportion.
+    Cells of spread are 1/16 octave wide, those of means 1/6 standard error; beyond 16 errors from 0, they widen.
     """
     near = np.floor(CELLS_PER_OCTAVE_OF_TRIALS * np.log2(np.maximum(trials / EXACT_TRIALS, 1.0)))
     count = np.where(trials <= EXACT_TRIALS, trials, EXACT_TRIALS + 1.0 + near).astype(np.int64)
@@ -181,6 +181,6 @@ def margin_codes(trials: FloatArray, mean: FloatArray, sd: FloatArray) -> IntArr
 
 
 def _least_trials(count: IntArray) -> FloatArray:
-    """Least number of members in each cell of nearly as many."""
+    """Return the least number of members that a row of each cell of numbers can have, shape as `count`."""
     beyond = np.exp2((count - EXACT_TRIALS - 1.0) / CELLS_PER_OCTAVE_OF_TRIALS) * EXACT_TRIALS
     return np.where(count <= EXACT_TRIALS, count, beyond)

@@ -1,4 +1,4 @@
-r"""Squared loss: the closed form of the error curve, its uncertainty and the size it recommends."""
+r"""Squared loss: the closed form of the error curve, its uncertainty and the recommended size."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class SquaredLoss:
     Attributes
     ----------
     raw_asymptote : float
-        Unbiased estimate of the infinite ensemble's mean squared error; can come out negative.
+        Unbiased estimate of the infinite ensemble's mean squared error; can be negative.
     member_variance : float
         v, the mean variance of one member.
     covariance : ndarray, shape (2, 2)
         Sampling covariance of (raw_asymptote, member_variance) over rows.
     skewness : ndarray, shape (2,)
-        Of the sampling distributions of both; 0 makes their intervals normal.
+        Skewness of the sampling distributions of both; 0 makes their intervals normal.
     moments : LossMoments or None
-        Of the rows behind both; None where only the figures above are known.
+        Moments of the rows' terms; None where only the figures above are available.
     """
 
     raw_asymptote: float
@@ -46,17 +46,17 @@ class SquaredLoss:
 
     @property
     def asymptote(self) -> float:
-        """The asymptote, 0 where its estimate came out negative."""
+        """Return the estimated asymptote, cut at 0."""
         return max(self.raw_asymptote, 0.0)
 
     def error(self, sizes: ArrayLike) -> FloatArray:
-        """Mean squared error at each size, infinity allowed, at least 0."""
+        """Return the mean squared error at each size, at least 0; infinity is allowed."""
         return np.maximum(self.raw_asymptote + self.member_variance / as_sizes(sizes), 0.0)
 
     def interval(self, sizes: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
-        """Interval of the error on fresh rows at each size, cut at 0.
+        """Return the interval of the error on fresh rows at each size, cut at 0.
 
-        The distances of the limits of both terms from their estimates add up like standard deviations.
+        Distances of limits from estimates are combined over the two terms as standard deviations are.
         """
         inverse = 1.0 / as_sizes(sizes)
         (below, v_below), (above, v_above) = np.transpose(self._distances(level))
@@ -66,7 +66,7 @@ class SquaredLoss:
 
     @cached_property
     def tails(self) -> tuple[FittedTail | None, ...]:
-        """Tails of the rows' terms behind the asymptote and the variance."""
+        """Return the tails fitted to the rows' terms of the asymptote and of the variance; None for a term without."""
         if self.moments is None:
             return None, None
         return self.moments.fit_tails()
@@ -77,7 +77,7 @@ class SquaredLoss:
         return float(np.clip(self.covariance[0, 1] / scale, -1.0, 1.0)) if scale > 0 else 0.0
 
     def _distances(self, level: float) -> list[tuple[float, float]]:
-        """Distances of the lower and the upper limit of both terms from their estimates."""
+        """Return the distances of lower and upper limit from the estimate, for asymptote and member variance."""
         distances = []
         for term, value in enumerate((self.raw_asymptote, self.member_variance)):
             sd = float(np.sqrt(max(self.covariance[term, term], 0.0)))
@@ -87,7 +87,7 @@ class SquaredLoss:
         return distances
 
     def recommended_size(self, tolerance: float, max_size: int) -> int | None:
-        """Smallest size with an excess error of at most `tolerance` times the asymptote."""
+        """Return the smallest size with an excess error of at most `tolerance` times the asymptote, or None."""
         if not tolerance > 0:
             raise InputError(f"tolerance must be positive, got {tolerance}.")
         if self.member_variance <= 0:
@@ -98,7 +98,7 @@ class SquaredLoss:
         return max(size, 1) if size <= max_size else None
 
     def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
-        """Interval of the recommended size, from the limits of both terms on the scale of logarithms."""
+        """Return the interval of the recommended size, from the limits of both terms on the scale of logarithms."""
         if self.member_variance <= 0:
             return 1, 1
         if self.asymptote <= 0:
@@ -119,7 +119,7 @@ class SquaredLoss:
 
 
 def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatArray:
-    """Distance of a limit of a sum, from those of its two correlated terms."""
+    """Return the distance from the sum of two correlated estimates to its limit, from the distances of both terms."""
     one, other = np.asarray(first), np.asarray(second)
     if np.isinf(one).any() or np.isinf(other).any():
         return np.asarray(np.maximum(one, other))
@@ -128,7 +128,7 @@ def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatA
 
 @dataclass(frozen=True, eq=False)
 class LossMoments:
-    """Moments of the rows' terms, all that the closed form needs; those of disjoint rows merge.
+    """Moments over rows from which the closed form is computed; those of disjoint rows merge.
 
     Each row has two terms, its unbiased squared error and the variance of its members; their sum is the third column.
 
@@ -137,9 +137,9 @@ class LossMoments:
     n_rows : int
         Rows with weight.
     weight : float
-        Their summed weight.
+        Summed weight of the rows.
     squared_error : float
-        Weighted mean of the squared errors of the rows' own means.
+        Weighted mean of the squared errors of the rows' mean outputs.
     centre, variance : ndarray, shape (3,)
         Weighted mean and variance of the columns.
     second : ndarray, shape (3, 3)
@@ -147,7 +147,7 @@ class LossMoments:
     third : ndarray, shape (4, 3)
         Sums of the cubed share times the deviation to the powers 0 to 3.
     largest : tuple of two LargestValues
-        Of both terms.
+        Largest values of each of the two terms.
     """
 
     n_rows: int
@@ -160,7 +160,7 @@ class LossMoments:
     largest: tuple[LargestValues, LargestValues]
 
     def merge(self, other: LossMoments) -> LossMoments:
-        """Moments of the rows of both.
+        """Return the moments of the rows of `self` and `other`, which must be disjoint.
 
         Examples
         --------
@@ -184,7 +184,7 @@ class LossMoments:
         )
 
     def fit_tails(self) -> tuple[FittedTail | None, FittedTail | None]:
-        """Tails of both terms; None where too few values differ."""
+        """Return the tail fitted to each of the rows' two terms; None for a term of which too few values differ."""
         n_effective = 1.0 / float(self.second[0, 0])
         first, second = (
             fit_tail(largest, float(centre), float(variance), self.weight, n_effective)
@@ -193,7 +193,7 @@ class LossMoments:
         return first, second
 
     def carriers(self) -> int | None:
-        """Fewest rows that carry half of the squared error; None where they are more than 256."""
+        """Return the smallest number of rows that hold half of the squared error; None if more than 256."""
         largest = self.largest[0]
         carried = np.cumsum(largest.values * largest.weights) / self.weight
         enough = np.flatnonzero(carried > self.squared_error / 2.0)
@@ -201,7 +201,7 @@ class LossMoments:
 
 
 def _moved(moments: FloatArray, step: FloatArray) -> FloatArray:
-    """Moments about another centre, from those to all lower powers; `step` is the old centre minus the new one."""
+    """Return moments about a new centre from those about an old one; `step` is the old centre minus the new one."""
     return np.array(
         [
             sum(comb(power, lower) * step ** (power - lower) * moments[lower] for lower in range(power + 1))
@@ -218,14 +218,14 @@ def loss_moments(
     weight: ArrayLike | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Return the moments of rows for the closed form, from each row's out-of-bag outputs.
+    """Return the moments of rows for the closed form, from the mean and variance of each row's out-of-bag outputs.
 
     Parameters
     ----------
     mean, variance : array-like, shape (n_rows,)
         Mean and variance (ddof 1) of each row's out-of-bag outputs.
     trials : array-like, shape (n_rows,)
-        Their number, at least 2.
+        Number of out-of-bag outputs of each row, at least 2.
     target : array-like, shape (n_rows,)
     weight : array-like, shape (n_rows,), optional
     groups : ndarray of int, shape (n_rows,), optional
@@ -306,7 +306,7 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
     -----
     :math:`\mathrm{MSE}_\infty = \overline{(\bar h_i - y_i)^2 - S_i^2/n_i}`, unbiased for every size
     and linear in 1/B.  E2 - V2 of Wolpert and Macready (1996) with ddof 1.
-    A row's weight enters the covariance beside its own deviation, so weights may go with the losses.
+    A row's weight enters the covariance beside its own deviation, so weights may depend on the losses.
 
     Examples
     --------

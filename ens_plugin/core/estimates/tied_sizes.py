@@ -11,7 +11,7 @@ __all__ = ["is_tied", "previous_odd_size"]
 
 
 def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
-    """Return sizes with the even ones up to `ties_to` replaced by the odd ones below, whose error is theirs.
+    """Return sizes with each even one up to `ties_to` replaced by the odd size below, which has the same error.
 
     Parameters
     ----------
@@ -37,6 +37,6 @@ def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
     [False, True, False, False]
     """
     wanted = np.asarray(sizes, dtype=np.float64)
-    # Infinity leaves NaN, which equals nothing.
+    # The remainder of infinity is NaN, which is unequal to 0.
     with np.errstate(invalid="ignore"):
         return np.asarray((wanted % 2 == 0) & (wanted <= ties_to))

@@ -1,4 +1,4 @@
-"""A model's curve, corrected at small sizes by averages over subsets of the members (docs/methods.md, section 3)."""
+"""Correction of a model's curve at small sizes by averages over subsets of the members (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ BENDS_UP_TO, N_BEND_SIZES, FLAT = 2001, 30, 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    r"""The difference between subset averages and the model, as a function of size.
+    r"""Difference between the error of random subsets of the members and that of a model, as a function of size.
 
     Attributes
     ----------
     sizes : ndarray of int, shape (n_sizes,)
         Subset sizes, ascending.
     differences : ndarray, shape (n_sizes,)
-        Subset average minus model, on the rows with enough members.
+        Error of subsets minus error of the model, on the rows with enough members.
     sd : ndarray, shape (n_sizes,)
         Standard deviation of each difference over samples of rows and draws of subsets.
     coefficients : ndarray, shape (n_powers,)
-        Of :math:`B^{-1}, B^{-2}, \dots` in the fitted difference.
+        Coefficients of :math:`B^{-1}, B^{-2}, \dots` in the fitted difference.
     """
 
     sizes: IntArray
@@ -42,31 +42,31 @@ class Anchor:
     coefficients: FloatArray
 
     def at(self, sizes: ArrayLike) -> FloatArray:
-        """The difference to add at each size; 0 at infinity."""
+        """Return the fitted difference at each size, to be added to the model's error; 0 at infinity."""
         return np.asarray(_powers(as_sizes(sizes), self.coefficients.size) @ self.coefficients)
 
     @property
     def mismatch(self) -> float:
-        """How far subsets contradict the model at the largest size: an indication of its error beyond that size.
+        """Return the absolute fitted difference between subsets and model at the largest subset size.
 
-        The absolute fitted difference there.
+        It indicates the error of the model beyond that size.
         """
         return float(abs(self.at(self.sizes[-1:])[0]))
 
 
 def mean_error(models: list[RowModel], sizes: ArrayLike) -> FloatArray:
-    """Mean of the models' errors at each size."""
+    """Return the mean of the models' errors at each size, shape (n_sizes,)."""
     return np.asarray(np.mean([model_error(model, sizes) for model in models], axis=0))
 
 
 def subset_limit(trials: FloatArray, rows: FloatArray | None = None) -> int:
-    """Largest odd size that at least half of the rows reach with subsets of their members; 0 if none.
+    """Return the largest odd size such that at least half of the rows have as many members; 0 if there is none.
 
     Parameters
     ----------
     trials : ndarray, shape (n_entries,)
     rows : ndarray, shape (n_entries,), or None
-        Rows behind each entry; None for one each.
+        Number of rows of each entry; None for one each.
     """
     median = int(row_quantiles(trials, [0.5], rows)[0])
     return median if median % 2 else max(median - 1, 0)
@@ -75,25 +75,25 @@ def subset_limit(trials: FloatArray, rows: FloatArray | None = None) -> int:
 def anchor_models(
     models: list[RowModel], rates: SubsetRates, rows: IntArray, weight: FloatArray, first: float, n_rows: float
 ) -> Anchor:
-    """Return the difference between the mean of the models and random subsets of the sampled rows' members.
+    """Return the difference of the errors of random subsets and of the mean of the models, on the sampled rows.
 
     Parameters
     ----------
     models : list of RowModel
     rates : SubsetRates
-        Of the sampled rows, at sizes that most of them reach; 1 is the first.
+        Labels of subsets of the sampled rows' members, at sizes up to that of most rows; the first size is 1.
     rows : ndarray of int, shape (n_sampled,)
         The sampled rows, numbered as in the models.
     weight : ndarray, shape (n_sampled,)
     first : float
-        Error of one member over all rows and members, which replaces that over the sample.
+        Error of one member over all rows and members, used in place of that over the sample.
     n_rows : float
-        Rows of the whole data.
+        Number of rows of the whole data.
 
     Notes
     -----
-    Sizes are subset by independent draws, so that their covariance is diagonal.  A difference is noisy by its draws
-    and by the rows that it leaves out; the one at size 1 is exact, and the fit goes through it.
+    Subsets of each size are drawn independently, so that their covariance is diagonal.  A difference is noisy from its
+    draws and from the rows left out; at size 1 it is exact, and the fit interpolates it.
     """
     sizes = rates.sizes
     expected = np.mean([row_means(model, model.error_by_point(sizes), rows) for model in models], axis=0)

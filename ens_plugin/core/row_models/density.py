@@ -17,14 +17,14 @@ GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
 BETA_VARIANCE = 100.0
 ROUGHNESS_SCALE = 2.0
 MAX_LOG_STEP = 20.0
-# A Newton step that gains 1e-3 in log-likelihood leaves about 1e-6 to gain.
+# After a Newton step that raises the log-likelihood by 1e-3, about 1e-6 remains to gain.
 MIN_GAIN = 1e-3
 MAX_ITERATIONS = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """A fitted density and what its uncertainty needs.
+    """A fitted density on a grid, with the covariance of its coefficients.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Density:
 
 @lru_cache(maxsize=1)
 def design() -> FloatArray:
-    """Columns of the log-density on the grid, shape (400, n_columns): two beta, then smooth."""
+    """Return the columns of the log-density on the grid, shape (400, n_columns): two beta terms, then smooth ones."""
     null = np.column_stack([np.log(GRID), np.log1p(-GRID)])
     knots = np.concatenate([np.zeros(3), np.linspace(0.0, 1.0, 12), np.ones(3)])
     splines = BSpline.design_matrix(GRID, knots, 3).toarray()
@@ -73,9 +73,9 @@ def fit_density(
     counts : ndarray, shape (n_groups,)
         Rows (or their weight) in each group.
     beta_mean : tuple of two floats
-        Prior mean of the coefficients of log p and log(1-p); prior variance 100.
+        Prior mean of the coefficients of log p and log(1-p); the prior variance is 100.
     beta_start : tuple of two floats
-        Where Newton's method starts.
+        Values of these two coefficients from which Newton's method starts.
     """
     columns = design()
     coefficients: FloatArray = np.zeros(columns.shape[1])
@@ -92,7 +92,7 @@ def fit_density(
 
 
 def cell_weights(coefficients: FloatArray) -> FloatArray:
-    """Cell probabilities of one or more coefficient vectors, shape (..., 400)."""
+    """Return the cell probabilities of one or more coefficient vectors, shape (..., 400)."""
     log_density = coefficients @ design().T
     log_density -= log_density.max(axis=-1, keepdims=True)
     weights = np.exp(log_density)
@@ -107,7 +107,7 @@ def _objective(
 
 
 def _derivatives(likelihood: FloatArray, counts: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gradient of the log-likelihood and its negated Hessian in the coefficients."""
+    """Return the gradient of the log-likelihood, and its negated Hessian, in the coefficients."""
     columns = design()
     total = counts.sum()
     evidence = np.maximum(likelihood @ weights, 1e-300)
@@ -122,7 +122,7 @@ def _derivatives(likelihood: FloatArray, counts: FloatArray, weights: FloatArray
 def _maximize(
     likelihood: FloatArray, counts: FloatArray, coefficients: FloatArray, centre: FloatArray, precision: FloatArray
 ) -> FloatArray:
-    """Newton's method with the exact Hessian, made positive, and step halving."""
+    """Return the coefficients that maximize the objective, by Newton's method with step halving."""
     value = _objective(likelihood, counts, coefficients, centre, precision)
     for _ in range(MAX_ITERATIONS):
         gradient, hessian = _derivatives(likelihood, counts, cell_weights(coefficients))
@@ -144,7 +144,7 @@ def _maximize(
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:
-    """Inverse with eigenvalues taken in absolute value, and no lower than the smallest precision of the prior."""
+    """Return the inverse of a symmetric matrix, its eigenvalues first made positive: absolute, and at least 0.01."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     values = np.maximum(np.abs(values), 1.0 / BETA_VARIANCE)
     return np.asarray((vectors / values) @ vectors.T)

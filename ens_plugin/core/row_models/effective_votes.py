@@ -1,4 +1,4 @@
-"""How many hard votes one member's probability is worth (``docs/methods.md``, section 2)."""
+"""The number of hard votes that one member's probability is worth (``docs/methods.md``, section 2)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_VOTES = 1000.0
 
 
 def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
-    """Return which rows have a small mean margin, of margins between -1 and 1: those that decide the size.
+    """Return which rows have a mean margin of less than 0.3 in absolute value; these rows determine the size.
 
     Parameters
     ----------
     margin : array-like, shape (n_rows,)
-        Mean probability of one label less that of the other.
+        Mean probability of one of two labels minus that of the other.
 
     Returns
     -------
@@ -34,15 +34,15 @@ def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
 
 
 def effective_votes(every_row: Sequence[float], close_rows: Sequence[float]) -> float:
-    """Return the number of votes that vary as much as one member's probability does, between 1 and 1000.
+    """Return the number of hard votes whose mean varies as much as one member's probability, from 1 to 1000.
 
     It is estimated from the close rows, or from all rows where none is close.
 
     Parameters
     ----------
     every_row, close_rows : sequences of two numbers
-        The variance that members would have if they voted, and the one they have, each summed over rows, weighted by
-        their members.
+        Variance of the members' hard votes, and variance of their probabilities, each summed over rows, weighted by
+        the members of a row.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Draws of the shares of votes that a row's labels get from infinitely many members (docs/methods.md, section 3)."""
+"""Random draws of a row's shares of votes by label in the infinite ensemble (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ens_plugin.core.validation import FloatArray, IntArray
 __all__ = ["LabelShares", "LabelVotes", "fit_label_shares"]
 
 RIVAL_PARTS: FloatArray = np.arange(0.0, 0.96, 0.025)
-# More mass than that only makes up for small shares of soft votes, which vary less than votes would.
+# More mass would only compensate for small shares of soft votes, which vary less than hard votes.
 CONCENTRATIONS: FloatArray = np.exp(np.arange(0.0, 3.6, 0.5))
 PRIOR_VOTES = 0.5
 LEAST_VOTES = 1e-3
@@ -26,16 +26,16 @@ MAX_VOTES = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class LabelVotes:
-    """What the members predict for some rows, added up by label.
+    """Votes or probabilities of the members for some rows, summed by label.
 
     Attributes
     ----------
     support : ndarray, shape (n_rows, n_labels)
         Summed votes, or probabilities, for each label.
     squares : ndarray, shape (n_rows, n_labels)
-        Sums of their squares; the same as `support` for votes.
+        Summed squares of the members' support; the same as `support` for votes.
     trials : ndarray, shape (n_rows,)
-        Members that count, at least 2.
+        Number of members that count for the row, at least 2.
     target : ndarray of int, shape (n_rows,)
     """
 
@@ -45,7 +45,7 @@ class LabelVotes:
     target: IntArray
 
     def per_member(self) -> float:
-        """Effective votes that one member is worth: 1 for votes, more for probabilities."""
+        """Return the effective number of votes of one member: 1 for votes, more for probabilities."""
         n = self.trials[:, None]
         share = self.support / n
         observed = (self.squares - n * share**2) / (n - 1.0)
@@ -53,7 +53,7 @@ class LabelVotes:
         return float(np.clip(np.sum(n * as_votes) / max(float(np.sum(n * observed)), 1e-300), 1.0, MAX_VOTES))
 
     def meetings(self) -> tuple[FloatArray, FloatArray]:
-        """Return unbiased chances that two members are wrong about a row, and with the same label, shape (n_rows,)."""
+        """Return unbiased chances that two members are wrong, and that both predict one wrong label, by row."""
         rows, pairs = np.arange(self.trials.size), self.trials * (self.trials - 1.0)
         right, right_squares = self.support[rows, self.target], self.squares[rows, self.target]
         wrong, wrong_squares = self.trials - right, self.trials - 2.0 * right + right_squares
@@ -72,13 +72,13 @@ class LabelShares:
     rival_votes : ndarray, shape (n_rows, n_labels)
         Votes for each label, 0 for the true one.
     confusion : ndarray, shape (n_labels, n_labels)
-        How the wrong votes on rows of each label fall on the others, on average; rows sum to 1.
+        Mean shares of the other labels in the wrong votes on rows of each label; rows sum to 1.
     mixture : Mixture
         Distribution of the chance of a wrong vote.
     rival_part : float
-        Part of the Dirichlet distribution's mass that lies on one main rival.
+        Part of the Dirichlet distribution's mass that is on one main rival.
     concentration : float
-        Its whole mass, in votes.
+        Total mass of the Dirichlet distribution, in votes.
     """
 
     target: IntArray
@@ -89,7 +89,7 @@ class LabelShares:
     concentration: float
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
-        """Draw the label shares of every row, shape (n_rows, n_labels); each row sums to 1."""
+        """Draw the label shares of every row from their distribution, shape (n_rows, n_labels); rows sum to 1."""
         wrong = self._wrong_shares(rng)
         shares = self._rival_shares(rng) * wrong[:, None]
         shares[np.arange(wrong.size), self.target] = 1.0 - wrong
@@ -133,7 +133,7 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     Notes
     -----
     For each mass, the part on one main rival is such that two members' wrong votes are for the same label as often as
-    they are in the data.  The mass is the one of the largest likelihood of the wrong votes (Minka 2000).
+    they are in the data.  Among the masses, that with the largest likelihood of the wrong votes is taken (Minka 2000).
 
     Examples
     --------
@@ -151,7 +151,7 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     rival_votes[rows, target] = 0.0
     confusion = _confusion(rival_votes, target, weight)
     trials = support.sum(axis=1)
-    # fit_mixture would warn of few rows; the report does so, once.
+    # fit_mixture would warn of few rows, as the report does already.
     mixture = mixture_of_counts(np.minimum(rival_votes.sum(axis=1), trials), trials, RowWeight(weight), 1.0)
     informative = rival_votes.sum(axis=1) >= FEWEST_WRONG_VOTES
     laws = _matching_laws(votes, confusion, weight)
@@ -164,9 +164,9 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
 
 
 def _matching_laws(votes: LabelVotes, confusion: FloatArray, weight: FloatArray) -> list[tuple[float, float]]:
-    """Parts and masses under which two wrong votes are for the same label as often as observed.
+    """Return pairs (rival_part, concentration) for which two wrong votes agree on a label as often as observed.
 
-    If none comes close, the closest.
+    If no pair matches, only the nearest one is returned.
     """
     both_wrong, meetings = votes.meetings()
     by_label = np.bincount(votes.target, weight * both_wrong, confusion.shape[0])
@@ -185,7 +185,7 @@ def _matching_laws(votes: LabelVotes, confusion: FloatArray, weight: FloatArray)
 
 
 def _meeting_chance(confusion: FloatArray, part: float, mass: float) -> FloatArray:
-    """Chance that two wrong votes on a row are for the same label, by true label, shape (n_labels,)."""
+    """Return the chance that two wrong votes on a row are for the same label, by true label, shape (n_labels,)."""
     base = mass * (1.0 - part) * confusion
     raised = base + mass * part
     plain, main = (shape * (shape + 1.0) / (mass * (mass + 1.0)) for shape in (base, raised))
@@ -203,7 +203,7 @@ def _confusion(rival_votes: FloatArray, target: IntArray, weight: FloatArray) ->
 
 
 def _log_likelihood(rival_votes: FloatArray, confusion: FloatArray, part: float, mass: float) -> FloatArray:
-    """Log-likelihood of each row's wrong votes, up to a constant, shape (n_rows,)."""
+    """Return the log-likelihood of each row's wrong votes, up to a constant, shape (n_rows,)."""
     base = np.maximum(mass * (1.0 - part) * confusion, LEAST_SHARE)
     n = rival_votes.sum(axis=1)
     row, label = np.nonzero(rival_votes)
@@ -219,7 +219,7 @@ def _log_likelihood(rival_votes: FloatArray, confusion: FloatArray, part: float,
 
 
 def _by_rival(rival_votes: FloatArray, base: FloatArray, bonus: float) -> FloatArray:
-    """Change of a row's log-likelihood if one label after the other has the bonus, shape (n_rows, n_labels)."""
+    """Return the gain in a row's log-likelihood if each label in turn is the main rival, shape (n_rows, n_labels)."""
     gain = np.zeros_like(base)
     if bonus > 0.0:
         voted = rival_votes > 0.0

@@ -1,8 +1,8 @@
-r"""The majority vote of independent members: tails of the binomial and of the hypergeometric.
+r"""Error of the majority vote of independent members: tails of the binomial and of the hypergeometric distribution.
 
 ``p`` is the probability that one member is wrong about a row.  A majority of ``B`` members is
 wrong with probability :math:`\pi(p, B) = P[\mathrm{Bin}(B, p) > B/2]`, ties of an even ``B``
-counting half (2007 eq. 2; 2013 eq. 7).  With half ties, an even size equals the odd size below it.
+counting half (2007 eq. 2; 2013 eq. 7).  With half ties, an even size has the error of the odd size below it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = [
     "subset_majority_error",
 ]
 
-# Beyond, the incomplete beta function is quicker than one step for every two members.
+# For larger sizes, the incomplete beta function is quicker than one step per two members.
 LARGEST_STEPPED = 100_000
 
 
 def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
-    r"""Probability that the majority of B members is wrong, by the recurrence over odd B.
+    r"""Return the probability that the majority of B members is wrong, by the recurrence over odd B.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def majority_curve(probability: ArrayLike, shares: ArrayLike, sizes: ArrayLike) 
     Parameters
     ----------
     probability, shares : array-like, shape (n_points,)
-        Points and the share of rows at each.
+        Probability that one member is wrong, and share of the rows with that probability.
     sizes : array-like, shape (n_sizes,)
 
     Returns
@@ -105,14 +105,14 @@ def majority_curve(probability: ArrayLike, shares: ArrayLike, sizes: ArrayLike) 
 
 @lru_cache(maxsize=8)
 def grid_majority_error(sizes: tuple[float, ...]) -> FloatArray:
-    """:func:`majority_error` on the points of the density's grid, remembered: it never changes."""
+    """Return :func:`majority_error` on the points of the density's grid, shape (n_sizes, 400), cached and read-only."""
     error = majority_error(GRID, sizes)
     error.flags.writeable = False
     return error
 
 
 def _tails_at(p: FloatArray, steps: NDArray[np.int64]) -> FloatArray:
-    """Tails at sizes 2 * step + 1, for ascending steps."""
+    """Return the probability of a wrong majority at sizes 2 * step + 1, steps ascending, shape (n_steps, n_points)."""
     rows = np.empty((steps.size, p.size))
     position = 0
     for step, tail in enumerate(islice(_tails(p), int(steps[-1]) + 1)):
@@ -123,7 +123,7 @@ def _tails_at(p: FloatArray, steps: NDArray[np.int64]) -> FloatArray:
 
 
 def _tails(p: FloatArray) -> Iterator[FloatArray]:
-    """Yield the tail at sizes 1, 3, 5, ... (the same array, updated in place)."""
+    """Yield the probability of a wrong majority at sizes 1, 3, 5, ... (the same array, updated in place)."""
     odds = p * (1.0 - p)
     tail = p.copy()
     term = (1.0 - 2.0 * p) * odds
@@ -134,7 +134,7 @@ def _tails(p: FloatArray) -> Iterator[FloatArray]:
 
 
 def soft_majority_error(probability: ArrayLike, votes: ArrayLike) -> FloatArray:
-    r"""Probability that the majority is wrong for a number of votes that need not be whole.
+    r"""Return the probability that the majority is wrong for a number of votes that need not be whole.
 
     Parameters
     ----------
@@ -153,14 +153,14 @@ def soft_majority_error(probability: ArrayLike, votes: ArrayLike) -> FloatArray:
     p = as_probability(probability, "probability")
     b = np.atleast_1d(np.asarray(votes, dtype=np.float64))
     if not np.all(b > 0):
-        raise InputError("votes must be positive.")
+        raise InputError(f"votes must be positive, got {b.min():g}.")
     limit = np.where(p > 0.5, 1.0, np.where(p < 0.5, 0.0, 0.5))
     shape = np.where(np.isinf(b), 1.0, b / 2 + 0.5)[:, None]
     return np.where(np.isinf(b)[:, None], limit, betainc(shape, shape, p))
 
 
 def majority_slope(probability: ArrayLike, votes: float) -> FloatArray:
-    r"""Derivative of the majority's error with respect to p, at one number of votes.
+    r"""Return the derivative of the majority's error in the probability that one member is wrong, shape (n_points,).
 
     :math:`\partial\pi/\partial p = (p(1-p))^{(b-1)/2} / \mathrm{B}(\tfrac{b+1}{2}, \tfrac{b+1}{2})`.
     """
@@ -171,7 +171,7 @@ def majority_slope(probability: ArrayLike, votes: float) -> FloatArray:
 
 
 def subset_majority_error(wrong: ArrayLike, trials: ArrayLike, max_size: int) -> FloatArray:
-    r"""Probability that the majority of a random subset of a row's members is wrong.
+    r"""Return the probability that the majority of a random subset of a row's members is wrong.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def subset_majority_error(wrong: ArrayLike, trials: ArrayLike, max_size: int) ->
     if max_size < 1:
         raise InputError(f"max_size must be at least 1, got {max_size}.")
     if np.any(k != np.floor(k)) or np.any(n != np.floor(n)):
-        raise InputError("wrong and trials must be whole numbers: subsets of members are counted.")
+        raise InputError("wrong and trials must be whole numbers: subsets of members are counted; pass hard votes.")
     right = n - k
     steps = (int(max_size) - 1) // 2
     rows = np.full((steps + 1, k.size), np.nan)

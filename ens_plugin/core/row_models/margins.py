@@ -1,9 +1,9 @@
 r"""The margin method: error at any size for soft votes, raw scores and more than two labels.
 
 A member's margin on a row is its support for the true label minus its support for the strongest
-rival; the ensemble is wrong where the mean margin is negative.  How much one member's margin varies
-depends on the row's mean margin, and is learned from all rows together.  On a scale on which it
-varies alike everywhere, the true mean margins are deconvolved from the observed ones
+rival; the ensemble is wrong where the mean margin is negative.  The spread of one member's margin
+depends on the row's mean margin, and is estimated from all rows together.  On a scale on which the
+spread is constant, the true mean margins are deconvolved from the observed ones
 (``docs/methods.md``, section 3).
 """
 
@@ -45,22 +45,22 @@ PART_ROWS = 65_536
 class MarginModel:
     """A fitted distribution over rows of the mean margin, with the spread of one member at each mean margin.
 
-    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`.
+    It implements the protocol :class:`ens_plugin.core.row_models.row_model.RowModel`.
 
     Attributes
     ----------
     support : ndarray, shape (400,)
-        Mean margins, ascending.
+        Mean margins, the points of the grid, ascending.
     spread : ndarray, shape (400,)
         Standard deviation of one member's margin on rows of that mean margin.
     distance : ndarray, shape (400,)
-        How many such standard deviations lie between a margin of 0 and that mean margin; evenly spaced.
+        Distance of each mean margin from 0 in such standard deviations; evenly spaced.
     density, likelihood, counts, group, point_weights
         See RowModel.
     shift : float
-        Distance by which the margins lie too low, because the rival they are against was chosen by its noisy votes.
+        Distance by which the margins are too low, because the strongest rival was selected by its noisy votes.
     shift_size : float
-        Size at which an ensemble's own choice among rivals is so noisy that it loses half of the shift again.
+        Size of ensembles whose own choice among rivals is so noisy that only half of the shift applies.
     """
 
     support: FloatArray
@@ -75,31 +75,31 @@ class MarginModel:
     shift_size: float = 0.0
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of a negative mean margin, shape (n_sizes, 400)."""
+        """Return the probability of a wrong label, a negative mean margin, by size and point, shape (n_sizes, 400)."""
         b = as_sizes(sizes)
         error = ndtr(-self._standardized(b))
         error[np.isinf(b)] = self._share_below_zero()
         return np.asarray(error)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability that the mean margin has its limit's sign, shape (n_sizes, 400)."""
+        """Return the probability that the mean margin has the sign of its limit at infinity, shape (n_sizes, 400)."""
         return np.asarray(ndtr(np.abs(self._standardized(as_sizes(sizes)))))
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error in the mean margin, shape (400,)."""
+        """Return the derivative of the error in the mean margin at each grid point, shape (400,)."""
         standardized = self._standardized(as_sizes([size]))[0]
         density = np.exp(-0.5 * standardized**2) / np.sqrt(2 * np.pi)
         return np.asarray(-np.sqrt(size) / self.spread * density)
 
     def _standardized(self, sizes: FloatArray) -> FloatArray:
-        """Distance of the mean margin from 0 in standard deviations of a mean of so many members."""
+        """Return the mean margin over its standard deviation, for each size, shape (n_sizes, 400)."""
         shift = self.shift / (1.0 + self.shift_size / sizes)
-        # Of infinitely many members, a distance of 0 must stay 0 and not become NaN.
+        # At infinity, a distance of 0 must stay 0 and not become NaN.
         root = np.sqrt(np.minimum(sizes, LARGEST_SIZE))
         return np.asarray(root[:, None] * (self.distance + shift[:, None]))
 
     def _share_below_zero(self) -> FloatArray:
-        """Part of each grid cell in which the infinite ensemble is wrong, shape (400,)."""
+        """Return the part of each grid cell in which the infinite ensemble is wrong, shape (400,)."""
         step = self.distance[1] - self.distance[0]
         return np.asarray(np.clip(0.5 - (self.distance + self.shift) / step, 0.0, 1.0))
 
@@ -114,9 +114,9 @@ def fit_margins(
     mean, sd : array-like, shape (n_rows,)
         Mean and standard deviation (ddof 1) of each row's margin over its members.
     trials : array-like, shape (n_rows,)
-        Members of each row, at least 2.
+        Number of members of each row, at least 2.
     weight : array-like, shape (n_rows,), or RowWeight, optional
-        A RowWeight also holds how many nearly equal rows stand behind each entry.
+        A RowWeight also holds the number of nearly equal rows of each entry.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def fit_margins(
     n = as_values(trials, "trials", m.size)
     entry_weight = as_row_weight(weight, m.size)
     w = entry_weight.effective()
-    # Rows without weight must not move the grid.
+    # Rows without weight must not change the grid.
     n_alike = (w > 0).astype(np.float64) * (1.0 if entry_weight.rows is None else entry_weight.rows)
     margins, spreads = _spread_function(m, d, n, w, n_alike)
     support, distance = _even_grid(m, margins, spreads, n_alike)
@@ -153,7 +153,7 @@ def fit_margins(
     group = _group_rows(place, n, entry_weight.n_rows)
     counts = np.bincount(group, w).astype(np.float64)
     centre, count = _group_means(place, w, group), _group_means(n, w, group)
-    # An error below the width of a cell would fall between the points of the grid.
+    # A normal density narrower than a cell could be 0 at every point of the grid.
     error = np.maximum(1.0 / np.sqrt(count), step)
     likelihood = _normal_likelihood(centre, error, distance)
     density = fit_density(likelihood, counts, beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
@@ -165,9 +165,9 @@ def fit_margins(
 def _spread_function(
     m: FloatArray, d: FloatArray, n: FloatArray, w: FloatArray, n_alike: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean margins, ascending, and the spread of one member on rows about there, both shape (n_cells,).
+    """Return ascending mean margins, and the spread of one member on rows with these means, both shape (n_cells,).
 
-    Rows of neighbouring margins are put together in cells, and the cells' variances smoothed by their rank.
+    Rows with neighbouring margins are pooled in cells, and the cells' variances are smoothed by rank.
     """
     levels = np.arange(1, SPREAD_CELLS) / SPREAD_CELLS
     edges = np.unique(row_quantiles(m, levels, n_alike))
@@ -193,7 +193,7 @@ def _even_grid(
 ) -> tuple[FloatArray, FloatArray]:
     """Return 400 mean margins, and their distances from 0 in spreads, which are evenly spaced.
 
-    0 lies between two cells, so that a cell is on one side of it.
+    0 is a boundary between two cells, so that each cell is on one side of it.
     """
     low, high = row_quantiles(m, [TAIL_SHARE, 1.0 - TAIL_SHARE], n_alike)
     low, high = min(float(low), 0.0), max(float(high), 0.0)
@@ -209,7 +209,7 @@ def _even_grid(
 
 
 def _margins_at(distance: FloatArray, fine: FloatArray, length: FloatArray) -> FloatArray:
-    """Margin at each distance, continued in a straight line beyond the ends."""
+    """Return the margin at each distance, continued in a straight line beyond the ends."""
     inside = np.interp(distance, length, fine)
     first, last = np.diff(fine[:2])[0] / np.diff(length[:2])[0], np.diff(fine[-2:])[0] / np.diff(length[-2:])[0]
     below, above = np.minimum(distance - length[0], 0.0), np.maximum(distance - length[-1], 0.0)
@@ -217,7 +217,7 @@ def _margins_at(distance: FloatArray, fine: FloatArray, length: FloatArray) -> F
 
 
 def _places(m: FloatArray, support: FloatArray, distance: FloatArray) -> FloatArray:
-    """Distance of each row's margin from 0, in spreads; that of the grid's ends beyond them."""
+    """Return the distance of each row's margin from 0, in spreads, clipped to the ends of the grid; shape (n_rows,)."""
     place = np.empty(m.size)
     for rows in _parts(m.size):
         place[rows] = np.interp(m[rows], support, distance)
@@ -225,7 +225,7 @@ def _places(m: FloatArray, support: FloatArray, distance: FloatArray) -> FloatAr
 
 
 def _parts(n_rows: int) -> Iterator[slice]:
-    """Stretches of rows, so that intermediate results stay small."""
+    """Return slices of 65536 rows that cover all rows, so that intermediate results are small."""
     return (slice(start, start + PART_ROWS) for start in range(0, n_rows, PART_ROWS))
 
 
@@ -239,7 +239,7 @@ def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArra
 
 
 def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:
-    """Weighted mean of each group; the plain mean where no row of it has weight."""
+    """Return the weighted mean of `values` in each group; the plain mean where no row of a group has weight."""
     n_groups = int(group.max()) + 1
     mass, total, count, plain = np.zeros((4, n_groups))
     for rows in _parts(group.size):
@@ -252,7 +252,7 @@ def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> Flo
 
 
 def _group_rows(place: FloatArray, n: FloatArray, n_rows: int) -> IntArray:
-    """Group rows with nearly as many members that share a cell, half a standard error wide, when rows are many."""
+    """Return the group of each row; above 2000 rows, nearly equal rows (within half a standard error) share one."""
     if n_rows <= EXACT_ROWS:
         return np.arange(place.size)
     cell = np.empty(place.size, dtype=np.int64)

@@ -27,7 +27,7 @@ PART_ROWS = 65_536
 class Mixture:
     """A fitted distribution over rows of the probability that one member is wrong.
 
-    It has the members of :class:`ens_plugin.core.row_models.row_model.RowModel`.
+    It implements the protocol :class:`ens_plugin.core.row_models.row_model.RowModel`.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class Mixture:
     votes_per_member : float
         Effective votes that one member is worth; 1 for hard votes.
     density : Density or None
-        The fit behind `weights`; None for a point mass (no member ever wrong, or always).
+        The fitted density; None for a point mass (no member is wrong on any row, or all are).
     likelihood : ndarray, shape (n_groups, n_points)
-        Likelihood of each group of equal rows.
+        Likelihood of each group of equal rows at each point.
     counts : ndarray, shape (n_groups,)
         Weight of each group.
     group : ndarray of int, shape (n_rows,)
@@ -55,11 +55,11 @@ class Mixture:
 
     @property
     def point_weights(self) -> FloatArray:
-        """The same as `weights`."""
+        """Return the distribution of the rows over the points, the same as `weights`; sums to 1."""
         return self.weights
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability that the ensemble is wrong at each point, shape (n_sizes, n_points)."""
+        """Return the probability that the ensemble is wrong at each point, shape (n_sizes, n_points)."""
         if self.votes_per_member == 1.0 and self.support is GRID:
             return grid_majority_error(tuple(as_sizes(sizes)))
         if self.votes_per_member == 1.0:
@@ -67,9 +67,9 @@ class Mixture:
         return soft_majority_error(self.support, as_sizes(sizes) * self.votes_per_member)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of the infinite ensemble's label at each point, shape (n_sizes, n_points).
+        """Return the probability of the infinite ensemble's label at each point, shape (n_sizes, n_points).
 
-        2013 eq. 9: the majority of B is on the side of max(p, 1 - p); half of the ties of hard votes.
+        2013 eq. 9: the majority of B is on the side of max(p, 1 - p); ties of hard votes count half.
         """
         if np.isinf(self.votes_per_member):
             return np.ones((as_sizes(sizes).size, self.support.size))
@@ -79,25 +79,25 @@ class Mixture:
         return 1.0 - soft_majority_error(minority, votes)
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error with respect to the probability, shape (n_points,)."""
+        """Return the derivative of the error with respect to the probability, shape (n_points,)."""
         if np.isinf(self.votes_per_member):
             return np.zeros(self.support.size)
         return majority_slope(self.support, size * self.votes_per_member)
 
     def error(self, sizes: ArrayLike) -> FloatArray:
-        """Expected error of an ensemble of each size, shape (n_sizes,); infinity allowed."""
+        """Return the expected error of an ensemble of each size, shape (n_sizes,); infinity is allowed."""
         return np.asarray(self.error_by_point(sizes) @ self.weights)
 
     @property
     def asymptote(self) -> float:
-        """Error of the infinite ensemble, G(p > 1/2)."""
+        """Return the error of the infinite ensemble, G(p > 1/2)."""
         return float(self.error([np.inf])[0])
 
 
 def fit_mixture(
     wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | RowWeight | None = None, *, votes_per_member: float = 1.0
 ) -> Mixture:
-    r"""Fit the distribution of the per-row error probability by penalised maximum likelihood.
+    r"""Fit the distribution over rows of the probability that one member is wrong, by penalised maximum likelihood.
 
     Parameters
     ----------
@@ -106,10 +106,10 @@ def fit_mixture(
     trials : array-like of float, shape (n_rows,)
         Out-of-bag members of each row, positive.
     weight : array-like of float, shape (n_rows,), or RowWeight, optional
-        Row weights, scaled to Kish's effective number of rows.  A RowWeight also holds how many equal rows
-        stand behind each.
+        Row weights, scaled to Kish's effective number of rows.  A RowWeight also holds the number of equal
+        rows of each entry.
     votes_per_member : float, default=1.0
-        Effective votes one member is worth: soft votes carry more than one.
+        Effective votes that one member is worth: 1 for hard votes, more for soft votes.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def fit_mixture(
     Warns
     -----
     WeakEstimateWarning
-        Below 30 rows.
+        If there are fewer than 30 effective rows.
 
     Notes
     -----
@@ -152,7 +152,7 @@ def fit_mixture(
 
 
 def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, votes_per_member: float) -> Mixture:
-    """Do what :func:`fit_mixture` does with checked arguments, without a warning for few rows."""
+    """Fit the same distribution as :func:`fit_mixture`, from checked arguments and without a warning for few rows."""
     row_weight = entry_weight.effective()
     if not k.any() or np.array_equal(k, n):
         return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)
@@ -162,7 +162,7 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
     start = _moment_beta(k_group, n_group, counts)
     density = fit_density(likelihood, counts, beta_mean=(-0.5, 0.5), beta_start=start)
     mixture = Mixture(GRID, density.weights, votes_per_member, density, likelihood, counts, group)
-    # Rounding must not decide for exactly that many.
+    # Rounding must not decide at exactly MANY_VOTES.
     if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
         return mixture
     sharpened = mean_posterior(mixture, density.weights)
@@ -206,7 +206,7 @@ def group_counts(
     ----------
     k, n, weight : ndarray, shape (n_entries,)
     rows : ndarray, shape (n_entries,), or None
-        Rows behind each entry; None for one each.
+        Number of rows of each entry; None for one each.
 
     Returns
     -------
@@ -226,14 +226,14 @@ def group_counts(
     if group.max() >= MAX_GROUPS:
         group = _cell_index(k, n, rows)
     counts = np.bincount(group, weight).astype(np.float64)
-    # A group of rows without weight still needs its k and n: its rows have a posterior.
+    # A group without weight still needs its k and n, because its rows have a posterior.
     mass = np.where(counts[group] > 0, weight, 1.0)
     total = np.bincount(group, mass)
     return np.bincount(group, mass * k) / total, np.bincount(group, mass * n) / total, counts, group
 
 
 def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None) -> IntArray:
-    """Index of each entry among the occupied cells of nearly equal rows; in parts, to keep memory low."""
+    """Return the index of each entry among the occupied cells of nearly equal rows, in parts to save memory."""
     edges = row_quantiles(n, np.arange(1, 8) / 8, rows)
     code = np.empty(k.size, dtype=np.int16)
     for start in range(0, k.size, PART_ROWS):
@@ -244,7 +244,7 @@ def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None) -> IntArr
 
 
 def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:
-    """Angle of each share k/n, on which its spread does not depend on it: from 0 to 256, the cells of groups."""
+    """Return asin(sqrt(k/n)) scaled to 0 to 256, whose variance does not depend on k/n; unit cells group rows."""
     return np.asarray(np.arcsin(np.sqrt(k / n)) * (512 / np.pi))
 
 
@@ -255,7 +255,7 @@ def _binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
 
 
 def _moment_beta(k: FloatArray, n: FloatArray, counts: FloatArray) -> tuple[float, float]:
-    """Exponents of the beta density that matches the mean and variance of the rows' probabilities."""
+    """Return the exponents of the beta density that matches the mean and variance of the rows' probabilities."""
     total = counts.sum()
     mean = float(np.clip(counts @ (k / n) / total, 1e-3, 1 - 1e-3))
     observed = counts @ (k / n - mean) ** 2 / total

@@ -1,4 +1,4 @@
-"""How far margins against the strongest of many rivals lie too low, by simulation (docs/methods.md, section 3)."""
+"""Simulation of how much margins against the strongest of many rivals are too low (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["fit_rival_shift"]
 
-# The simulation is a means of integration: its seed is fixed, so that no random_state moves the estimate.
+# The simulation is a numerical integration: its seed is fixed, so that no random_state changes the estimate.
 SEED = 20_130_701
 DRAWN_ROWS = 6_000
-# Of few rows the shift is uncertain by far more than simulations are.
+# With few rows, the sampling error of the shift is far larger than that of the simulation.
 MOST_DRAWS = 12
 SIZES_PER_MEMBER = (1.0, 3.0, 9.0)
 SHIFT_SIZES: FloatArray = np.geomspace(0.1, 30.0, 25)
 
 
 def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float]:
-    """Fit the shift of a margin model, and the size at which half of the shift applies.
+    """Fit the shift that corrects margins for noisily selected rivals, and the size at which half of it applies.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float
 def _simulated_model(
     drawn: FloatArray, votes: LabelVotes, weight: FloatArray, votes_per_member: float, rng: np.random.Generator
 ) -> MarginModel:
-    """Apply the margin method to votes simulated from label shares."""
+    """Fit a margin model to votes simulated from label shares."""
     n = np.maximum(np.round(votes.trials * votes_per_member), 2.0)
     found = rng.multinomial(n.astype(np.int64), drawn).astype(np.float64)
     rows = np.arange(n.size)
@@ -69,13 +69,13 @@ def _simulated_model(
 def _true_error(
     drawn: FloatArray, target: IntArray, weight: FloatArray, votes: float, rng: np.random.Generator
 ) -> float:
-    """Error of ensembles of so many votes on rows with these label shares."""
+    """Return the error of ensembles with a given number of votes, on rows with given label shares."""
     found = drawn if np.isinf(votes) else rng.multinomial(round(votes), drawn)
     return float(np.average(np.argmax(found, axis=1) != target, weights=weight))
 
 
 def _shift(models: Sequence[MarginModel], truth: float) -> float:
-    """Shift at which the mean of the models has the true error at infinity."""
+    """Return the shift at which the mean of the models has the true error at infinity; 0 if there is none."""
 
     def excess(shift: float) -> float:
         return float(_mean_error(models, shift, 0.0, np.array([np.inf]))[0]) - truth
@@ -89,7 +89,7 @@ def _shift(models: Sequence[MarginModel], truth: float) -> float:
 
 
 def _shift_size(models: Sequence[MarginModel], shift: float, sizes: FloatArray, truth: FloatArray) -> float:
-    """Size, in typical members of a row, at which half of the shift makes the models' errors fit best."""
+    """Return the size, in typical members of a row, at which applying half of the shift fits the true errors best."""
     typical = sizes[0]
     misfits = [
         float(np.sum((_mean_error(models, shift, ratio * typical, sizes) - truth) ** 2)) for ratio in SHIFT_SIZES

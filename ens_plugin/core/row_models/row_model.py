@@ -1,4 +1,4 @@
-"""The protocol of a fitted distribution over rows, on a grid of points, and the estimates that follow from it."""
+"""The protocol of a fitted distribution over rows, on a grid of points, and the estimates computed from it."""
 
 from __future__ import annotations
 
@@ -32,54 +32,54 @@ class RowModel(Protocol):
 
     @property
     def density(self) -> Density | None:
-        """The fitted density on the grid; None for a point mass."""
+        """Return the fitted density on the grid; None for a point mass."""
         ...
 
     @property
     def likelihood(self) -> FloatArray:
-        """Likelihood of each group of rows at each point, shape (n_groups, n_points)."""
+        """Return the likelihood of each group of rows at each point, shape (n_groups, n_points)."""
         ...
 
     @property
     def counts(self) -> FloatArray:
-        """Weight of each group of rows, shape (n_groups,)."""
+        """Return the weight of each group of rows, shape (n_groups,)."""
         ...
 
     @property
     def group(self) -> IntArray:
-        """Group of each row, shape (n_rows,)."""
+        """Return the group of each row, shape (n_rows,)."""
         ...
 
     @property
     def point_weights(self) -> FloatArray:
-        """Estimated distribution of the rows over the points, shape (n_points,); sums to 1."""
+        """Return the estimated distribution of the rows over the points, shape (n_points,); sums to 1."""
         ...
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of a wrong label, shape (n_sizes, n_points)."""
+        """Return the probability of a wrong label at each size and point, shape (n_sizes, n_points)."""
         ...
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Probability of the infinite ensemble's label, shape (n_sizes, n_points)."""
+        """Return the probability of the infinite ensemble's label at each size and point, shape (n_sizes, n_points)."""
         ...
 
     def slope_by_point(self, size: float) -> FloatArray:
-        """Derivative of the error in the mean output, shape (n_points,)."""
+        """Return the derivative of the error in the mean output at each point, shape (n_points,)."""
         ...
 
 
 def model_error(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    """Expected error at each size, shape (n_sizes,)."""
+    """Return the expected error at each size, shape (n_sizes,)."""
     return np.asarray(np.tensordot(model.error_by_point(sizes), model.point_weights, axes=1))
 
 
 def model_agreement(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    """Mean agreement with the infinite ensemble at each size, shape (n_sizes,)."""
+    """Return the mean agreement with the infinite ensemble at each size, shape (n_sizes,)."""
     return np.asarray(np.tensordot(model.agreement_by_point(sizes), model.point_weights, axes=1))
 
 
 def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
-    """Mean over rows of their posterior under one or more grid densities.
+    """Return the mean over rows of their posterior on the grid, under one or more prior densities.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
 
 
 def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
-    """Posterior mean, for each group of rows, of quantities known at every point.
+    """Return the posterior mean, for each group of rows, of quantities given at every grid point.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
 
 
 def posterior_products(model: RowModel, by_group: FloatArray) -> FloatArray:
-    """Mean over rows of their posterior times quantities known for each group.
+    """Return the mean over rows of their posterior on the grid times quantities given for each group of rows.
 
     Parameters
     ----------
@@ -133,16 +133,16 @@ def _grid_weights(model: RowModel) -> FloatArray:
 
 
 def row_means(model: RowModel, by_point: FloatArray, rows: IntArray | slice = ALL_ROWS) -> FloatArray:
-    """Posterior mean, for some of the rows, of quantities known at every point, shape (n_quantities, n_rows)."""
+    """Return the posterior mean, for some rows, of quantities given at every point, shape (n_quantities, n_rows)."""
     return np.asarray(group_means(model, by_point)[:, model.group[rows]])
 
 
 def row_variances(model: RowModel, size: float) -> FloatArray:
-    """Posterior mean, for each row, of the variance over seeds of being wrong; shape (n_rows,)."""
+    """Return the posterior mean, for each row, of the variance over seeds of its 0-1 loss, shape (n_rows,)."""
     wrong = model.error_by_point([size])
     return np.asarray(row_means(model, wrong * (1.0 - wrong))[0])
 
 
 def row_slopes(model: RowModel, size: float) -> FloatArray:
-    """Posterior mean, for each row, of the derivative of its error; shape (n_rows,)."""
+    """Return the posterior mean, for each row, of the derivative of its error in the mean output, shape (n_rows,)."""
     return np.asarray(row_means(model, model.slope_by_point(size)[None])[0])

@@ -17,7 +17,7 @@ __all__ = ["even_size_shift", "tie_probability"]
 
 
 def tie_probability(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
-    r"""Probability that the votes of an even number of members tie, shape (n_sizes, n_points).
+    r"""Return the probability that the votes of an even number of members tie, shape (n_sizes, n_points).
 
     Parameters
     ----------
@@ -45,16 +45,16 @@ def tie_probability(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
 
 
 def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatArray:
-    r"""Error at even sizes where the first label gets the ties, minus that where a tie is half an error.
+    r"""Return the error at even sizes if the first label wins ties, minus the error if a tie is half an error.
 
     Parameters
     ----------
     model : Mixture
-        Of the hard votes of all rows, the sampled ones among them.
+        Model of the hard votes of all rows, including the sampled ones.
     sample : Sample
         Rows of two labels with hard votes.
     sizes : array-like, shape (n_sizes,)
-        Whole sizes; an odd one stands for the even one above it.
+        Whole sizes; an odd one is replaced by the even one above it.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
     Notes
     -----
     The mean over the rows of one label is taken under a distribution fitted to these rows: near 1/2 the rows of a rare
-    label are much more frequent among its own than among all.  A label of fewer than 30 rows has the mean of its rows'
-    posteriors under `model`.
+    label are much more frequent among its own than among all.  For a label of fewer than 30 rows, the mean of its rows'
+    posteriors under `model` is used.
     """
     even = np.asarray(sizes, dtype=np.float64)
     even = even + even % 2.0

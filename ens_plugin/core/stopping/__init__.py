@@ -1,1 +1,1 @@
-"""When enough members have voted on a row: the rules of dynamic pruning, for votes and for probabilities."""
+"""Stopping rules of dynamic pruning: tables of when a row needs no further member, for votes and probabilities."""

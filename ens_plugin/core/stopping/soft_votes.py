@@ -1,8 +1,8 @@
-r"""Tables of when a row's label is settled, where members do more than vote for one of two labels.
+r"""Tables of when a row's label is settled, for probabilities, raw scores and more than two labels.
 
-Three cases beside :mod:`ens_plugin.core.stopping.votes`: probabilities of two labels, any number of labels (the
-leader against the runner-up), and raw scores.  Each is an approximation; ``docs/methods.md``, section 13, has
-its assumptions.
+Hard votes on two labels have exact tables, :mod:`ens_plugin.core.stopping.votes`.  The tables of this module are
+approximations, of any number of labels by the leader against the runner-up; ``docs/methods.md``, section 13, has
+their assumptions.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 BISECTIONS = 24
-# No mean of members lies further out than that.
+# Means of members are within so many standard deviations of the largest mean score.
 HIGHEST_SPREADS = 16.0
 
 
 @dataclass(frozen=True, eq=False)
 class RowPrior:
-    """Distribution over rows of one member's mean output, and how much one member is worth.
+    """Distribution over rows of one member's mean output, with the number of votes that a member is worth.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class RowPrior:
 
 @dataclass(frozen=True, eq=False)
 class DuelTable:
-    """When the leader among several labels can no longer be expected to lose to the runner-up.
+    """Support at which the leader of several labels is settled against the runner-up, by their joint support.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class DuelTable:
     total : ndarray, shape (n_points,)
         Support of leader and runner-up together.
     needed : ndarray, shape (n_points,)
-        Support that the leader needs to be settled.
+        Support of the leader at which it is settled.
     """
 
     checkpoints: IntArray
@@ -75,7 +75,7 @@ class DuelTable:
     needed: FloatArray
 
     def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member.
+        """Return which rows need no further member at a checkpoint, shape (n_rows,).
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class DuelTable:
 
 @dataclass(frozen=True, eq=False)
 class LeadTable:
-    """When the leader's summed score is far enough above the runner-up's.
+    """Differences of summed scores, at each checkpoint, at which the leader among the labels is settled.
 
     Attributes
     ----------
@@ -107,20 +107,20 @@ class LeadTable:
     lead: FloatArray
 
     def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member, from summed scores of shape (n_rows, n_labels)."""
+        """Return which rows need no further member at a checkpoint, by summed scores of shape (n_rows, n_labels)."""
         leader, runner_up = top_two(support)
         return np.asarray(leader - runner_up >= self.lead[place])
 
 
 def top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Largest and second largest support of each row, both of shape (n_rows,).
+    """Return the largest and the second largest support of each row, both of shape (n_rows,).
 
     Parameters
     ----------
     support : ndarray, shape (n_rows, n_labels)
-        Of at least two labels.
+        Support for at least two labels.
     """
-    # Labels one after the other in memory are compared four times as fast.
+    # With each label contiguous in memory, the comparison is four times as fast.
     first, other, *rest = np.ascontiguousarray(support.T)
     highest, second = np.maximum(first, other), np.minimum(first, other)
     for own in rest:
@@ -138,7 +138,7 @@ def even_prior() -> RowPrior:
 
 
 def symmetric(prior: RowPrior, centre: float) -> RowPrior:
-    """Return the prior averaged with its mirror image at `centre`, for labels in no particular order."""
+    """Return a prior averaged with its mirror image at `centre`, for labels in no particular order."""
     return RowPrior(
         np.concatenate([prior.support, 2.0 * centre - prior.support]),
         np.concatenate([prior.weights, prior.weights]) / 2.0,
@@ -149,13 +149,13 @@ def symmetric(prior: RowPrior, centre: float) -> RowPrior:
 def vote_share_table(
     prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1
 ) -> StoppingTable:
-    """Bounds on the summed probability of the second of two labels.
+    """Return bounds on the summed probability of the second of two labels, beyond which a row's label is settled.
 
     Parameters
     ----------
     prior : RowPrior
     n_members : int
-    confidence : float
+    confidence : float, in (0.5, 1)
     target : {"full", "infinite"}
     together : int, default=1
         Smallest step from checkpoint to checkpoint.
@@ -179,19 +179,19 @@ def vote_share_table(
 
 
 def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1) -> DuelTable:
-    """Support that the leader of more than two labels needs against the runner-up.
+    """Return the support at which the leader of more than two labels is settled against the runner-up.
 
     Parameters
     ----------
     prior : RowPrior
-        Of the share that one of two labels has of their support, the same for either.
+        Prior of one label's share of the support of two labels, symmetric in the two.
     n_members, confidence, target, together
         As for :func:`vote_share_table`.
 
     Notes
     -----
-    All members that did not support one of the two yet are taken to be still to come: more votes to come make a
-    change of leader likelier, so this errs on the side of querying more members.
+    All members that did not support one of the two yet are treated as not yet queried: with more votes open, a
+    change of leader is likelier, so the approximation errs on the side of querying more members.
     """
     totals = checkpoints(n_members)
     shares = _needed_shares(prior, totals, n_members, confidence, target)
@@ -202,12 +202,12 @@ def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: st
 def score_table(
     prior: RowPrior | None, spread: float, n_members: int, confidence: float, *, target: str, together: int = 1
 ) -> StoppingTable:
-    """Bounds on the summed score of the second of two labels, whose mean is positive where it wins.
+    """Return bounds on the summed score of the second of two labels, which wins where its mean score is positive.
 
     Parameters
     ----------
     prior : RowPrior or None
-        None: every mean score is as likely.
+        None: every mean score is equally likely.
     spread : float
         Standard deviation of one member's score, taken to be the same for all rows.
     n_members, confidence, target, together
@@ -215,7 +215,7 @@ def score_table(
 
     Notes
     -----
-    Sums of scores are taken to be normal.
+    Sums of scores are taken as normal.
     """
     schedule = checkpoints(n_members, together)
     if prior is None:
@@ -231,14 +231,14 @@ def score_table(
 def lead_table(
     prior: RowPrior | None, spread: float, n_members: int, confidence: float, *, target: str, together: int = 1
 ) -> LeadTable:
-    """Lead of the highest summed score over the next that settles a row of more than two labels.
+    """Return the lead of the highest summed score over the next at which a row of more than two labels is settled.
 
     Parameters
     ----------
     prior : RowPrior or None
-        Of the mean difference of two labels' scores, the same for either sign; None: each is as likely.
+        Prior of the mean difference of two labels' scores, symmetric; None: every difference is equally likely.
     spread : float
-        Standard deviation of one member's difference.
+        Standard deviation of one member's difference of scores.
     n_members, confidence, target, together
         As for :func:`score_table`.
     """
@@ -251,14 +251,14 @@ def lead_table(
 def _bounds_on_sums(
     schedule: IntArray, lower: FloatArray, upper: FloatArray, centre: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Bounds on sums, from bounds on means; at the last checkpoint everything is settled."""
+    """Return bounds on sums from bounds on means; at the last checkpoint every row is settled."""
     sums = np.array([lower, upper], dtype=np.float64) * schedule
     sums[:, -1] = centre * schedule[-1]
     return np.asarray(sums[0]), np.asarray(sums[1])
 
 
 def _needed_shares(prior: RowPrior, queried: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
-    """Mean support from which on the second label is settled; above 1 where it never is."""
+    """Return the smallest mean support that settles the second label at each checkpoint; infinity where none does."""
     votes = prior.spread * queried[:, None]
     p = np.clip(prior.support, 1e-9, 1.0 - 1e-9)
     to_come = prior.spread * (n_members - queried[:, None])
@@ -279,13 +279,13 @@ def _needed_shares(prior: RowPrior, queried: IntArray, n_members: int, confidenc
 def _needed_without_prior(
     spread: float, queried: IntArray, n_members: int, confidence: float, target: str
 ) -> FloatArray:
-    """Mean score from which on the second label is settled, where every mean score is as likely."""
+    """Return the smallest mean score that settles the second label, if every mean score is equally likely."""
     share_to_come = (n_members - queried) / n_members if target == "full" else np.ones(queried.size)
     return np.asarray(spread * ndtri(as_confidence(confidence)) * np.sqrt(share_to_come / queried))
 
 
 def _needed_scores(prior: RowPrior, queried: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
-    """Mean score from which on the second label is settled; infinite where it never is."""
+    """Return the smallest mean score that settles the second label at each checkpoint; infinity where none does."""
     t = queried[:, None].astype(np.float64)
     to_come = n_members - t
     mu, spread = prior.support, prior.spread
@@ -310,7 +310,7 @@ def _least(
     low: float,
     high: float,
 ) -> FloatArray:
-    """Return the smallest mean that settles the second label at each checkpoint, by bisection."""
+    """Return, by bisection, the smallest mean that settles the second label at each checkpoint, or infinity."""
     wanted = as_confidence(confidence)
     second_wins = float(prior.weights @ _sides(prior.support, low))
     _, rarer = rarer_weights(1.0 - second_wins, second_wins)
@@ -332,5 +332,5 @@ def _least(
 
 
 def _sides(support: FloatArray, draw: float) -> FloatArray:
-    """1 where the second label wins in the end, 0 where the first does, one half in between."""
+    """Return 1 where the infinite ensemble predicts the second label, 0 where the first, 1/2 at a tie."""
     return np.asarray((np.sign(support - draw) + 1.0) / 2.0)

@@ -1,7 +1,7 @@
 r"""Tables of when the counting of votes may stop, for ensembles whose members vote for one of two labels.
 
-Members are exchangeable: of T members, K of which vote for the second label, every order is as likely.
-So what is known beforehand about a row is the distribution of K, and all else follows from drawing
+Members are exchangeable: of T members, K of which vote for the second label, every order is equally
+likely.  The prior of a row is therefore the distribution of K, and the tables follow from drawing
 members without replacement (``docs/methods.md``, section 13).
 """
 
@@ -41,7 +41,7 @@ class VotePrior:
     full : ndarray, shape (n_members + 1,)
         Probability that 0, 1, ..., n_members members vote for the second label.
     infinite : ndarray, shape (n_members + 1,)
-        The same, together with the event that the infinite ensemble chooses the second label.
+        The same, jointly with the event that the infinite ensemble predicts the second label.
     """
 
     full: FloatArray
@@ -49,16 +49,16 @@ class VotePrior:
 
     @property
     def n_members(self) -> int:
-        """Members of the whole ensemble."""
+        """Return the number of members of the whole ensemble."""
         return self.full.size - 1
 
     def chooses_second(self, target: str) -> FloatArray:
-        """Probability of each number of votes together with the target's label being the second.
+        """Return the probability of each number of votes jointly with the target predicting the second label.
 
         Parameters
         ----------
         target : {"full", "infinite"}
-            The whole ensemble, whose ties go to the first label, or the infinite one.
+            Ensemble that predicts: the whole one, in which the first label wins ties, or the infinite one.
         """
         if target == "infinite":
             return self.infinite
@@ -67,16 +67,16 @@ class VotePrior:
 
 @dataclass(frozen=True, eq=False)
 class StoppingTable:
-    """The counts of votes at which a row's label is settled.
+    """The counts of votes, at each checkpoint, at which a row's label is settled.
 
     Attributes
     ----------
     checkpoints : ndarray of int, shape (n_checkpoints,)
-        Members queried when the count is compared with the bounds, ascending; the last is the whole ensemble.
+        Numbers of queried members at which counts are compared with the bounds, ascending; the last is all members.
     lower : ndarray, shape (n_checkpoints,)
-        The first label is settled by at most that many votes for the second; below 0 where it never is.
+        Largest count of votes for the second label that settles the first; below 0 where none does.
     upper : ndarray, shape (n_checkpoints,)
-        The second label is settled by at least that many votes for it; above the checkpoint where it never is.
+        Smallest count of votes for the second label that settles it; above the checkpoint where none does.
     """
 
     checkpoints: IntArray
@@ -84,7 +84,7 @@ class StoppingTable:
     upper: FloatArray
 
     def settled(self, place: int, votes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member.
+        """Return which rows need no further member at a checkpoint, shape (n_rows,).
 
         Parameters
         ----------
@@ -121,14 +121,14 @@ def uniform_prior(n_members: int) -> VotePrior:
 
 
 def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> VotePrior:
-    """Return the prior of votes whose probability follows a distribution learned from other rows.
+    """Return the prior of votes whose probability follows a distribution estimated from other rows.
 
     Parameters
     ----------
     support : array-like, shape (n_points,)
         Probabilities of a vote for the second label.
     weights : array-like, shape (n_points,)
-        Their weights, of any sum; see :func:`ens_plugin.core.row_models.mixture.fit_mixture`.
+        Weights of the points, of any sum; see :func:`ens_plugin.core.row_models.mixture.fit_mixture`.
     n_members : int
 
     Raises
@@ -150,13 +150,13 @@ def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> Vot
 
 
 def checkpoints(n_members: int, together: int = 1) -> IntArray:
-    """Return the numbers of queried members at which rows can be settled: small steps at first, then of an eighth.
+    """Return the numbers of queried members at which rows can be settled: small steps, later steps of an eighth.
 
     Parameters
     ----------
     n_members : int
     together : int, default=1
-        Smallest step: members that cost little more together than one does.
+        Smallest step: number of members that are hardly slower to query together than one alone.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def checkpoints(n_members: int, together: int = 1) -> IntArray:
 
 
 def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full", together: int = 1) -> StoppingTable:
-    r"""Return the counts of votes at which the target's label is known with a wanted confidence.
+    r"""Return the counts of votes at which the target's label has a wanted posterior probability.
 
     Parameters
     ----------
@@ -180,14 +180,14 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
     confidence : float
         Wanted probability that the label with most votes so far is the target's, strictly between 0.5 and 1.
     target : {"full", "infinite"}, default="full"
-        The whole ensemble (2009) or the infinite one (2011).
+        Ensemble whose label is wanted: the whole one (2009) or the infinite one (2011).
     together : int, default=1
         Smallest step from checkpoint to checkpoint.
 
     Returns
     -------
     StoppingTable
-        At the last checkpoint everything is settled.
+        At the last checkpoint every row is settled.
 
     Raises
     ------
@@ -197,8 +197,8 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
     Notes
     -----
     A row is settled where the posterior probability of the label with most votes is at least `confidence`, both
-    under the prior and under the prior that gives either label of the target the same weight: else a label that
-    few rows get could be dropped too early.
+    under the prior and under the prior with the same weight for either label of the target: otherwise a label of
+    few rows could be excluded too early.
 
     Examples
     --------
@@ -227,13 +227,13 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
 
 
 def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "full") -> tuple[float, float]:
-    """Return the exact mean number of members queried, and share of rows with another label than the target's.
+    """Return the exact mean number of members queried, and share of rows with another final label than the target's.
 
     Parameters
     ----------
     table : StoppingTable
     prior : VotePrior
-        The rows' true distribution of votes: need not be the one the table was made from.
+        The rows' true distribution of votes, which may differ from the prior of the table.
     target : {"full", "infinite"}, default="full"
 
     Returns
@@ -254,7 +254,7 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
     True
     """
     if table.checkpoints[-1] != prior.n_members:
-        raise InputError(f"The table is for {table.checkpoints[-1]} members and the prior for {prior.n_members}.")
+        raise InputError(f"prior has {prior.n_members} members and table {table.checkpoints[-1]}; pass equal numbers.")
     second = prior.chooses_second(target)
     alive = np.ones(1)
     queries, disagreement = 0.0, 0.0
@@ -274,12 +274,12 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
 
 
 def rarer_weights(first: float, second: float) -> tuple[float, float]:
-    """Return what to multiply each label's rival chance by, so that a rare label is settled no more easily.
+    """Return factors of the rival chance of each label, by which a rare label is settled no earlier than a common one.
 
     Parameters
     ----------
     first, second : float
-        Chance that the first and the second label is the target's.
+        Chance that the target predicts the first, and the second label.
     """
     if first <= 0.0 or second <= 0.0:
         return 1.0, 1.0
@@ -287,7 +287,7 @@ def rarer_weights(first: float, second: float) -> tuple[float, float]:
 
 
 def _thinned(joint: FloatArray, schedule: IntArray) -> list[FloatArray]:
-    """Distribution of the votes among as many members as at each checkpoint, drawn without replacement from all."""
+    """Return the distribution of votes among as many members as at each checkpoint, drawn without replacement."""
     found = {joint.size - 1: joint}
     for size in range(joint.size - 2, 0, -1):
         votes = np.arange(size + 1)
@@ -297,12 +297,12 @@ def _thinned(joint: FloatArray, schedule: IntArray) -> list[FloatArray]:
 
 
 def _one_more(alive: FloatArray, size: int) -> FloatArray:
-    """Share of the orders of members that are not stopped, by votes among `size`, from that among one fewer."""
+    """Return the shares of member orders not yet settled, by votes among `size` members, from those among size - 1."""
     votes = np.arange(size + 1)
     padded = np.concatenate([[0.0], alive, [0.0]])
     return np.asarray((padded[:-1] * votes + padded[1:] * (size - votes)) / size)
 
 
 def _last(settled: NDArray[np.bool_]) -> int:
-    """Position of the last of the leading True values, -1 if there are none."""
+    """Return the position of the last of the leading True values, -1 if there are none."""
     return int(settled.size if settled.all() else np.argmin(settled)) - 1

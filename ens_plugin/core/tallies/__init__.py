@@ -1,1 +1,1 @@
-"""What is counted, row by row: bags, members' outputs, weights, groups; tallies of disjoint rows merge."""
+"""Counts and sums by row: bags, members' outputs, weights, groups; tallies of disjoint rows merge."""

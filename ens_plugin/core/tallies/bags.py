@@ -1,4 +1,4 @@
-"""Bags: which rows each member was trained on, one bit per row and member."""
+"""Bags: the rows that each member was trained on, one bit per row and member."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["BagProof", "Bags"]
 
 @dataclass(frozen=True)
 class BagProof:
-    """What was compared with the trained members, and agreed.
+    """Flags for the training data, rows and target, that a comparison with the trained members proved equal.
 
     Attributes
     ----------
     rows : bool
-        Whether other rows than the training rows, in training order, would have been noticed.
+        Whether other rows than the training rows, in training order, would have been detected.
     target : bool
-        Whether another target would have been noticed.
+        Whether another target would have been detected.
     """
 
     rows: bool = True
@@ -36,7 +36,7 @@ class Bags:
     bits : ndarray of uint8, shape (n_members, ceil(n_rows / 8))
         ``np.packbits`` of each member's in-bag indicator.
     n_rows : int
-        Training rows.
+        Number of training rows.
     proof : BagProof
     """
 
@@ -46,14 +46,14 @@ class Bags:
 
     @classmethod
     def from_indices(cls, members: Iterable[ArrayLike], n_rows: int) -> Bags:
-        """Pack one member after the other, from the rows each one drew.
+        """Return the bags packed from the training rows that each member drew, reading one member at a time.
 
         Parameters
         ----------
         members : iterable of array-like of int
-            Rows of each member, in any order, repeated or not.  Only one is held at a time.
+            Rows of each member, in any order, repeated or not.  One member at a time is in memory.
         n_rows : int
-            Training rows.
+            Number of training rows.
         """
         packed = []
         for rows in members:
@@ -64,13 +64,13 @@ class Bags:
 
     @classmethod
     def from_mask(cls, in_bag: ArrayLike) -> Bags:
-        """Pack a boolean array of shape (n_members, n_rows)."""
+        """Return the bags packed from a boolean array of shape (n_members, n_rows), True where in bag."""
         mask = np.asarray(in_bag, dtype=bool)
         return cls(np.packbits(mask, axis=1), mask.shape[1])
 
     @classmethod
     def stack(cls, parts: Iterable[Bags], n_members: int, n_rows: int) -> Bags:
-        """Put the members of several bags of the same rows one after the other, taking one part at a time."""
+        """Return the bags of several groups of members on the same rows as one, reading one part at a time."""
         bits = np.empty((n_members, -(-n_rows // 8)), dtype=np.uint8)
         start = 0
         for part in parts:
@@ -83,12 +83,12 @@ class Bags:
         return replace(self, proof=proof)
 
     def take(self, rows: NDArray[np.intp]) -> Bags:
-        """Bags of some of the rows, one member unpacked at a time."""
+        """Return the bags restricted to some of the rows, by position, unpacking one member at a time."""
         bits = np.stack([np.packbits(self.member(index)[rows]) for index in range(self.n_members)])
         return Bags(bits, int(rows.size), self.proof)
 
     def by_group(self, groups: NDArray[np.integer]) -> Bags:
-        """Bags in which a row counts as drawn if any row of its group was, one member unpacked at a time.
+        """Return bags in which a row is in bag if any row of its group is, unpacking one member at a time.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Bags:
         return Bags(bits, self.n_rows, self.proof)
 
     def at(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """In-bag indicators of rows anywhere, by position, shape (n_members, len(rows)).
+        """Return the in-bag indicators of any rows, by position, shape (n_members, len(rows)).
 
         Examples
         --------
@@ -120,16 +120,16 @@ class Bags:
 
     @property
     def n_members(self) -> int:
-        """Members."""
+        """Return the number of members."""
         return int(self.bits.shape[0])
 
     def in_bag(self, rows: slice | None = None) -> NDArray[np.bool_]:
-        """Unpack a contiguous block of rows to a boolean array of shape (n_members, rows)."""
+        """Return the in-bag indicators of a contiguous block of rows, as booleans of shape (n_members, rows)."""
         start, stop, _ = (rows or slice(None)).indices(self.n_rows)
         first_byte = start // 8
         unpacked = np.unpackbits(self.bits[:, first_byte : -(-stop // 8)], axis=1)
         return unpacked[:, start - 8 * first_byte : stop - 8 * first_byte].view(np.bool_)
 
     def member(self, index: int) -> NDArray[np.bool_]:
-        """In-bag indicator of one member, shape (n_rows,)."""
+        """Return the in-bag indicator of one member, shape (n_rows,)."""
         return np.unpackbits(self.bits[index], count=self.n_rows).view(np.bool_)

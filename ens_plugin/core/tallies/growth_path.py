@@ -1,7 +1,7 @@
 """The growth path: error along the members' own order, as other tools draw it.
 
 At T members each row is scored by its out-of-bag members among the first T only: the error of an
-ensemble of about 0.37 T members, on one noisy path.  Offered for comparison.
+ensemble of about 0.37 T members, on one noisy path.  It serves for comparison.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK = 256
 
 @dataclass(frozen=True, eq=False)
 class PathTally:
-    """Loss and weight of the rows with at least one member among the first T, by chunk of 256 rows.
+    """Summed loss and weight of the rows with at least one of the first T members, by T and chunk of 256 rows.
 
     Chunks are aligned to the whole data, so that sums over rows do not depend on the blocks.
 
@@ -33,20 +33,20 @@ class PathTally:
     weight: FloatArray
 
     def curve(self) -> FloatArray:
-        """Mean loss after 1, 2, ..., n_members members; NaN while no row has a member."""
+        """Return the mean loss after 1, 2, ..., n_members members; NaN while all rows are in bag."""
         weight = self.weight.sum(axis=1)
         return np.where(weight > 0, self.loss.sum(axis=1) / np.where(weight > 0, weight, 1.0), np.nan)
 
 
 def merge_paths(paths: list[PathTally]) -> PathTally:
-    """Merge the paths of consecutive blocks of rows."""
+    """Return the merged path of consecutive blocks of rows."""
     return PathTally(
         np.concatenate([path.loss for path in paths], axis=1), np.concatenate([path.weight for path in paths], axis=1)
     )
 
 
 def tally_path(block: RowBlock, weight: FloatArray) -> PathTally:
-    """Tally the path of one block that starts at a multiple of 256 rows.
+    """Return the growth path of one block that starts at a multiple of 256 rows.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from ens_plugin.core.validation import BoolArray
 
 __all__ = ["are_wrong_too_often", "chance_to_match", "match_training_rows", "may_be_known"]
 
-# The limits are strict because fresh rows match by more than chance: members that drew a similar row are right.
+# The limits are strict because fresh rows match more often than by chance: members that drew a similar row are right.
 FEWEST_INFORMATIVE = 8
 MOST_COMPARED = 100
 LARGEST_CHANCE = 1e-4
@@ -26,32 +26,32 @@ PART_ROWS = 65_536
 
 
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
-    """Return, without any bags, whether :func:`match_training_rows` could find a match.
+    """Return whether :func:`match_training_rows` could find a match, decided without bags.
 
-    It could not where more members are wrong about a row than can have left out a training row, nor with fewer than
-    eight informative rows.  Where bags hold less than a quarter of the rows it must not be tried: members that drew no
-    row like a fresh one are wrong about it, and it would match.
+    It could not if more members are wrong about a row than can have left out a training row, nor with fewer than
+    eight informative rows.  For bags of less than a quarter of the rows the result is False: members that drew no row
+    similar to a fresh one are wrong about it, and it would match.
 
     Parameters
     ----------
     wrong : ndarray of bool, shape (n_members, n_rows)
-        Members that are wrong about each row.
+        True where a member is wrong about a row.
     left_out : float
         Share of the training rows that one bag leaves out.
     n_trained : int
-        Training rows.
+        Number of training rows.
     """
     n_members, counts = wrong.shape[0], wrong.sum(axis=0)
     mean = n_members * left_out
     if left_out > MOST_LEFT_OUT or are_wrong_too_often(wrong, left_out):
         return False
-    # Equal numbers make the smallest chance: C(m, w) is convex in m.
+    # The chance is smallest for equal numbers, because C(m, w) is convex in m.
     least = n_trained * chance_to_match(counts, np.array([int(mean)]), n_members)
     return bool(np.count_nonzero(_are_informative(counts, least, mean)) >= FEWEST_INFORMATIVE)
 
 
 def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
-    """Return whether more members are wrong about a row than can have left out a training row.
+    """Return whether, about some row, more members are wrong than can have left out a training row.
 
     Parameters
     ----------
@@ -64,19 +64,19 @@ def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
 
 
 def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
-    r"""Return whether rows can be matched to training rows of which all members that are wrong were out of bag.
+    r"""Return whether every row matches a training row of its own that all members wrong about the row left out.
 
-    Training rows can, in any order and number, if members are right about the rows in their bags (fully grown trees).
+    Training rows do, in any order and number, if members are right about the rows in their bags (fully grown trees).
     Only the rows that most members are wrong about are compared.  At least eight of them must be informative: half as
     many members are wrong about them as leave out a training row, and a match cannot be chance (see
-    :func:`chance_to_match`).  Else the result is False.
+    :func:`chance_to_match`).  Otherwise the result is False.
 
     Parameters
     ----------
     wrong : ndarray of bool, shape (n_members, n_rows)
-        Members that are wrong about each row.
+        True where a member is wrong about a row.
     bags : Bags
-        Of the training rows.
+        Bags of the training rows.
 
     Examples
     --------
@@ -107,9 +107,9 @@ def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], 
     Parameters
     ----------
     counts : ndarray of int, shape (n_rows,)
-        Members picked.
+        Number of members picked.
     left_out : ndarray of int, shape (n_training_rows,)
-        Members that left out each training row.
+        Number of members that left out each training row.
     n_members : int
 
     Returns
@@ -133,7 +133,7 @@ def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], 
 
 
 def _are_informative(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:
-    """Return the rows whose match would not be chance; `left_out` is the mean number that leave out a training row."""
+    """Return which rows would hardly match by chance; `left_out` is the mean number of members that left out a row."""
     return np.asarray((chance < LARGEST_CHANCE) & (counts >= left_out / 2))
 
 
@@ -142,7 +142,7 @@ def _log_choose(n: NDArray[np.integer], k: NDArray[np.integer]) -> NDArray[np.fl
 
 
 def _left_out(bags: Bags) -> NDArray[np.int64]:
-    """Members that left out each training row."""
+    """Return the number of members that left out each training row, shape (n_training_rows,)."""
     counts = np.full(bags.n_rows, bags.n_members, dtype=np.int64)
     for member in range(bags.n_members):
         counts -= bags.member(member)
@@ -150,7 +150,7 @@ def _left_out(bags: Bags) -> NDArray[np.int64]:
 
 
 def _matches(wrong: BoolArray, bags: Bags) -> csr_matrix:
-    """Training rows in the bag of no member that is wrong about a row, shape (n_rows, n_training_rows)."""
+    """Return which training rows were left out by all members wrong about a row, shape (n_rows, n_training_rows)."""
     parts = []
     for start in range(0, bags.n_rows, PART_ROWS):
         in_bag = bags.in_bag(slice(start, min(start + PART_ROWS, bags.n_rows))).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Rows that are in the data more than once: whether chance explains them, or copying."""
+"""Rows that are in the data more than once: detection of copies, beyond what chance explains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS_PER_CELL = 10
 
 
 def numbered(hashes: Hashes) -> NDArray[np.int64]:
-    """Number of each row's record: rows with equal hashes share one, shape (n_rows,).
+    """Return a number for each row, equal for rows with equal hashes, shape (n_rows,).
 
     Examples
     --------
@@ -31,7 +31,7 @@ def numbered(hashes: Hashes) -> NDArray[np.int64]:
 
 
 def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
-    """Random halves of the columns, each followed by its complement, shape (16, n_columns).
+    """Return random halves of the columns, each followed by its complement, as booleans of shape (16, n_columns).
 
     Examples
     --------
@@ -68,12 +68,12 @@ def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
     columns show near misses in both halves; otherwise its rows are taken for copies.  One column of real numbers
     leaves no near miss in the half that holds it.
 
-    All repeated records are taken for copies where they are too even: with :math:`f_k` records that stand there
+    All repeated records are taken for copies where they are too even: with :math:`f_k` records that occur
     k times, drawing gives :math:`k \bar f_k^2 \le (k + 1) \bar f_{k-1} \bar f_{k+1}` in the mean, whatever the
     probabilities (Cauchy-Schwarz on the mixed Poisson counts), which "each row five times" breaks;
     a binomial test decides whether the difference is beyond chance.
 
-    Up to 50 records that stand there ten times or more on average are the cells of discrete data, however even.
+    Up to 50 records that occur ten times or more on average are the cells of discrete data, however even.
 
     Examples
     --------
@@ -94,13 +94,13 @@ def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
 
 
 def _near_misses(half: Hashes, copies: IntArray) -> NDArray[np.bool_]:
-    """Whether more rows share a row's half than are of its record."""
+    """Return which rows have the same half of the columns as a row of another record, shape (n_rows,)."""
     _, index, alike = np.unique(half, return_inverse=True, return_counts=True)
     return np.asarray(alike[index] > copies)
 
 
 def too_even(counts: IntArray) -> bool:
-    """Whether multiplicities are more even than any drawing of rows makes them.
+    """Return whether the numbers of copies of the records vary less than random drawing of rows can explain.
 
     Parameters
     ----------
@@ -114,13 +114,13 @@ def too_even(counts: IntArray) -> bool:
     found = np.append(np.bincount(counts, minlength=4), 0)
     k = np.arange(2, found.size - 1)
     here, beside = found[2:-1], found[1:-2] + found[3:]
-    # By the inequality of the two means, f_(k-1) + f_(k+1) is on average at least this many times f_k.
+    # By the inequality of arithmetic and geometric mean, f_(k-1) + f_(k+1) is on average at least `times` f_k.
     times = 2.0 * np.sqrt(k / (k + 1.0))
     return bool(np.any(bdtr(beside, here + beside, times / (1.0 + times)) < EVENNESS_LEVEL))
 
 
 def appended_rows(target: IntArray) -> int:
-    """Rows of one label at the end that make all labels equally frequent, as oversamplers leave them; else 0.
+    """Return the number of rows of one label at the end that make all labels equally frequent; 0 if there are none.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def appended_rows(target: IntArray) -> int:
 
     Notes
     -----
-    The labels must come in exactly equal numbers, and the last run of one label must be ten times as long as the
-    other runs are on average: neither shuffled nor sorted rows have both.
+    Oversamplers append such rows.  The labels must have exactly equal counts, and the last run of one label must be
+    ten times as long as the other runs on average: neither shuffled nor sorted rows have both.
 
     Examples
     --------

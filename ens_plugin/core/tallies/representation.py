@@ -1,4 +1,4 @@
-"""Whether the rows with enough members represent all rows, and the weights that do (docs/methods.md, section 16)."""
+"""Weights by which the rows with enough members represent all rows (docs/methods.md, section 16)."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ __all__ = ["Representation", "bounds_by_members", "represent"]
 
 IntArray = NDArray[np.integer]
 
-# Beyond chance: of a label's mean number of members, in standard errors; of the spread of the numbers, relative.
+# Limits of chance: a label's mean number of members, in standard errors; the relative spread of the numbers.
 MOST_DEVIATIONS = 5.0
 MOST_DISPERSION = 1.25
-# Rows of a lower chance to be usable are represented by none: their weight would be carried by very few.
+# Rows with a lower chance to be usable are not represented: very few rows would have all their weight.
 LEAST_CHANCE = 0.05
-# A fit of its own takes that many rows, and that share of them.
+# A part of the rows with a fit of its own has at least this number, and this share, of the rows.
 FEWEST_ROWS = 10
 LEAST_SHARE = 0.005
-# Between the means of 2 sqrt(n), whose standard deviation is 1 at most where all rows are left out alike.
+# Gap of the means of 2 sqrt(n), whose standard deviation is at most 1 where all rows are left out equally often.
 LEAST_GAP = 3.0
 MOST_SPLITS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """How the usable rows stand for all rows; arrays by label, with a single label for regression.
+    """Weights by which the usable rows represent all rows; arrays by label, with a single label for regression.
 
     Attributes
     ----------
     is_even : bool
         Whether the bags leave all rows out equally often, up to chance; every factor is then 1.
     factor : ndarray, shape (n_entries,)
-        What to multiply the weight of each usable entry by; 1 for the others.
+        Factor of the weight of each usable entry; 1 for the others.
     n_rows, n_usable : ndarray, shape (n_labels,)
-        Rows with weight, and those among them that have enough members.
+        Number of rows with weight, and of those among them that have enough members.
     weight : ndarray, shape (n_labels,)
-        Share of the weight.
+        Share of the label in the weight of all rows.
     members, usable_members : ndarray, shape (n_labels,)
         Mean number of members of a row, and of a usable row; 0 where there is none.
     missing : ndarray, shape (n_labels,)
-        Share of the label's weight on rows that no usable row stands for.
+        Share of the label's weight on rows that no usable row represents.
     is_scarce : ndarray of bool, shape (n_labels,)
         Whether bags leave out rows of the label less often than others, beyond chance.
     """
@@ -61,7 +61,7 @@ class Representation:
     is_scarce: NDArray[np.bool_]
 
     def mean_factor(self, label: IntArray, usable: NDArray[np.bool_], weight: FloatArray) -> FloatArray:
-        """Mean factor of the usable rows of each label, by their weight, shape (n_labels,); 1 without any."""
+        """Return the weighted mean factor of the usable rows of each label, shape (n_labels,); 1 if there are none."""
         mass = _by_label(weight * usable, label, self.n_rows.size)
         return _ratio(_by_label(weight * usable * self.factor, label, self.n_rows.size), mass, 1.0)
 
@@ -77,24 +77,24 @@ def represent(
     rows: FloatArray | None = None,
     chance: FloatArray | None = None,
 ) -> Representation:
-    r"""Return how the rows that have enough members represent all rows, and the weights that make up for it.
+    r"""Return the weights by which the rows with enough members represent all rows, and the share of rows they miss.
 
     Parameters
     ----------
     label : ndarray of int, shape (n_entries,)
         Label code of each entry of a tally; zeros for regression.
     trials : ndarray, shape (n_entries,)
-        Out-of-bag members.
+        Number of out-of-bag members.
     weight : ndarray, shape (n_entries,)
-        Weight of the rows in the evaluation; those without any are left alone.
+        Weight of the rows in the evaluation; rows of weight 0 do not count.
     n_labels, n_members : int
     needed : int
         Fewest members that make a row usable.
     rows : ndarray, shape (n_entries,), optional
-        Rows behind each entry; one by default.
+        Number of rows of each entry; one by default.
     chance : ndarray, shape (n_entries,), optional
-        Chance that one member leaves the row out, where the library reports it; else each row's own frequency stands
-        for it.
+        Chance that one member leaves the row out, if the library reports it; otherwise each row's own frequency is
+        used.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def _ratio(values: FloatArray, by: FloatArray, otherwise: float) -> FloatArray:
 
 
 def _shift(members: FloatArray, n_rows: FloatArray, n_members: int) -> FloatArray:
-    """Each label's mean number of members beside that of all rows, in binomial standard errors."""
+    """Return each label's mean number of members minus that of all rows, in binomial standard errors."""
     mean = float(members @ n_rows / n_rows.sum())
     variance = mean * (1.0 - mean / n_members)
     error = np.sqrt(np.maximum(variance, 1e-12) / np.maximum(n_rows, 1.0))
@@ -159,7 +159,7 @@ def _shift(members: FloatArray, n_rows: FloatArray, n_members: int) -> FloatArra
 
 
 def _is_dispersed(label: IntArray, trials: FloatArray, rows: FloatArray, members: FloatArray, n_members: int) -> bool:
-    """Whether numbers of members vary within labels by more than the luck of bags that leave all rows out alike."""
+    """Return whether numbers of members vary more within labels than if bags left out all rows equally often."""
     n_rows = float(rows.sum())
     expected = members * (1.0 - members / n_members)
     chance = float(rows @ expected[label])
@@ -169,16 +169,16 @@ def _is_dispersed(label: IntArray, trials: FloatArray, rows: FloatArray, members
 
 
 def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> FloatArray:
-    r"""Return the numbers of members at which to part rows, so that each part is left out about equally often.
+    r"""Return the numbers of members at which to split rows into parts that bags leave out about equally often.
 
-    One distribution fitted to all rows takes their numbers of members as unrelated to their difficulty.  Where a
-    hard label is in most bags, they are not, and its few votes would be judged by the distribution of the easy rows.
+    One distribution fitted to all rows assumes that their numbers of members are unrelated to their difficulty.  Where
+    a hard label is in most bags, they are related, and the distribution of the easy rows would apply to the label.
 
     Parameters
     ----------
     trials : ndarray, shape (n_entries,)
     rows : ndarray, shape (n_entries,), optional
-        Rows behind each entry; one by default.
+        Number of rows of each entry; one by default.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> Flo
 
 
 def _parted(place: FloatArray, count: FloatArray, least: float, depth: int) -> list[float]:
-    """Split where the sum of squares within the parts gets least, and the parts again."""
+    """Return the ascending bounds of a split with the least sum of squares within parts, and of splits of the parts."""
     if place.size < 2 or depth == 0:
         return []
     first = np.cumsum(count)[:-1]

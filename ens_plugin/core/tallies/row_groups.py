@@ -1,4 +1,4 @@
-"""Groups of rows that belong together: how many independent rows they are worth."""
+"""Groups of dependent rows: the number of independent rows that they are worth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IntArray = NDArray[np.integer]
 
 
 def group_sums(values: FloatArray, groups: IntArray) -> FloatArray:
-    """Sums over the rows of each group that has any, groups in ascending order.
+    """Return the sum of values over the rows of each group, groups in ascending order.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def group_sums(values: FloatArray, groups: IntArray) -> FloatArray:
 
 
 def design_effect(losses: FloatArray, weight: FloatArray, groups: IntArray) -> float:
-    r"""Factor by which groups of rows raise the variance of a weighted mean loss.
+    r"""Return the factor by which groups of rows raise the variance of a weighted mean loss.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def design_effect(losses: FloatArray, weight: FloatArray, groups: IntArray) -> f
     -----
     :math:`\frac{G}{G-1} \sum_g (\sum_{i \in g} w_i (l_i - \bar l))^2` over :math:`s^2 \sum_i w_i^2`, with
     :math:`s^2` the weighted variance of the losses: the cluster-robust variance over Kish's.  Where all losses are
-    equal, groups are taken to be of one kind each: :math:`\sum_g w_g^2 / \sum_i w_i^2`.
+    equal, rows of a group are taken as perfectly correlated: :math:`\sum_g w_g^2 / \sum_i w_i^2`.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def design_effect(losses: FloatArray, weight: FloatArray, groups: IntArray) -> f
 
 
 def small_number_factor(weight: FloatArray, groups: IntArray, level: float) -> float:
-    r"""Factor on a variance that was estimated from few groups, by which a normal interval becomes Student's.
+    r"""Return the factor on a variance estimated from few groups by which a normal interval becomes Student's.
 
     Parameters
     ----------

@@ -20,12 +20,12 @@ _LAST_SHIFT = np.uint64(31)
 
 
 def sample_keys(rows: NDArray[np.integer], seed: int) -> KeyArray:
-    """Keys of rows known by a whole number each: the finaliser of splitmix64, under which no two are equal.
+    """Return a pseudo-random key for each row number, by the finaliser of splitmix64: no two rows have equal keys.
 
     Parameters
     ----------
     rows : ndarray of int, shape (n_rows,)
-        Positions, or any other 64-bit names of the rows.
+        Positions, or any other distinct 64-bit numbers of the rows.
     seed : int
         From 0 to 2**64 - 1.
 
@@ -39,7 +39,7 @@ def sample_keys(rows: NDArray[np.integer], seed: int) -> KeyArray:
 
 
 def smallest_keys(keys: KeyArray, limit: int) -> NDArray[np.intp]:
-    """Positions, ascending, of the `limit` smallest keys; of all where there are no more."""
+    """Return the positions, ascending, of the `limit` smallest keys; of all keys if there are no more."""
     if keys.size <= limit:
         return np.arange(keys.size)
     return np.sort(np.argpartition(keys, limit)[:limit])

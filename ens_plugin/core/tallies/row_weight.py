@@ -1,4 +1,4 @@
-"""How many rows stand behind each entry of a tally, and what they weigh."""
+"""Number of rows of each entry of a tally, and their weight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RowWeight", "as_row_weight", "row_quantiles"]
 
 @dataclass(frozen=True, eq=False)
 class RowWeight:
-    """Weight of each entry of a tally, which stands for one row or for several alike.
+    """Weights of the entries of a tally, each of which is one row or several equal rows.
 
     Attributes
     ----------
@@ -45,26 +45,26 @@ class RowWeight:
 
     @property
     def n_rows(self) -> int:
-        """Rows behind all entries."""
+        """Return the number of rows of all entries together."""
         return self.total.size if self.rows is None else round(float(self.rows.sum()))
 
     @property
     def n_effective(self) -> float:
-        """Kish's effective number of rows, over the design effect of their groups."""
+        """Return Kish's effective number of rows, divided by the design effect of their groups."""
         scaled, squares = self._scaled()
         return float(scaled.sum() ** 2 / squares / self.design_effect)
 
     def effective(self) -> FloatArray:
-        """Weights scaled so that they sum to the effective number of rows, shape (n_entries,)."""
+        """Return the weights scaled so that they sum to the effective number of rows, shape (n_entries,)."""
         scaled, squares = self._scaled()
         return np.asarray(scaled * scaled.sum() / squares / self.design_effect)
 
     def row_sum(self, values: FloatArray) -> float:
-        """Sum over rows, each counted once, of what is known by entry."""
+        """Return the sum over all rows of values given by entry: each value times the number of rows of its entry."""
         return float(values.sum() if self.rows is None else values @ self.rows)
 
     def select(self, usable: NDArray[np.bool_]) -> RowWeight:
-        """Weights of some of the entries; the same ones where all are."""
+        """Return the weights of some of the entries; the same object if all are usable."""
         if usable.all():
             return self
         rows, squares = (None if part is None else part[usable] for part in (self.rows, self.squares))
@@ -90,19 +90,19 @@ def as_row_weight(weight: ArrayLike | RowWeight | None, length: int) -> RowWeigh
         return RowWeight(as_weight(weight, length))
     as_weight(weight.total, length)
     if weight.rows is not None and as_values(weight.rows, "rows", length).min() < 0:
-        raise InputError("rows must not be negative.")
+        raise InputError("rows has a negative value; give each entry a number of rows.")
     return weight
 
 
 def row_quantiles(values: FloatArray, levels: ArrayLike, rows: FloatArray | None = None) -> FloatArray:
-    """Quantiles over rows of what is known by entry, as numpy.quantile gives them of all rows.
+    """Return quantiles over rows of values given by entry, equal to those of numpy.quantile over all rows.
 
     Parameters
     ----------
     values : ndarray, shape (n_entries,)
     levels : array-like, shape (n_levels,)
     rows : ndarray, shape (n_entries,), or None
-        Rows of each entry; None for one each.
+        Number of rows of each entry; None for one each.
 
     Examples
     --------
@@ -118,5 +118,5 @@ def row_quantiles(values: FloatArray, levels: ArrayLike, rows: FloatArray | None
     around = np.stack([np.floor(place), np.minimum(np.floor(place) + 1.0, last[-1] - 1.0)])
     low, high = values[order][np.searchsorted(last, around, side="right")]
     part, gap = place - around[0], high - low
-    # From the nearer end, as numpy.quantile does, for the same bits.
+    # Interpolated from the nearer end, as in numpy.quantile, for the same bits.
     return np.asarray(np.where(part >= 0.5, high - gap * (1.0 - part), low + gap * part))

@@ -1,7 +1,7 @@
-r"""How often random subsets of each row's members are wrong, and differ from the row's other members.
+r"""Rates at which random subsets of each row's members are wrong, and differ from the row's other members.
 
-Averages over subsets drawn without replacement are unbiased at every size that a row's members
-reach, whatever the model's rule.  Subsets of one permutation share no member, so that all members
+Averages over subsets drawn without replacement are unbiased at every size up to a row's number of
+members, whatever the model's rule.  Subsets of one permutation share no member, so that all members
 count about equally often, and sums over many subsets are one matrix product.
 """
 
@@ -36,19 +36,19 @@ OUTPUTS_AT_ONCE = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class SubsetRates:
-    """Shares of random subsets of each row's members.
+    """Shares of random subsets of each row's members that are wrong, or differ from the other members.
 
     Attributes
     ----------
     sizes : ndarray of int, shape (n_sizes,)
     members : ndarray of int, shape (n_rows,)
-        Members of each row that its subsets are drawn from.
+        Number of members of each row that its subsets are drawn from.
     wrong : ndarray, shape (n_sizes, n_rows)
         Share of subsets whose label is wrong; NaN where a row has fewer members than the size.
     apart : ndarray, shape (n_sizes, n_rows)
-        Share of subsets whose label differs from that of the other members; NaN where there are none.
+        Share of subsets whose label differs from that of the other members; NaN without other members.
     noise : ndarray, shape (n_sizes, n_rows)
-        Variance of `wrong` over draws of the subsets, at most; 0 where all subsets were taken.
+        Upper bound on the variance of `wrong` over draws of the subsets; 0 where all subsets were taken.
     """
 
     sizes: IntArray
@@ -71,7 +71,7 @@ def subset_rates(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
 
     Notes
     -----
-    Rows with nearly as many members form a bin, and use as many as the one with fewest, at most 400.  Where a bin's
+    Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.  If a bin's
     members have few subsets of a size, all are taken and the average is exact.  The first label wins ties.
 
     Examples
@@ -104,7 +104,7 @@ def subset_rates(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
 
 
 def _bins(trials: NDArray[np.intp]) -> Iterator[tuple[int, RowIndex]]:
-    """Rows with nearly as many members, and the fewest that one of them has."""
+    """Yield, for each bin of rows with similar numbers of members, the fewest members of a row, and the rows."""
     used = np.minimum(trials, MOST_MEMBERS)
     known = np.sort(used[used > 0])
     if known.size == 0:
@@ -121,7 +121,7 @@ def _parts(rows: RowIndex, outputs_per_row: int) -> list[RowIndex]:
 
 
 def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> SingleArray:
-    """Outputs by label of each row's first members that count, shape (n_members, n_labels, n_rows)."""
+    """Return the outputs by label of each row's first members that count, shape (n_members, n_labels, n_rows)."""
     outputs = np.empty((n_members, block.n_labels, rows.size), dtype=np.float32)
     taken = np.zeros(rows.size, dtype=np.int64)
     labels = np.arange(block.n_labels)
@@ -134,9 +134,9 @@ def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> SingleArr
 
 
 def _subsets(n_members: int, size: int, n_drawn: int, rng: np.random.Generator) -> SingleArray:
-    """Subsets as rows of zeros and ones: all there are, or disjoint ones of random permutations.
+    """Return subsets of members as rows of zeros and ones: all subsets, or disjoint ones of random permutations.
 
-    Small subsets differ most from one another, so there are more of them.
+    Small subsets differ most from one another, so more of them are drawn.
     """
     n_drawn *= max(MORE_BELOW // size, 1)
     if comb(n_members, size) <= n_drawn:
@@ -152,7 +152,7 @@ def _subsets(n_members: int, size: int, n_drawn: int, rng: np.random.Generator) 
 
 @dataclass(frozen=True, eq=False)
 class _Contest:
-    """Rows on which the same number of labels can win.
+    """Rows on which the same number of labels can win, with the members' outputs for these labels.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class _Contest:
     target: IntArray
 
     def shares(self, subsets: SingleArray) -> tuple[FloatArray, FloatArray]:
-        """Share of the subsets that are wrong, and that differ from the rest, for each row."""
+        """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
         n_members, n_slots, n_rows = self.outputs.shape
         if n_slots == 1:
             return (self.target < 0).astype(np.float64), np.zeros(n_rows)
@@ -186,7 +186,7 @@ class _Contest:
 
 
 def _winner(sums: SingleArray) -> NDArray[np.int8 | np.int16]:
-    """Slot with the highest sum, the first of equals, of sums of shape (n_subsets, n_slots, n_rows)."""
+    """Return the slot with the highest sum, the first of equals, from sums of shape (n_subsets, n_slots, n_rows)."""
     best = sums[:, 0].copy()
     slot = np.zeros(best.shape, dtype=np.int16)
     for index in range(1, sums.shape[1]):
@@ -199,9 +199,9 @@ def _winner(sums: SingleArray) -> NDArray[np.int8 | np.int16]:
 def _contests(
     outputs: SingleArray, target: NDArray[np.integer], n_together: int, rng: np.random.Generator
 ) -> Iterator[_Contest]:
-    """Rows by how many labels can win: those that some member prefers to the row's leading label.
+    """Yield batches of rows with as many labels that can win, those that some member prefers to the leading label.
 
-    The members come in another order for every contest, so that contests have luck of their own with the same subsets.
+    The members are in another random order for every contest, so that contests with the same subsets are independent.
     """
     n_labels, n_rows = outputs.shape[1:]
     rows = np.arange(n_rows)
@@ -216,7 +216,7 @@ def _contests(
         alike = np.flatnonzero(kind == index)
         for start in range(0, alike.size, n_together):
             chosen = alike[start : start + n_together]
-            # Sorted by whether they cannot win, labels keep their order.
+            # A stable sort by whether labels can win keeps their order.
             slots = np.argsort(~can_win[:, chosen], axis=0, kind="stable")[: kinds[index]]
             is_target = slots == target[chosen]
             order = rng.permutation(outputs.shape[0])

@@ -1,7 +1,7 @@
 """Averages over random subsets of the members, for a sample of the rows.
 
-Unbiased at every size that the rows' out-of-bag members reach, for any rule and any metric: used for a
-user's own metric.  Labels have a faster way, :mod:`ens_plugin.core.tallies.subset_rates`.
+The averages are unbiased at every size up to the rows' number of out-of-bag members, for any rule and any
+metric: used for a user's own metric.  For labels, :mod:`ens_plugin.core.tallies.subset_rates` is faster.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ class Sample:
     weight: FloatArray
 
     def mean_outputs(self) -> FloatArray:
-        """Mean output of the members that count, votes as indicators; NaN-free, 0 where none counts."""
+        """Return each row's mean output over the members that count, votes as indicators; 0 where none counts."""
         block = self.block
         total = label_support(block, block.seen) if block.n_labels else sum_over_members(block.outputs, block.seen)
         trials = np.maximum(block.seen.sum(axis=0), 1).astype(np.float64)
         return np.asarray(total / trials.reshape(-1, *(1,) * (total.ndim - 1)))
 
     def select(self, chosen: IntArray) -> Sample:
-        """The sample reduced to some of its rows, by position in the sample."""
+        """Return the sample reduced to some of its rows, by position in the sample."""
         block = self.block
         part = RowBlock(block.outputs[:, chosen], block.seen[:, chosen], block.target[chosen], block.n_labels)
         return Sample(part, self.rows[chosen], self.weight[chosen])
 
     def some_rows(self, n_rows: int) -> Sample:
-        """The sample reduced to so many of its rows, always the same ones, in their order."""
+        """Return the sample reduced to `n_rows` of its rows at most, always the same ones, in their order."""
         return self.select(np.sort(np.random.default_rng(0).permutation(self.rows.size)[:n_rows]))
 
     def keep(self, usable: NDArray[np.bool_]) -> Sample:
-        """Leave out the rows of the whole data that are not usable, and renumber the others."""
+        """Return the sample without the rows that are not usable, its `rows` renumbered among the usable rows."""
         position = np.cumsum(usable) - 1
         stays = usable[self.rows]
         kept = self if stays.all() else self.select(np.flatnonzero(stays))
@@ -63,9 +63,9 @@ class Sample:
 
 
 def content_order(block: RowBlock) -> IntArray:
-    """Order of a block's rows by what their members predict: the same whatever order the rows come in.
+    """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows.
 
-    The order is as good as random, and rows with the same outputs are interchangeable.
+    The order is as good as random; rows with the same outputs are interchangeable.
     """
     rng = np.random.default_rng(0)
     by_member, by_label = rng.random((block.outputs.shape[0],)), rng.random((max(block.n_labels, 1),))
@@ -77,7 +77,7 @@ def content_order(block: RowBlock) -> IntArray:
 
 
 def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Mean output of one random subset of each row's members at each size, without replacement.
+    """Return the mean output of one random subset of each row's members at each size, without replacement.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
     Returns
     -------
     ndarray, shape (n_sizes, n_rows) or (n_sizes, n_rows, n_labels)
-        Votes are turned to indicators first.  Rows with fewer members than a size hold NaN.
+        Votes are converted to indicators first.  Rows with fewer members than a size have NaN.
     """
     packed = _pack_outputs(block)
     return _means_in_order(packed, sizes, rng.permutation(packed.seen.shape[0]))
@@ -102,7 +102,7 @@ def subset_statistics(
     rng: np.random.Generator,
     statistic: Callable[[FloatArray], float],
 ) -> FloatArray:
-    """Return a statistic of the subset means in several random orders of the members, shape (n_orders, n_sizes).
+    """Return a statistic of subset means for several random orders of the members, shape (n_orders, n_sizes).
 
     Orders are rotations of random ones, so that every member is used about as often at every size.
     """
@@ -117,7 +117,7 @@ def subset_statistics(
 
 
 def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Random orders without end, each begun at as many places as are distinct and needed, far from one another."""
+    """Yield random orders without end, each in up to `n_orders` rotations with evenly spaced starts."""
     n_starts = min(n_places, n_orders)
     while True:
         order = rng.permutation(n_places)
@@ -125,9 +125,9 @@ def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterat
 
 
 def _pack_outputs(block: RowBlock) -> RowBlock:
-    """Return the same rows with the outputs that count moved up to the first places, in member order.
+    """Return the same rows with the outputs that count in the first places, in member order.
 
-    A random order of the places is one of each row's own members, and meets few that do not count.
+    A random order of the places is then one of each row's own members, with few places that do not count.
     """
     trials = np.count_nonzero(block.seen, axis=0)
     n_places = int(trials.max(initial=0))
@@ -141,7 +141,7 @@ def _pack_outputs(block: RowBlock) -> RowBlock:
 
 
 def _means_in_order(packed: RowBlock, sizes: IntArray, order: IntArray) -> FloatArray:
-    """Subset means of a block whose outputs are 0 where they do not count, or votes."""
+    """Return the mean outputs of subsets made by adding each row's packed outputs in the given order."""
     n_places, n_rows = packed.seen.shape
     shape = (n_rows, packed.n_labels) if packed.n_labels else (n_rows,)
     hard = packed.outputs.ndim == 2 and packed.n_labels > 0
@@ -164,6 +164,6 @@ def _means_in_order(packed: RowBlock, sizes: IntArray, order: IntArray) -> Float
 
 
 def _indicators(packed: RowBlock, place: int) -> NDArray[np.bool_]:
-    """One member's votes as indicators of the labels, shape (n_rows, n_labels); False where they do not count."""
+    """Return one member's votes as indicators, shape (n_rows, n_labels); False where they do not count."""
     votes, counts = packed.outputs[place][:, None], packed.seen[place][:, None]
     return np.asarray((votes == np.arange(packed.n_labels)) & counts)

@@ -1,4 +1,4 @@
-"""Per-row tallies of the members' outputs: all that an estimator needs; those of disjoint rows merge, to the bit."""
+"""Per-row tallies of the members' outputs, the input of every estimator; those of disjoint rows merge, to the bit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RowBlock:
     target : ndarray, shape (n_rows,)
         True label codes (integer) or values.
     n_labels : int
-        Labels; 0 for regression.
+        Number of labels; 0 for regression.
     """
 
     outputs: NDArray[Any]
@@ -59,18 +59,18 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class SupportTally:
-    """Support for the wrong label of two; hard votes are 0 or 1.
+    """Summed support of each row's members for the wrong one of two labels; hard votes are 0 or 1.
 
     Attributes
     ----------
     trials : ndarray, shape (n_rows,)
-        Members that count for the row: out of bag, or all where it is held out.
+        Number of members that count for the row: out of bag, or all where it is held out.
     wrong : ndarray, shape (n_rows,)
-        Sum of their support for the wrong label.
+        Sum of the members' support for the wrong label.
     squares : ndarray, shape (n_rows,)
         Sum of the squares of that support; equal to `wrong` for hard votes.
     wrong_labels : ndarray, shape (n_rows,)
-        Members whose own label is wrong.
+        Number of members whose own label is wrong.
     """
 
     trials: FloatArray
@@ -81,19 +81,19 @@ class SupportTally:
 
 @dataclass(frozen=True, eq=False)
 class MarginTally:
-    """Margins against the strongest rival, and against rivals chosen by the other half of members.
+    """Mean and spread of each row's margins against its strongest rival, and against the rivals of half the members.
 
     Attributes
     ----------
     trials : ndarray, shape (n_rows,)
     mean, sd : ndarray, shape (n_rows,)
-        Of the margin (true label minus strongest rival) over members, ddof 1.
+        Mean and standard deviation (ddof 1) over members of the margin (true label minus strongest rival).
     cross_mean, cross_sd : ndarray, shape (n_rows,)
-        The same, each half of the members using the rival that the other half prefers.
+        The same, each half of the members with the rival that the other half prefers.
     wrong_labels : ndarray, shape (n_rows,)
-        Members whose own label is wrong.
+        Number of members whose own label is wrong.
     dissent : ndarray, shape (n_rows,)
-        Members whose own label differs from the label the others choose together.
+        Number of members whose own label differs from the label that the others predict together.
     """
 
     trials: FloatArray
@@ -107,7 +107,7 @@ class MarginTally:
 
 @dataclass(frozen=True, eq=False)
 class ValueTally:
-    """Mean and variance (ddof 1) of real-valued outputs, and the target.
+    """Mean and variance (ddof 1) of each row's real-valued outputs, and the target.
 
     Attributes
     ----------
@@ -124,19 +124,19 @@ AnyTally: TypeAlias = SupportTally | MarginTally | ValueTally
 
 
 def concatenate(tallies: Sequence[AnyTally]) -> AnyTally:
-    """Merge tallies of disjoint blocks of rows, in row order."""
+    """Return the tally merged from tallies of disjoint blocks of rows, in row order."""
     return _by_column(tallies, np.concatenate)
 
 
 def select_rows(tally: AnyTally, usable: BoolArray) -> AnyTally:
-    """The tally of some of the rows; the same one, not a copy, where all are."""
+    """Return the tally of some of the rows; the same object, not a copy, if all are usable."""
     if usable.all():
         return tally
     return _by_column([tally], lambda columns: columns[0][usable])
 
 
 def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[FloatArray]], FloatArray]) -> AnyTally:
-    """Make a tally of each column of several; columns that are one array stay one."""
+    """Return a tally whose columns are `change` of the columns of several tallies; equal columns remain one array."""
     kind = type(tallies[0])
     made: dict[tuple[int, ...], FloatArray] = {}
     columns = []
@@ -150,8 +150,8 @@ def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[FloatArray]],
 
 
 def count_members(mask: BoolArray) -> FloatArray:
-    """Members for which `mask` of shape (n_members, n_rows) holds, shape (n_rows,)."""
-    # Bytes are added up ten times as fast as np.count_nonzero counts, and hold sums of 255.
+    """Return the number of members for which `mask` of shape (n_members, n_rows) is True, shape (n_rows,)."""
+    # Adding bytes, which hold sums up to 255, is ten times as fast as np.count_nonzero.
     parts = [
         np.add.reduce(mask[start : start + 255].view(np.uint8), axis=0, dtype=np.uint8)
         for start in range(0, mask.shape[0], 255)
@@ -160,17 +160,17 @@ def count_members(mask: BoolArray) -> FloatArray:
 
 
 def sum_over_members(values: NDArray[Any], counted: BoolArray) -> FloatArray:
-    """Sum over members in member order of the outputs that count, shape (n_rows, ...)."""
+    """Return the sum, over members in their order, of the outputs that count, shape (n_rows, ...)."""
     total = np.zeros(values.shape[1:])
     extra = (1,) * (values.ndim - 2)
-    # Outputs are finite, so a product leaves out what does not count: five times as fast as a choice.
+    # Outputs are finite, so a product with the mask drops those that do not count: five times as fast as np.where.
     for value, mask in zip(values, counted, strict=True):
         total += value * mask.reshape(-1, *extra)
     return total
 
 
 def sum_squares_over_members(values: NDArray[Any], counted: BoolArray) -> FloatArray:
-    """Sum over members in member order of the squares of the outputs that count, shape (n_rows, ...)."""
+    """Return the sum, over members in their order, of the squares of the outputs that count, shape (n_rows, ...)."""
     total = np.zeros(values.shape[1:])
     extra = (1,) * (values.ndim - 2)
     for value, mask in zip(values, counted, strict=True):
@@ -179,7 +179,7 @@ def sum_squares_over_members(values: NDArray[Any], counted: BoolArray) -> FloatA
 
 
 def tally_support(block: RowBlock) -> SupportTally:
-    """Tally one block of a two-label ensemble that votes or averages probabilities."""
+    """Return the tally of one block of a two-label ensemble that votes or averages probabilities."""
     trials = count_members(block.seen)
     labels = member_labels(block)
     target = block.target.astype(labels.dtype)
@@ -192,14 +192,14 @@ def tally_support(block: RowBlock) -> SupportTally:
 
 
 def wrong_support(block: RowBlock) -> NDArray[Any]:
-    """Each member's support for the wrong one of two labels, shape (n_members, n_rows); bool for votes."""
+    """Return each member's support for the wrong one of two labels, shape (n_members, n_rows); bool for votes."""
     if block.outputs.ndim == 2:
         return np.asarray(block.outputs != block.target.astype(block.outputs.dtype))
     return np.asarray(block.outputs[:, np.arange(block.target.size), 1 - block.target], dtype=np.float64)
 
 
 def tally_margins(block: RowBlock) -> MarginTally:
-    """Tally one block by margins: any number of labels, votes, probabilities or scores."""
+    """Return the tally of one block by margins, for any number of labels, and votes, probabilities or scores."""
     n_members, n_rows = block.seen.shape
     trials = count_members(block.seen)
     halves = np.zeros((2, block.n_labels, n_rows))
@@ -230,7 +230,7 @@ def tally_margins(block: RowBlock) -> MarginTally:
 
 
 class _Moments:
-    """Mean and spread of margins, against a rival for the members of each half, even and odd.
+    """Mean and spread of margins, with one rival for the even members and one for the odd.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class _Moments:
         self._squares = np.zeros(n_rows)
 
     def add(self, support: FloatArray, member: int, mask: BoolArray) -> None:
-        """Add the squared deviation of one member's margin, where it counts."""
+        """Add the squared deviation of one member's margin on the rows where it counts."""
         deviation = self._margin(support, member % 2)
         deviation -= self.mean
         deviation *= mask
@@ -262,29 +262,29 @@ class _Moments:
         self._squares += deviation
 
     def sd(self) -> FloatArray:
-        """Standard deviation (ddof 1) of all margins added; 0 where undefined."""
+        """Return the standard deviation (ddof 1) of all margins added; 0 with fewer than two."""
         return np.asarray(np.sqrt(self._squares / np.maximum(self._trials - 1.0, 1.0)))
 
     def _margin(self, support: FloatArray, side: int) -> FloatArray:
-        """Support for the truth minus that for the rival, of support by label, shape (n_labels, n_rows)."""
+        """Return support for the true label minus that for the rival, from support of shape (n_labels, n_rows)."""
         flat = support.reshape(-1)
         return flat.take(self._truth) - flat.take(self._rivals[side])
 
 
 def tally_score_signs(block: RowBlock) -> MarginTally:
-    """Tally one block of two labels by the raw score of the second; as :func:`tally_margins`, but faster.
+    """Return the tally of one block of two labels by the second's raw score; faster than :func:`tally_margins`.
 
     Parameters
     ----------
     block : RowBlock
-        With outputs of shape (n_members, n_rows): positive scores choose the second label.
+        Outputs have shape (n_members, n_rows): a positive score predicts the second label.
     """
     trials = count_members(block.seen)
     total = sum_over_members(block.outputs, block.seen)
     mean = total / np.maximum(trials, 1.0)
     sd = _sd(block.outputs, block.seen, mean, trials)
     seconds = count_members((block.outputs > 0.0) & block.seen)
-    # The others choose the second label while their sum, the total less a member's score, is positive.
+    # The others predict the second label if their sum, the total minus a member's score, is positive.
     deciding = count_members((block.outputs >= total) & block.seen)
     dissent = np.where(total > 0.0, trials - seconds + deciding, seconds + trials - deciding)
     is_second = block.target == 1
@@ -293,12 +293,12 @@ def tally_score_signs(block: RowBlock) -> MarginTally:
 
 
 def both_scores(scores: FloatArray) -> FloatArray:
-    """Return -s/2 and s/2 as the scores of the two labels, where s is the given score of the second."""
+    """Return -s/2 and s/2 as the scores of two labels, given the score s of the second, shape (..., 2)."""
     return np.stack([-scores / 2.0, scores / 2.0], axis=-1)
 
 
 def tally_values(block: RowBlock) -> ValueTally:
-    """Tally one block of a regression ensemble."""
+    """Return the tally of one block of a regression ensemble."""
     trials = count_members(block.seen)
     mean = sum_over_members(block.outputs, block.seen) / np.maximum(trials, 1.0)
     sd = _sd(block.outputs, block.seen, mean, trials)
@@ -306,12 +306,12 @@ def tally_values(block: RowBlock) -> ValueTally:
 
 
 def member_labels(block: RowBlock) -> NDArray[Any]:
-    """Each member's own label code, shape (n_members, n_rows); the first label wins ties."""
+    """Return each member's own label code, shape (n_members, n_rows); the first label wins ties."""
     return block.outputs if block.outputs.ndim == 2 else np.argmax(block.outputs, axis=2)
 
 
 def label_support(block: RowBlock, counted: BoolArray) -> FloatArray:
-    """Summed support for each label over the members that count, shape (n_rows, n_labels)."""
+    """Return the summed support for each label over the members that count, shape (n_rows, n_labels)."""
     if block.outputs.ndim == 3:
         return sum_over_members(block.outputs, counted)
     support = np.zeros((block.target.size, block.n_labels))
@@ -321,7 +321,7 @@ def label_support(block: RowBlock, counted: BoolArray) -> FloatArray:
 
 
 def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> FloatArray:
-    """Each member's support for the true label minus that for the rival, shape (n_members, n_rows)."""
+    """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows)."""
     if block.outputs.ndim == 2:
         return np.asarray((block.outputs == block.target).astype(np.float64) - (block.outputs == rival))
     rows = np.arange(rival.size)
@@ -329,14 +329,14 @@ def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> FloatArray:
 
 
 def strongest_rival(support: FloatArray, target: NDArray[Any]) -> NDArray[np.int64]:
-    """The label other than the truth with the highest support."""
+    """Return the code of the label with the highest support other than the true one, shape (n_rows,)."""
     others = support.copy()
     others[np.arange(target.size), target] = -np.inf
     return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
 def _sd(values: NDArray[Any], counted: BoolArray, mean: FloatArray, trials: FloatArray) -> FloatArray:
-    """Standard deviation (ddof 1) over the members that count, about their mean; 0 where undefined."""
+    """Return the standard deviation (ddof 1) over the members that count, about their mean; 0 with fewer than two."""
     squares = np.zeros_like(mean)
     for value, mask in zip(values, counted, strict=True):
         deviation = value - mean
@@ -347,7 +347,7 @@ def _sd(values: NDArray[Any], counted: BoolArray, mean: FloatArray, trials: Floa
 
 
 def _support_by_label(block: RowBlock, member: int) -> FloatArray:
-    """One member's support for each label, votes as indicators, shape (n_labels, n_rows)."""
+    """Return one member's support for each label, votes as indicators, shape (n_labels, n_rows)."""
     outputs = block.outputs[member]
     if outputs.ndim == 2:
         return np.ascontiguousarray(outputs.T, dtype=np.float64)
@@ -355,9 +355,9 @@ def _support_by_label(block: RowBlock, member: int) -> FloatArray:
 
 
 def _first_best(support: FloatArray) -> NDArray[Any]:
-    """Label with the most support, the first of equals, of support by label, shape (n_labels, n_rows).
+    """Return the label with the most support, the first of equals, from support of shape (n_labels, n_rows).
 
-    As np.argmax does it, which takes ten times as long across short axes.
+    The result is that of np.argmax, which takes ten times as long across short axes.
     """
     best = support[0].copy()
     label = np.zeros(best.size, dtype=np.min_scalar_type(support.shape[0]))

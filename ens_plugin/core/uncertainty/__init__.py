@@ -1,1 +1,1 @@
-"""How far an estimate may be from the truth: intervals, jackknives, paired differences."""
+"""Uncertainty of estimates: intervals, jackknives, paired differences."""

@@ -1,4 +1,4 @@
-r"""Variance of the difference between two ensembles' errors over seeds and bags, beside the noise of the rows."""
+r"""Variance over seeds and bags of the difference between two ensembles' errors, apart from the noise of the rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["deconvolution_variance", "shared_luck_variance", "squared_losses_at"
 
 
 def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
-    r"""Variance over seeds, bags included, of the measured mean loss, without each row's own part.
+    r"""Return the variance of the measured mean loss over seeds and bags, without each row's own part.
 
     Parameters
     ----------
     outputs : ndarray, shape (n_members, n_sampled)
-        The output of each member whose mean the loss depends on, for a random subset of the rows.
+        The output of each member whose mean determines the loss, for a random subset of the rows.
     counted : ndarray of bool, shape (n_members, n_sampled)
-        True where the output counts.
+        True where the output counts: the member is out of bag for the row, or the row is held out.
     slopes : ndarray, shape (n_sampled,)
         Derivative of each row's expected loss in its mean output.
     n_rows : float
-        Rows of the whole data.
+        Number of rows of the whole data.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slop
 
 
 def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) -> float:
-    """Variance of an error read off a fitted distribution, beyond that of a share of the same rows.
+    """Return the variance of an error estimated by a fitted distribution, beyond that of a share of the same rows.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) 
     size : float
         Ensemble size.
     counts_votes : bool
-        Whether the model is of counts of votes or support, and not of margins.
+        Whether the model is fitted to counts of votes or support, not to margins.
 
     Returns
     -------
     float
-        0 where nothing had to be fitted; it falls to 0 as members become many.
+        0 where nothing had to be fitted; tends to 0 as the number of members rises.
     """
     if model.density is None:
         return 0.0
@@ -77,7 +77,7 @@ def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) 
 
 
 def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:
-    r"""Each row's squared error at an ensemble size, without bias; NaN with fewer than two members.
+    r"""Return the unbiased squared error of each row at an ensemble size; NaN for a row with fewer than two members.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-r"""An ensemble cut to its first members against the whole one: labels that agree, and the error to expect."""
+r"""Comparison of an ensemble cut to its first members with the whole one: equal labels, and the expected error."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def agreement_interval(
     Parameters
     ----------
     first, second : array-like, shape (n_rows,)
-        Labels of the two models.
+        Labels that the two models predict.
     weight : array-like, shape (n_rows,), or None
     level : float
 
     Returns
     -------
     share, lower, upper : float
-        The interval takes Kish's effective number of rows.
+        The interval is for Kish's effective number of rows.
 
     Raises
     ------
     InputError
-        If the weights are not as many as the rows, are negative or are all 0.
+        If there are not as many weights as rows, one is negative, or all are 0.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def agreement_interval(
 def interval_over_seeds(
     error: float, interval: tuple[float, float], algorithmic_sd: float, level: float
 ) -> tuple[float, float]:
-    r"""Return an interval over samples of rows, widened by what another seed would change.
+    r"""Return an interval of an error over samples of rows, widened to cover the variation over seeds.
 
     Parameters
     ----------

@@ -22,9 +22,9 @@ class SquaredCovariance:
     Attributes
     ----------
     raw : ndarray of float64, shape (n_predictions,)
-        With the members' own covariances: too large by their noise, however many rows there are.
+        Sum of the members' squared sample covariances: too large by their noise, however many rows there are.
     unbiased : ndarray of float64, shape (n_predictions,)
-        Its expectation over members is that of infinitely many members; may be negative.
+        Estimate whose expectation is the sum for infinitely many members; may be negative.
     noise : ndarray of float64, shape (n_predictions,)
         Standard deviation of `unbiased` over members, as if the variables were independent of each other.
     """
@@ -35,21 +35,21 @@ class SquaredCovariance:
 
 
 def squared_covariance(variables: NDArray[np.number], predictions: FloatArray, scale: FloatArray) -> SquaredCovariance:
-    """Sum of squared covariances of row variables with predictions, with and without the members' noise.
+    """Return the sums of squared covariances of row variables with predictions, with and without the members' noise.
 
     Parameters
     ----------
     variables : ndarray, shape (n_members, n_rows)
-        A variable of each training row, drawn anew for each member: how often the member drew it, for example.
+        A variable of each training row, drawn anew for each member: the row's count in the member's bag, for example.
     predictions : ndarray of float64, shape (n_members, n_predictions)
     scale : ndarray of float64, shape (n_rows,)
-        What each row's variable is multiplied by.
+        Factor of each row's variable.
 
     Notes
     -----
     The unbiased sum is the U-statistic of L. Song et al. (2012), *Feature selection via dependence maximization*,
     JMLR 13, eq. 4, with linear kernels.  For kernels centred over members, row sums without the diagonal are the
-    negative diagonal, so that nothing of size (n_members, n_members) is made.
+    negative diagonal, so that no array of shape (n_members, n_members) is made.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def squared_covariance(variables: NDArray[np.number], predictions: FloatArray, s
 
 
 def variance_over_seeds(predictions: FloatArray) -> FloatArray:
-    """Variance of the mean prediction over seeds, given the training set, shape (n_predictions,).
+    """Return the variance of the mean prediction over seeds, given the training set, shape (n_predictions,).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Uncertainty, two sources kept apart: the data (fresh rows), and the algorithm (another seed)."""
+r"""Intervals for two separate sources of uncertainty: the data (fresh rows) and the algorithm (another seed)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUM_ROWS = 512
 
 
 def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    r"""Standard deviation, over samples of rows, of an error read off the fitted density.
+    r"""Return the standard deviation, over samples of rows, of an error computed from the fitted density.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
 
 
 def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    r"""Standard deviation, over samples of rows, of an error averaged over the rows' posteriors.
+    r"""Return the standard deviation, over samples of rows, of an error averaged over the rows' posteriors.
 
     Parameters
     ----------
     model : RowModel
-        With a fitted density.
+        A model whose density is not None.
     sizes : array-like, shape (n_sizes,)
 
     Returns
@@ -80,17 +80,17 @@ def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
 
 
 def _naive_sd(model: RowModel, error: FloatArray) -> FloatArray:
-    """Binomial standard deviation of a share of the rows."""
+    """Return the binomial standard deviation of an error that is a share of the rows, shape as `error`."""
     return np.asarray(np.sqrt(np.clip(error * (1.0 - error), 0.0, None) / model.counts.sum()))
 
 
 def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
-    """Standard deviation of a function of the coefficients, by its gradient, shape (n_sizes,)."""
+    """Return the standard deviation of functions of the density's coefficients by their gradients, shape (n_sizes,)."""
     return np.asarray(np.sqrt(np.einsum("si,ij,sj->s", gradient, density.covariance, gradient)))
 
 
 def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: float, level: float) -> tuple[FloatArray, FloatArray]:
-    r"""Wilson interval of a share whose standard deviation is `sd`.
+    r"""Return the Wilson interval of a share whose standard deviation is `sd`.
 
     The effective number of rows is :math:`e(1-e)/\mathrm{sd}^2`; `n_rows` where the share is 0 or 1.
 
@@ -107,7 +107,7 @@ def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: float, level: float
     e = np.asarray(error, dtype=np.float64)
     spread = e * (1.0 - e)
     variance = np.asarray(sd, dtype=np.float64) ** 2
-    # Where the error is rounding alone, it is taken as 0.
+    # An error within rounding of 0 or 1 is treated as 0 or 1.
     certain = (spread <= ROUNDING) | (variance <= 0)
     n = np.where(certain, n_rows, spread / np.where(certain, 1.0, variance))
     z = float(ndtri(0.5 + level / 2.0))
@@ -119,11 +119,11 @@ def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: float, level: float
 def size_draws(
     model: RowModel, confidence: float, max_size: int, random_state: int, n_draws: int = N_DRAWS
 ) -> FloatArray:
-    """Draws of the recommended size from its posterior; infinity where above `max_size`.
+    """Return draws of the recommended size from its posterior, shape (n_draws,); infinity where above `max_size`.
 
-    Each draw takes a density from its Laplace approximation, then the rows' parameters from their
-    posteriors under it.  The share of rows that disagree is then a sum of independent terms; its
-    posterior is taken as a gamma distribution with the exact mean and variance.
+    For each, a density is drawn from its Laplace approximation, then the rows' parameters from their
+    posteriors under that density.  The share of rows that disagree is then a sum of independent terms,
+    whose posterior is taken as a gamma distribution with the exact mean and variance.
     """
     if model.density is None:
         return np.ones(n_draws)
@@ -141,13 +141,13 @@ def size_draws(
 
 
 def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:
-    """Posterior variance, over the rows' parameters, of the share of rows that disagree."""
+    """Return the posterior variance over the rows' parameters of the share of rows that disagree, shape (n_sizes,)."""
     spread = group_means(model, disagreement**2) - group_means(model, disagreement) ** 2
     return np.asarray(np.maximum(spread @ model.counts / model.counts.sum() ** 2, 1e-18))
 
 
 def _first_size_below(sizes: NDArray[np.int64], shares: FloatArray, wanted: float) -> float:
-    """Size at which a decreasing share falls to `wanted`, interpolated in logarithms, odd."""
+    """Return the odd size at which a decreasing share falls to `wanted`, interpolated in logarithms; else infinity."""
     below = np.flatnonzero(shares <= wanted)
     if below.size == 0:
         return np.inf
@@ -174,12 +174,12 @@ def algorithmic_variance(
     size: float,
     n_rows: float,
 ) -> float:
-    r"""Variance over seeds of the mean loss of an ensemble of one size on these rows.
+    r"""Return the variance over seeds of the mean loss of an ensemble of one size on these rows.
 
     Parameters
     ----------
     outputs : ndarray, shape (n_members, n_sampled)
-        The output of each member whose mean the loss depends on (support for a wrong label, margin,
+        The output of each member whose mean determines the loss (support for a wrong label, margin,
         value), for a random subset of the rows.
     counted : ndarray of bool, shape (n_members, n_sampled)
         True where the output counts (the member is out of bag for the row; all for held-out rows).
@@ -191,7 +191,7 @@ def algorithmic_variance(
     size : float
         Ensemble size B.
     n_rows : float
-        Rows of the whole data, of which the sampled ones are a random subset.
+        Number of rows of the whole data, of which the sampled ones are a random subset.
 
     Returns
     -------
@@ -201,9 +201,9 @@ def algorithmic_variance(
 
     Notes
     -----
-    Pairs are never formed: with the number of members out of bag for both rows approximated by
+    Pairs are not formed: with the number of members out of bag for both rows approximated by
     :math:`n_i n_j / M`, the double sum is :math:`\sum_t S_t^2 / M` with one sum per member; the
-    diagonal, whose count is known, is put right.  The approximation is exact on held-out rows.
+    diagonal, whose count is exact, is corrected.  The approximation is exact on held-out rows.
     """
     n_members, n_sampled = outputs.shape
     member_sums = np.zeros(n_members)
@@ -221,12 +221,12 @@ def algorithmic_variance(
 
 
 def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Deviations from each row's mean over the outputs that count, their number, and variance.
+    """Return deviations from each row's mean over the outputs that count, the number of outputs, and their variance.
 
-    Rows with fewer than two such outputs get deviations and variance 0 and the number 2.
+    Rows with fewer than two such outputs have deviations and variance 0, and 2 as their number.
     """
     n = np.count_nonzero(counted, axis=0).astype(np.float64)
-    # In one memory order, whatever that of the outputs: rounding follows it.
+    # In one memory order whatever that of the outputs, because rounding depends on the order.
     deviations = np.ascontiguousarray(np.where(counted, outputs, 0.0))
     deviations -= deviations.sum(axis=0) / np.maximum(n, 1.0)
     deviations *= counted

@@ -1,4 +1,4 @@
-"""How far an error curve depends on which members happened to be trained: members are left out in groups."""
+"""Dependence of an error curve on the members that were trained, by a jackknife over groups of members."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ens_plugin.core.validation import FloatArray
 __all__ = ["left_out_sd"]
 
 N_GROUPS = 8
-# Two members of a group, and two rows' members left beside it.
+# Two members in a group, and two outside it.
 FEWEST_MEMBERS = 4
 
 
 def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatArray, sizes: ArrayLike) -> FloatArray:
-    r"""Return the standard deviation, over the choice of members, of the errors by a margin model fitted to them.
+    r"""Return the standard deviation, over draws of the members, of the errors of a margin model fitted to them.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatAr
     Returns
     -------
     ndarray, shape (n_sizes,)
-        0 for fewer than 4 members, which cannot be left out in groups.
+        0 for fewer than 4 members, which cannot be split into groups.
 
     Notes
     -----
@@ -59,7 +59,7 @@ def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatAr
 
 
 def _sums(margins: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
-    """Members that count, their summed margins and the sum of squares of these, by row."""
+    """Return the number of members that count, and their summed margins and squared margins, shape (3, n_rows)."""
     known = np.where(counted, margins, 0.0)
     return np.array([counted.sum(axis=0), known.sum(axis=0), np.square(known).sum(axis=0)])
 

@@ -1,4 +1,4 @@
-r"""Variance over seeds that rows share, estimated from pairs of out-of-bag rows, each with its own members."""
+r"""Variance over seeds that all rows have in common, estimated from pairs of out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LEAST_BLOCK = 100
 
 
 class PairMean(NamedTuple):
-    """Mean over pairs of different rows of their scaled covariance.
+    """Mean of the scaled covariance over pairs of different rows, with its variance.
 
     Attributes
     ----------
     mean : float
     variance : float
-        Of `mean`, as if the pairs were independent; infinite without any pair.
+        Variance of `mean`, as if the pairs were independent; infinite without any pair.
     """
 
     mean: float
@@ -33,19 +33,19 @@ class PairMean(NamedTuple):
 
 
 def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, size: float, n_rows: float) -> float:
-    r"""Variance over seeds of an ensemble's mean loss on fresh rows without end.
+    r"""Return the variance over seeds of an ensemble's mean loss on infinitely many fresh rows.
 
     Parameters
     ----------
     outputs : ndarray, shape (n_members, n_sampled)
-        The output of each member whose mean the loss depends on, for a random subset of the rows.
+        The output of each member whose mean determines the loss, for a random subset of the rows.
     is_oob : ndarray of bool, shape (n_members, n_sampled)
     slopes : ndarray, shape (n_sampled,)
         Derivative of each row's expected loss in the mean output, times its relative weight.
     size : float
         Ensemble size B.
     n_rows : float
-        Rows of the whole data.
+        Number of rows of the whole data.
 
     Returns
     -------
@@ -56,10 +56,10 @@ def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
 
     Notes
     -----
-    With fresh rows only c would count.  Among training rows it comes out too low, by a part of d/N: a row's slope is
+    With fresh rows only c would count.  Among training rows it is too low, by a part of d/N: a row's slope is
     large where the labels around it balance, and its own label is one of them.  The whole of d/N is mostly too much.
     :math:`\kappa = S / (S + \tau^2)`, :math:`\tau^2` the variance of c and
-    :math:`S = (d/N)^2 + [c^2 - \tau^2]^+`, keeps the noise of a c that is not known from deciding.
+    :math:`S = (d/N)^2 + [c^2 - \tau^2]^+`, limits the influence of a noisy c.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
 
 
 def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> PairMean:
-    r"""Mean of :math:`w_i w_j C_{ij}` over pairs of different rows, weighted by their members less one.
+    r"""Return the mean of :math:`w_i w_j C_{ij}` over pairs of different rows, weighted by their members less one.
 
     Parameters
     ----------
@@ -88,9 +88,9 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
     Notes
     -----
     :math:`C_{ij}` is the covariance over the members that are out of bag for both rows, about the means over these
-    members.  A member that has row j in its bag predicts row i otherwise where they are close, so that means over
-    all out-of-bag members of a row would count the luck of the bags as covariance.  Sums of all pairs are products of
-    matrices; of many rows, pairs within strided blocks are taken, about 2e8 products in all.
+    members.  A member that has row j in its bag predicts a close row i differently, so that means over all
+    out-of-bag members of a row would count variation by the bags as covariance.  Sums over all pairs are products of
+    matrices; for many rows, only pairs within strided blocks are used, about 2e8 products in all.
     """
     weighted = squares = degrees = 0.0
     for rows in _blocks(slopes.size, outputs.shape[0]):
@@ -113,7 +113,7 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
 
 
 def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
-    """Return blocks of rows at equal strides, so that each holds rows from everywhere, whatever they are sorted by."""
+    """Return blocks of rows at equal strides, so that each is spread over all rows, however they are sorted."""
     most_rows = max(MAX_PRODUCTS // (n_members * LEAST_BLOCK), LEAST_BLOCK)
     n_used = min(n_rows, most_rows)
     per_block = min(max(MAX_PRODUCTS // (n_members * n_used), LEAST_BLOCK), n_rows)
@@ -122,7 +122,7 @@ def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
 
 
 def _deviations(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[NDArray[np.float32], float]:
-    """Scaled deviations from each row's mean over the outputs that count, 0 where they do not, and their unit."""
+    """Return scaled deviations from each row's mean over the outputs that count (0 for others), and their unit."""
     deviations = _centred(outputs, is_oob) * slopes
     unit = float(np.abs(deviations).max(initial=0.0)) or 1.0
     return np.ascontiguousarray(deviations / unit, dtype=np.float32), unit
@@ -135,7 +135,7 @@ def _centred(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:
 
 
 def _own_variance(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:
-    """Variance (ddof 1) of each row's outputs that count; 0 with fewer than two."""
+    """Return the variance (ddof 1) of each row's outputs that count; 0 with fewer than two."""
     deviations = _centred(outputs, is_oob)
     n = np.count_nonzero(is_oob, axis=0)
     return np.asarray(np.einsum("ti,ti->i", deviations, deviations) / np.maximum(n - 1.0, 1.0))

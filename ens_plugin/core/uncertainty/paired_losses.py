@@ -1,4 +1,4 @@
-r"""Two ensembles on the same rows: the loss of each row, and how far the mean losses are apart."""
+r"""Comparison of two ensembles on the same rows: the loss of each row, and the difference of the mean losses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Difference", "mean_difference", "row_losses", "separate_difference",
 
 
 class Difference(NamedTuple):
-    """A difference of two mean losses with its interval."""
+    """A difference of two mean losses, with the limits of its interval."""
 
     estimate: float
     lower: float
@@ -24,18 +24,18 @@ class Difference(NamedTuple):
 
 
 def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArray:
-    """Return the 0-1 loss or squared error on each row of its out-of-bag members together.
+    """Return the 0-1 loss or squared error, on each row, of the mean output of its out-of-bag members.
 
     Parameters
     ----------
     tally : SupportTally, MarginTally or ValueTally
     target : ndarray of int, shape (n_rows,), optional
-        Label codes; with them, the first of two labels gets a tie of supports, as libraries have it.
+        Label codes; if given, the first of two labels wins a tie of supports, as in the libraries.
 
     Returns
     -------
     ndarray, shape (n_rows,)
-        Any other tie counts as half an error; NaN for a row that has no such member.
+        Any other tie counts as half an error; NaN for a row without out-of-bag members.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def _zero_one(excess: FloatArray) -> FloatArray:
 
 
 def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) -> Difference:
-    r"""Difference of two shares of wrong labels on the same rows, with its interval.
+    r"""Return the difference of two shares of wrong labels on the same rows, with its interval.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) 
     Notes
     -----
     Agresti and Min (2005): the estimate is the plain :math:`\bar d`; for the interval, half a row is added
-    to each cell of the table of both losses, so that it has a width also where the ensembles never differ.
+    to each cell of the table of both losses, so that its width is positive also where the ensembles never differ.
     With :math:`N' = N + 2` and :math:`d' = \sum d / N'` it is
     :math:`d' \pm z \sqrt{(\sum d^2 + 1)/N' - d'^2} / \sqrt{N'}`.
 
@@ -98,7 +98,7 @@ def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) 
 
 
 def mean_difference(candidate: FloatArray, baseline: FloatArray, level: float) -> Difference:
-    """Difference of two mean losses on the same rows, with Student's interval.
+    """Return the difference of two mean losses on the same rows, with Student's interval.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def mean_difference(candidate: FloatArray, baseline: FloatArray, level: float) -
 
 
 def separate_difference(candidate: Difference, baseline: Difference) -> Difference:
-    """Difference of two estimates made apart, with the ends that their intervals allow at most.
+    """Return the difference of two independent estimates, with the widest interval that their intervals allow.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-r"""Limits of the mean of losses whose distribution has a long tail, from what merges across parts of the rows.
+r"""Limits of the mean of losses whose distribution has a long tail, from statistics that merge over parts of the rows.
 
-Two corrections of the normal interval are made, and the wider upper limit is taken: Hall's transformation, which
+Two corrections of the normal interval are made, and the larger upper limit is taken: Hall's transformation, which
 needs the third moment, and a Pareto tail fitted to the largest values, which allows for larger losses than any in
 the data.
 """
@@ -28,19 +28,19 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class LargestValues:
-    """The largest values among weighted rows, descending; those of disjoint rows merge.
+    """The largest values among weighted rows, descending, with their weights; those of disjoint rows merge.
 
     Attributes
     ----------
     values, weights : ndarray, shape (n_kept,)
-        At most 256.
+        At most 256 values, and their weights.
     """
 
     values: FloatArray
     weights: FloatArray
 
     def merge(self, other: LargestValues) -> LargestValues:
-        """Return the largest values among the rows of both.
+        """Return the largest values among the rows of `self` and `other`, which must be disjoint.
 
         Examples
         --------
@@ -54,7 +54,7 @@ class LargestValues:
 
 
 def largest_values(values: FloatArray, weights: FloatArray) -> LargestValues:
-    """Keep the 256 largest values of the rows with weight; of equal ones the heaviest."""
+    """Return the 256 largest values of the rows with weight; of equal ones those with the largest weights."""
     rows = np.flatnonzero(weights > 0)
     if rows.size > N_KEPT:
         least = np.partition(values[rows], rows.size - N_KEPT)[rows.size - N_KEPT]
@@ -64,12 +64,12 @@ def largest_values(values: FloatArray, weights: FloatArray) -> LargestValues:
 
 
 def hall_limits(skewness: float, level: float) -> tuple[float, float]:
-    r"""Lower and upper limit of a mean, in standard errors from its estimate.
+    r"""Return the distances of the lower and upper limit of a mean from its estimate, in standard errors.
 
     Parameters
     ----------
     skewness : float
-        Of the estimate: that of one value divided by the square root of their number.
+        Skewness of the estimate: that of one value divided by the square root of the number of values.
     level : float
 
     Returns
@@ -101,9 +101,9 @@ class FittedTail:
     Attributes
     ----------
     shape : float
-        Posterior mean of the tail's shape; values have no variance from 1/2 on, and no mean from 1 on.
+        Posterior mean of the tail's shape; the variance is infinite from 1/2 on, and the mean from 1 on.
     posterior, centre, spread : ndarray, shape (n_points,)
-        A mixture of normal distributions: one for each tail on the grid.
+        Weights, means and standard deviations of a mixture of normal distributions, one per tail on the grid.
     """
 
     shape: float
@@ -112,7 +112,7 @@ class FittedTail:
     spread: FloatArray
 
     def upper_limit(self, level: float) -> float:
-        """Upper end of the interval of the mean at `level`."""
+        """Return the upper end of the interval of the mean at `level`."""
         wanted = 0.5 + level / 2.0
 
         def too_much(limit: float) -> float:
@@ -125,26 +125,26 @@ class FittedTail:
 def fit_tail(
     largest: LargestValues, mean: float, variance: float, total_weight: float, n_effective: float
 ) -> FittedTail | None:
-    """Fit a generalised Pareto distribution to what the largest values exceed a threshold by.
+    """Fit a generalised Pareto distribution to the excesses of the largest values over a threshold.
 
     Parameters
     ----------
     largest : LargestValues
     mean, variance : float
-        Weighted, of all rows.
+        Weighted mean and variance over all rows.
     total_weight, n_effective : float
-        Of all rows.
+        Summed weight and effective number of all rows.
 
     Returns
     -------
     FittedTail or None
-        None where too few values are there, or too few differ.
+        None if there are too few values, or too few that differ.
 
     Notes
     -----
     A fifteenth of the rows, at least 10 and at most 64, are the tail.  The shape has a normal prior with mean 0.3 and
-    standard deviation 0.35, cut at 0.95 because there is a mean; the scale has a flat prior on its logarithm.  The
-    mean of the rows below the threshold, and the share of those above, are normal.
+    standard deviation 0.35, cut at 0.95 so that the mean is finite; the scale has a flat prior on its logarithm.  The
+    mean of the rows below the threshold, and the share of those above, are taken as normal.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def fit_tail(
 
 
 def _log_likelihood(excess: FloatArray, counts: FloatArray, scales: FloatArray) -> FloatArray:
-    """Log-likelihood of the generalised Pareto distribution at each shape and scale."""
+    """Return the log-likelihood of the generalised Pareto distribution at each shape and scale, shape as `scales`."""
     total = float(counts.sum())
     found = np.empty_like(scales)
     for index, shape in enumerate(SHAPES):

@@ -21,7 +21,7 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 def audit_line(event: str, store: str, content: Mapping[str, Any]) -> str:
-    """Return a line of JSON: the event, its time, user and registry, and `content`.
+    """Return an audit line: JSON with the event, its time, user and registry, and `content`.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def audit_line(event: str, store: str, content: Mapping[str, Any]) -> str:
 
 
 def audit_to_file(path: str | Path) -> Audit:
-    """Return a function that appends lines to a file, each in one write, flushed to the disk.
+    """Return a function that appends audit lines to a file, each in one write, flushed to the disk.
 
     Raises
     ------
@@ -78,12 +78,12 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def audit_to_log(line: str) -> None:
-    """Log a line to the logger ``ens_plugin.gate``, at level INFO."""
+    """Log an audit line to the logger ``ens_plugin.gate``, at level INFO."""
     LOGGER.info("%s", line)
 
 
 def utc_now() -> str:
-    """Return the time as ISO 8601, in UTC, to the millisecond."""
+    """Return the present time as ISO 8601, in UTC, to the millisecond."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 

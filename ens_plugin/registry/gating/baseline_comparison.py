@@ -22,14 +22,14 @@ FEWEST_PAIRS = 2
 
 
 class Comparison(NamedTuple):
-    """Candidate minus baseline.
+    """The difference of a candidate's error and a baseline's, and how it was estimated.
 
     Attributes
     ----------
     increase : Difference
         Difference of the errors, with its 95 % interval.
     method : str
-        Description of how it was estimated.
+        Description of the estimate.
     """
 
     increase: Difference
@@ -41,7 +41,7 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
 
     On out-of-bag rows, where fewer members predict than the models have, the difference is corrected for the
     missing members of both, so that it is the difference at the models' own sizes.  The interval includes what
-    another seed would change in both models, so that the same recipe with another seed is rarely called worse.
+    another seed would change in both models, so that training again with another seed rarely shows an increase.
 
     Raises
     ------

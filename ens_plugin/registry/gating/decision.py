@@ -17,13 +17,13 @@ WORDS_WIDTH = 400
 
 @dataclass(frozen=True)
 class Check:
-    """One requirement of a policy, and whether it holds.
+    """One requirement of a policy, the value found for it, and whether it holds.
 
     Attributes
     ----------
     requirement : Requirement
     value : float
-        Value found.
+        Value of the scalar that the requirement is about.
     passed : bool
     """
 
@@ -33,7 +33,7 @@ class Check:
 
     @property
     def text(self) -> str:
-        """The check in one line: ``report.error_upper is 0.0604, at most 0.08 allowed``."""
+        """The requirement and the value found, in one line: ``report.error_upper is 0.0604, at most 0.08 allowed``."""
         wanted = self.requirement
         name = printable(f"{wanted.table}.{wanted.name}", NAME_WIDTH)
         value, threshold = _apart(self.value, wanted.threshold)
@@ -41,7 +41,7 @@ class Check:
 
 
 def _apart(value: float, threshold: float) -> tuple[str, str]:
-    """Return both numbers in six digits, or in all digits where six would make different numbers equal."""
+    """Return two numbers as text of six digits, or of all digits where six would make different numbers equal."""
     short = f"{value:.6g}", f"{threshold:.6g}"
     return short if short[0] != short[1] or value == threshold else (repr(value), repr(threshold))
 
@@ -56,7 +56,7 @@ class GateDecision:
         The version that was judged.
     verdict : {"pass", "fail"}
     checks : tuple of Check
-        All requirements of the policy, in its order.
+        One for each requirement of the policy, in its order.
     policy_digest : str
         ``"sha256:"`` and the sum of the policy file.
     time : str
@@ -64,13 +64,13 @@ class GateDecision:
     report : str or None
         URI of the logged report; None where the gate analysed the model itself or needed no report.
     evidence : str
-        Description of what the scalars of the report were read from or measured on.
+        Description of the rows that the report is on, and of where it was logged.
     data_digest : str or None
         Digest of the rows that the gate analysed the model on.
     baseline : str or None
         Version that the candidate was compared with.
     comparison : str or None
-        Description of how it was compared, or why not.
+        Description of the comparison, or of the reason for none.
     promoted : str or None
         Alias that was to be moved and now points at the version.
     promoted_from : str or None

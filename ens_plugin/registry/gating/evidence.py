@@ -56,7 +56,7 @@ class GateRequest:
 
 
 class GateEvidence(NamedTuple):
-    """The evidence on the candidate itself.
+    """The report on a candidate, logged or measured by the gate, and its description.
 
     Attributes
     ----------
@@ -65,9 +65,9 @@ class GateEvidence(NamedTuple):
     report_uri : str or None
         URI of the logged report.
     measurement : Measurement or None
-        Where rows were given.
+        Where rows were passed to the gate.
     words : str
-        Description of where the report comes from.
+        Description of the report's rows and origin.
     """
 
     report: EnsembleReport | None
@@ -77,7 +77,7 @@ class GateEvidence(NamedTuple):
 
 
 class BaselineEvidence(NamedTuple):
-    """The evidence from the comparison with a baseline.
+    """The comparison of a candidate with a baseline, if there is one, and its description.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class BaselineEvidence(NamedTuple):
     version : str or None
         Version of the baseline.
     words : str or None
-        Description of how it was compared, or why not.
+        Description of the comparison, or of the reason for none.
     """
 
     comparison: Comparison | None
@@ -120,12 +120,12 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
 
 
 def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
-    """Raise where a report warns not to rely on its figures.
+    """Raise GateError for a report with doubts, which warn not to rely on its figures.
 
     Raises
     ------
     GateError
-        If it has any; the message quotes the first.
+        If the report has doubts; the message quotes the first.
     """
     if not report.basis.doubts:
         return
@@ -137,7 +137,7 @@ def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
 
 
 def _check_level(report: EnsembleReport, version: RegisteredVersion, policy: Policy) -> None:
-    """Raise where a policy bounds ends of 95 % intervals and a report has intervals of another level."""
+    """Raise GateError where a policy bounds ends of 95 % intervals and a report has intervals of another level."""
     level = report.error_curve.interval_level
     bounded = [item.name for item in policy.requirements if item.table == "report" and item.name in INTERVAL_ENDS]
     if bounded and level != LEVEL:
@@ -210,7 +210,7 @@ def _relied_on(client: MlflowClient, version: RegisteredVersion, request: GateRe
 def scalar_tables(
     client: MlflowClient, version: RegisteredVersion, evidence: GateEvidence, baseline: BaselineEvidence, policy: Policy
 ) -> dict[str, Mapping[str, float]]:
-    """Return the scalars by table of the policy and by name."""
+    """Return the values of the scalars that a policy can bound, by table of the policy and by name."""
     tables: dict[str, Mapping[str, float]] = {}
     if evidence.report is not None:
         tables["report"] = _report_scalars(evidence.report)
@@ -224,6 +224,6 @@ def scalar_tables(
 def _report_scalars(report: EnsembleReport) -> dict[str, float]:
     scalars = {name: value for name, value in report.metrics().items() if math.isfinite(value)}
     if report.size_ratio is not None:
-        # Of a capped size, which is a lower bound, this is an upper bound.
+        # An upper bound where the recommended size was capped, because that size is then a lower bound.
         scalars["size_ratio"] = report.size_ratio
     return scalars

@@ -74,7 +74,7 @@ def gate(
     policy : str, Path or mapping
         A TOML file, or its content as nested dictionaries; see ``docs/gate.md``.
     baseline : str, optional
-        Version to compare with: ``"champion"``, an alias of the same model, or the URI of a version of any.
+        Version to compare with: ``"champion"``, an alias of the same model, or a URI of a version of any model.
     X : array-like of shape (n_rows, n_features), optional
         Rows to measure both models on.  By default the logged reports are read, and no model is loaded.
         Loading a model runs code stored with it.
@@ -94,7 +94,7 @@ def gate(
     Returns
     -------
     GateDecision
-        Its `passed` is True where every requirement holds.
+        Its attribute `passed` is True where every requirement holds.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def gate_request(
 
 
 def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
-    """Decide, write the verdict, move the alias, with an audit line for each decision, promotion and error.
+    """Judge a version, write the verdict and move the alias, with an audit line for each of them and for errors.
 
     Raises
     ------
@@ -201,14 +201,14 @@ def _audit_promotion(request: GateRequest, promoted: GateDecision, audit: Audit)
 
 @contextmanager
 def audited_errors(request: GateRequest, audit: Audit) -> Iterator[None]:
-    """Write an audit line for every error that the block raises."""
+    """Write an audit line for every exception that the block raises, and raise it."""
     try:
         yield
     except EnsPluginError as error:
         audit(_error_line(request, error))
         raise
     except Exception as error:
-        # What was logged or registered can be anything, and no form of it may lead to a verdict.
+        # Logged and registered content can have any form, and none may lead to a verdict by mistake.
         audit(_error_line(request, error))
         raise GateError(
             f"The gate failed on unexpected content ({type(error).__name__}: "
@@ -303,7 +303,7 @@ def _missing(requirement: Requirement, scalars: Mapping[str, float], version: Re
 
 
 def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, str | None]:
-    """Return where the alias to move points now; a comparison is valid only while the alias stays there."""
+    """Return the alias to move and its present version: a comparison is valid only while it points at that one."""
     if request.promote is None or request.baseline is None or not request.policy.compares():
         return {}
     address = VersionAddress(request.candidate.name, None, request.promote)
@@ -319,7 +319,7 @@ def _promote(
 
 
 def _baseline(client: MlflowClient, request: GateRequest, decision: GateDecision) -> dict[str, str | None]:
-    """Return the alias that the version was compared with, and where it pointed then."""
+    """Return the alias of the baseline and the version that it pointed at when the candidate was judged."""
     address = request.baseline
     if address is None or address.alias is None or not request.policy.compares():
         return {}

@@ -30,7 +30,7 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 class Lease(NamedTuple):
-    """A lease that was taken.
+    """A lease on a registered model that this gate holds.
 
     Attributes
     ----------
@@ -68,20 +68,20 @@ def lease(client: MlflowClient, name: str) -> Iterator[Lease]:
 
 
 def check_lease(held: Lease, name: str, tags: Mapping[str, str]) -> None:
-    """Raise unless a lease is still held, and for long enough to move an alias.
+    """Raise GateError unless a lease is still held, and for long enough to move an alias.
 
     Parameters
     ----------
     held : Lease
     name : str
-        Of the registered model.
+        Name of the registered model.
     tags : mapping
         Tags of the registered model, as just read.
 
     Raises
     ------
     GateError
-        If it is not.
+        If the lease was taken too long ago, or its tag was removed.
     """
     if held.key in tags and time.monotonic() - held.since < LEASE_S / 2:
         return
@@ -110,7 +110,7 @@ def _taken(client: MlflowClient, name: str, key: str) -> Lease:
 
 
 def _claim(client: MlflowClient, name: str, key: str) -> float:
-    """Write this gate's tag, and return the time before the call, from which its lease counts."""
+    """Write this gate's lease tag, and return the time before the call, at which the lease begins."""
     now = time.monotonic()
     client.set_registered_model_tag(name, key, _owner())
     return now
@@ -118,7 +118,7 @@ def _claim(client: MlflowClient, name: str, key: str) -> float:
 
 def _owner() -> str:
     until = datetime.now(timezone.utc) + timedelta(seconds=LEASE_S)
-    # A value is never written twice, so that each renewal shows to the gates that wait.
+    # No value is written twice, so that the gates that wait find each renewal.
     return f"until {until.isoformat(timespec='microseconds')}, process {os.getpid()} on {platform.node()}"[:4000]
 
 
@@ -141,7 +141,7 @@ def _wait(name: str, others: Mapping[str, str], deadline: float) -> None:
 
 
 def _others(client: MlflowClient, name: str, key: str, watched: dict[tuple[str, str], float]) -> dict[str, str]:
-    """Return the claims of other gates, after removing those that stayed the same for the length of a lease."""
+    """Return the lease tags of other gates, after removing those unchanged for the length of a lease."""
     tags = client.get_registered_model(name).tags
     found = {other: value for other, value in tags.items() if other.startswith(f"{LEASE_TAG}.") and other != key}
     now = time.monotonic()
@@ -168,7 +168,7 @@ def _remove(client: MlflowClient, name: str, key: str) -> None:
 
 
 def _give_back(client: MlflowClient, name: str, key: str) -> None:
-    """Remove this gate's tag; where that fails, the lease expires and the decision stands."""
+    """Remove this gate's lease tag; where that fails, log a warning: the lease expires by itself."""
     import mlflow
 
     try:

@@ -27,7 +27,7 @@ ADVICE = "Analyse the model and log its report with `ens-plugin analyze {uri} --
 
 
 class LoggedReport(NamedTuple):
-    """A logged report, and where it was logged."""
+    """A logged report, with its MLflow run and its folder there."""
 
     report: EnsembleReport
     run_id: str
@@ -78,7 +78,7 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
 
 
 def logged_metrics(client: MlflowClient, version: RegisteredVersion) -> dict[str, float]:
-    """Return the latest value of each metric of the version's run and, before these, of its LoggedModel.
+    """Return the latest value of each metric of a version: of its LoggedModel, or else of its run.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def logged_metrics(client: MlflowClient, version: RegisteredVersion) -> dict[str
 
 
 def _linked_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) -> _Scalars | None:
-    """Return the scalars that log_report linked to the LoggedModel, of the run that logged them last."""
+    """Return the scalars that log_report linked to the LoggedModel, from the run that logged them last."""
     if version.model_id is None:
         return None
     keys = _keys(prefix)
@@ -115,7 +115,7 @@ def _linked_scalars(client: MlflowClient, version: RegisteredVersion, prefix: st
 
 
 def _run_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) -> _Scalars:
-    """Return the scalars of the version's own run, where that run can have no other model."""
+    """Return the scalars of the version's run; raise GateError if they may be of another model of the run."""
     if version.run_id is None:
         raise GateError(_nothing_logged(version, "it was registered without a run"))
     run = _live_run(client, version.run_id)

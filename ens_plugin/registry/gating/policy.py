@@ -1,4 +1,4 @@
-"""The policy of a gate: thresholds as data, strictly checked."""
+"""The policy of a gate: bounds on scalars, read from a file or a mapping and checked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_WORSE = "no_worse"
 REQUIRED = "required"
 TABLES = ("report", "baseline", "metrics")
 BOUNDS: tuple[Bound, ...] = ("max", "min")
-# A bound on a share outside these, 6 in place of 0.06, would pass every model.
+# Every model would meet a bound on a share outside of these: 6 in place of 0.06, for example.
 SHARE = (0.0, 1.0)
 DIFFERENCE = (-1.0, 1.0)
 OF_THE_ERROR = {
@@ -97,7 +97,7 @@ class Policy:
 
 
 def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
-    """Return a policy, read from a file or a mapping and checked.
+    """Read a policy from a file or a mapping, check it, and return it.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
 
 
 def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
-    """Raise for bounds that a share, or a difference of two shares, cannot reach.
+    """Raise InputError for bounds that a share, or a difference of two shares, cannot reach.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
     Raises
     ------
     InputError
-        If a bound lies outside.
+        If a bound is outside of the possible values.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def _bytes(path: Path) -> bytes:
         ) from error
     if len(content) > FILE_LIMIT:
         raise InputError(
-            f"The policy file {str(path)!r} has more than {FILE_LIMIT} bytes, too many for a policy. Pass one."
+            f"The policy file {str(path)!r} has more than {FILE_LIMIT} bytes, too many for a policy. Pass a policy."
         )
     return content
 

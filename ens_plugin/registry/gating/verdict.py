@@ -1,4 +1,4 @@
-"""The decision in the registry: tags on the version, then the move of the alias."""
+"""The decision written to the registry: tags of the version, then the move of the alias."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
 
 
 def _write_last(client: MlflowClient, decision: GateDecision, before: str | None) -> None:
-    """Write the verdict itself; where the call fails, read back whether it was written."""
+    """Write the verdict's own tag; where the call fails, read back whether it was written."""
     import mlflow
 
     store = mlflow.get_registry_uri()
@@ -65,7 +65,7 @@ def _write_last(client: MlflowClient, decision: GateDecision, before: str | None
             client.set_model_version_tag(decision.name, decision.version, VERDICT_TAG, decision.verdict)
     except TrackingError:
         if before == decision.verdict:
-            # Reading it back would not show which gate wrote it.
+            # An equal verdict that is read back may be another gate's.
             raise
         with tracking_errors(store):
             if client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG) != decision.verdict:
@@ -120,7 +120,7 @@ def _check_verdict_stayed(decision: GateDecision, verdict: str | None) -> None:
 
 
 def check_alias_stayed(decision: GateDecision, alias: str, before: str | None, now: str | None) -> None:
-    """Raise if an alias has moved, so that of two gates with the same baseline only one promotes.
+    """Raise GateError if an alias has moved, so that of two gates with the same baseline only one promotes.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def check_alias_stayed(decision: GateDecision, alias: str, before: str | None, n
     Raises
     ------
     GateError
-        If they differ.
+        If these versions differ.
     """
     if now != before:
         raise GateError(
@@ -169,7 +169,7 @@ def _set_alias(client: MlflowClient, decision: GateDecision, alias: str, before:
 
 
 def _settle(client: MlflowClient, decision: GateDecision, alias: str, before: str | None, error: TrackingError) -> None:
-    """Read back where an alias points after the call to move it failed: the move may have been made all the same."""
+    """Read back an alias after the call to move it failed; return if it was moved, else raise TrackingError."""
     try:
         now = _read_back(client, decision, alias)
     except TrackingError:

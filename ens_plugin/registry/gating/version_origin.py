@@ -40,7 +40,7 @@ def comes_from_run(client: MlflowClient, version: RegisteredVersion, run: Run) -
         )  # fmt: skip
     models = [client.get_logged_model(model_id) for model_id in outputs]
     own = {str(model.name) for model in models} | set(model_paths(run))
-    # The source of a copied version is the version that it was copied from.
+    # The source of a copied version is the original version.
     places = [version.source or "", client.get_model_version_download_uri(version.name, version.version)]
     if any(_below(place, str(model.artifact_location)) == "" for place in places for model in models):
         return True
@@ -89,7 +89,7 @@ def _logged_models(run: Run) -> tuple[str, ...]:
 
 
 def _below(uri: str, root: str) -> str | None:
-    """Return the path of `uri` below `root`, empty where they are the same; None where it lies elsewhere."""
+    """Return the path of `uri` relative to `root`, empty where they are the same; None if it is not below `root`."""
     (scheme, host, path), (root_scheme, root_host, root_path) = _parts(uri), _parts(root)
     if not path or not root_path or ".." in PurePosixPath(path).parts or (scheme, host) != (root_scheme, root_host):
         return None

@@ -30,13 +30,13 @@ NAME_LIMIT = 300
 
 
 class LoggedCut(NamedTuple):
-    """Location of the smaller model.
+    """Run, LoggedModel and registered version of a model that was cut to fewer members.
 
     Attributes
     ----------
     run_id, model_id : str
     name, version : str or None
-        In the registry; None where nothing was registered.
+        Name and version in the registry; None where nothing was registered.
     """
 
     run_id: str
@@ -50,7 +50,7 @@ class LoggedCut(NamedTuple):
         return f"models:/{self.model_id}"
 
     def sentences(self, to_register: str) -> list[str]:
-        """Return sentences on where it is; if it is not registered, also that `to_register` registers it."""
+        """Return sentences on where the model is logged, and on its version, or that `to_register` creates one."""
         logged = f"Logged as {self.uri}, by run {self.run_id}."
         if self.version is None:
             return [logged, f"Not registered; use {to_register} to make it a version of a registered model."]
@@ -129,7 +129,7 @@ def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str]) ->
 
 
 def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
-    """Return the arguments of `log_model` that give another model the properties of the source."""
+    """Return the arguments of `log_model` by which a smaller model gets the properties of its source."""
     import mlflow
 
     folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=source.uri, dst_path=directory))
@@ -150,7 +150,7 @@ def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
 
 @contextmanager
 def _new_run(client: MlflowClient, source: ModelSource, tags: Mapping[str, str]) -> Iterator[str]:
-    """Yield a new run, and leave the active run and experiment as they are."""
+    """Yield the id of a new run, without a change of the active run and experiment."""
     from mlflow.entities import LoggedModelInput
     from mlflow.exceptions import MlflowException
 
@@ -160,7 +160,7 @@ def _new_run(client: MlflowClient, source: ModelSource, tags: Mapping[str, str])
             client.log_inputs(run_id, models=[LoggedModelInput(source.model_id)])
         yield run_id
     except BaseException:
-        # The first error is the one to raise; marking the run fails too where the server is down.
+        # Where the server is down, marking the run fails too; the first error is the one to raise.
         with suppress(MlflowException, OSError):
             client.set_terminated(run_id, "FAILED")
         raise

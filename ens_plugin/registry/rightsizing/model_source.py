@@ -25,16 +25,16 @@ WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model in MLflow.
+    """A model that was logged to MLflow, as the tracking store and the registry describe it.
 
     Attributes
     ----------
     uri : str
-        URI of the model; an alias is replaced by the version it had.
+        URI of the model; an alias is replaced by the version that it pointed at.
     name, version : str or None
-        In the registry; None where the URI names no registered version.
+        Name and version in the registry; None where the URI names no registered version.
     model_id : str or None
-        LoggedModel; None for models that predate them.
+        LoggedModel; None for models logged before MLflow 3.
     model_name : str
         Name of the LoggedModel.
     experiment_id : str
@@ -55,7 +55,7 @@ class ModelSource:
 
 
 def find_source(uri: str) -> ModelSource:
-    """Return what the tracking store and the registry have on the model behind a URI, without loading it.
+    """Return the entries of the tracking store and the registry on the model of a URI, without loading it.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def find_source(uri: str) -> ModelSource:
     Raises
     ------
     InputError
-        If `uri` is a model, a file or another URI.
+        If `uri` is not the URI of a model in MLflow.
     GateError
         If the alias has no version, or the version is not ready.
     ModelLoadError
@@ -123,7 +123,7 @@ def _described(client: MlflowClient, uri: str, name: str | None, version: str | 
     else:
         logged = client.get_logged_model(model_id)
         model_name, experiment_id = str(logged.name), str(logged.experiment_id)
-        # Its run may have been deleted.
+        # The run of the model may have been deleted.
         digest = recorded_digest(client, model_id, None)
     return ModelSource(uri, name, version, model_id, model_name, experiment_id, _flavor(document, uri), digest)
 
@@ -151,7 +151,7 @@ def _experiment_of_run(client: MlflowClient, run_id: str | None, uri: str) -> st
 
 
 def _flavor(document: Model, uri: str) -> Flavor:
-    # Of two flavours with one name, the built-in one, which comes last, stays.
+    # Of two flavours with one name, the built-in one is used, which is the last.
     known = {library.flavor.name: library.flavor for library in libraries(Storable) if library.flavor is not None}
     for name in known:
         if name in document.flavors:

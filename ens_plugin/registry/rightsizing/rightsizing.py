@@ -1,4 +1,4 @@
-"""rightsize: a logged ensemble cut to its recommended size, checked, and logged as a new version."""
+"""The function rightsize, which cuts a logged ensemble to its recommended size and logs a new version."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Rightsizing:
     Attributes
     ----------
     source : str
-        URI of the model, an alias replaced by the version it had.
+        URI of the model, an alias replaced by the version that it pointed at.
     outcome : {"logged", "not_needed", "no_size", "refused"}
         A smaller model was logged; the model has no more members than it needs; no size is large
         enough; the smaller model failed a check. Nothing is logged in the last three.
     report : EnsembleReport
         Report on the model.
     cut_report : EnsembleReport or None
-        Report on its first members, on the same rows; None where it was not cut.
+        Report on the smaller model, on the same rows; None where the model was not cut.
     checks : tuple of Check
         Checks of the smaller model against the report.
     savings : Savings or None
@@ -91,7 +91,7 @@ class Rightsizing:
         )
 
     def summary(self) -> str:
-        """Return the outcome, its reason, the checks and where the smaller model is as plain text, 80 columns wide."""
+        """Return the outcome, the reason, the checks and the logged model as plain text, 80 columns wide."""
         sentences = [self.sentence, printable(self.report.recommendation.reason)]
         sentences += [check.text for check in self.checks]
         if self.logged is not None:
@@ -141,7 +141,7 @@ def rightsize(
     Raises
     ------
     InputError
-        If `source` is a model or a file, or the recommended size is not available.
+        If `source` is not the URI of a model in MLflow, or the recommended size is not available.
     ModelLoadError
         If the model, or what was logged, does not load.
     TooFewMembersError
@@ -149,7 +149,7 @@ def rightsize(
     TrackingError
         If MLflow cannot be reached or refuses.
     EnsPluginError
-        Whatever else keeps the model from being analysed or cut.
+        If the model cannot be analysed or cut for another reason.
 
     Notes
     -----
@@ -183,7 +183,7 @@ def rightsize(
 
 
 def check_name(register: str | None) -> None:
-    """Raise for what cannot be the name of a registered model, before anything is analysed.
+    """Raise InputError for what cannot be the name of a registered model, before anything is analysed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Connections to the gate's server: time limits, and room for new ones when many are idle."""
+"""Connections to the gate's server: time limits, and the closing of idle ones when there are many."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PatientProtocol(H11Protocol):
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept a connection, and close the one idle for longest where there are too many."""
+        """Accept a connection, and close the one that has been idle for longest if there are too many."""
         super().connection_made(transport)
         self.waiting_since = self.loop.time()
         self.time_limit = self.loop.call_later(REQUEST_TIMEOUT_S, self._close_unfinished)
@@ -31,7 +31,7 @@ class PatientProtocol(H11Protocol):
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the time limit."""
+        """Cancel the time limit of a connection that was closed."""
         self.time_limit.cancel()
         super().connection_lost(exc)
 

@@ -49,11 +49,11 @@ class GateWorker:
         self._thread = threading.Thread(target=self._work, name="ens_plugin-gate", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that judges versions."""
         self._thread.start()
 
     def submit(self, version: VersionAddress) -> bool:
-        """Put a version into the queue, and return False if it is full."""
+        """Put a version into the queue and return True; return False if the queue is full."""
         try:
             self._waiting.put_nowait(version)
         except queue.Full:
@@ -61,7 +61,7 @@ class GateWorker:
         return True
 
     def stop(self) -> None:
-        """Judge the versions that still wait, then end the thread."""
+        """Judge the versions that are still in the queue, then end the thread."""
         self._waiting.put(None)
         self._thread.join()
 
@@ -77,7 +77,7 @@ class GateWorker:
 
 
 def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette:
-    """Return the server as an ASGI application.
+    """Return the server for registry webhooks as an ASGI application.
 
     ``POST /`` takes a delivery: 202 if its version is going to be judged, 200 if there is nothing to judge,
     400, 401, 408, 409 or 413 if it is refused, 503 if too many wait.  ``GET /health`` is 200 while it runs.

@@ -29,7 +29,7 @@ ID_LIMIT = 200
 
 
 class WebhookRefusal(Exception):
-    """A refused delivery, with its HTTP status.
+    """Raised for a delivery that is refused, with the HTTP status of the response.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class DeliveryLog:
         self._taken: dict[str, float] = {}
 
     def knows(self, delivery_id: str, now: float) -> bool:
-        """Return whether a delivery was accepted before."""
+        """Return whether a delivery with this id was accepted before."""
         self._taken = {known: at for known, at in self._taken.items() if now - at <= TOLERANCE_S + 1}
         return delivery_id in self._taken
 
@@ -71,7 +71,7 @@ def signature(secret: str, delivery_id: str, timestamp: str, body: bytes) -> str
 
 
 def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: float, log: DeliveryLog) -> str:
-    """Return the id of a delivery; raise if it is unsigned, wrongly signed, over five minutes off, or a repetition.
+    """Return a delivery's id; raise WebhookRefusal if it is not signed right, over five minutes off, or a repetition.
 
     Parameters
     ----------
@@ -109,18 +109,18 @@ def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: fl
 
 
 def version_of(body: bytes, on_alias: str | None) -> VersionAddress | None:
-    """Return the version that a delivery wants judged.
+    """Return the version that is to be judged because of a delivery.
 
     Parameters
     ----------
     body : bytes
     on_alias : str or None
-        Alias at whose setting a version is judged, besides at its creation.
+        A version is judged when it is created and, unless None, when it gets this alias.
 
     Returns
     -------
     VersionAddress or None
-        None for events at which nothing is judged.
+        None for events after which nothing is judged.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Autologging: which fits are watched, what is analyzed, what is sent to MLflow, and when."""
+"""Autologging: fits are watched, their models analyzed, and the reports logged to MLflow."""

@@ -1,4 +1,4 @@
-"""autolog: a report in MLflow after every fit."""
+"""The function autolog, which logs a report to MLflow after every fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _renew_lock() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # The thread that switches autologging while the process is forked is not in the child.
+    # A thread that switches autologging while the process is forked does not exist in the child.
     os.register_at_fork(after_in_child=_renew_lock)
 
 
@@ -52,18 +52,18 @@ def autolog(
 ) -> None:
     """Log a report to MLflow after every fit of a bagged ensemble.
 
-    From now on, whenever a ``fit`` that :func:`ens_plugin.analyze` can judge by its out-of-bag rows
-    ends well, its report goes to the MLflow run of that fit: the one that MLflow's own autologging
-    uses, whichever of the two was enabled first, else the active run, else a new one.  Covered are
+    From now on, the report of every successful ``fit`` that :func:`ens_plugin.analyze` can judge by its
+    out-of-bag rows is logged to the MLflow run of that fit: the one that MLflow's own autologging uses,
+    whichever of the two was enabled first, else the active run, else a new one.  Covered are
     scikit-learn's ``RandomForest*``, ``ExtraTrees*`` and ``Bagging*``, XGBoost's parallel trees and
     LightGBM in ``rf`` mode (``train`` and the scikit-learn classes), alone or at the end of a
-    ``Pipeline``, a ``RightSized*`` or a search, which reports its best estimator.  Other models are
-    left alone, and so are fits that belong to something larger (a search's candidates,
+    ``Pipeline``, a ``RightSized*`` or a search, which reports its best estimator.  Other models get
+    no report, nor do fits that belong to something larger (a search's candidates,
     cross-validation, the members of a bagging ensemble) or run in worker processes.  An ensemble that
     grows by ``warm_start`` is reported when it begins and when it has grown.
 
-    It never raises into your code, never changes what ``fit`` returns and never waits long for a server.  Each
-    kind of problem is logged once as a warning by the logger ``ens_plugin.autolog``.
+    It never raises an exception in your code, never changes what ``fit`` returns and never waits long for a
+    server.  Each kind of problem is logged once as a warning by the logger ``ens_plugin.autolog``.
 
     Parameters
     ----------
@@ -79,14 +79,14 @@ def autolog(
         ``math.inf`` removes the limit.  A fit shorter than 0.1 seconds is reported without page and figures, unless
         this share leaves time for them.
     prefix : str, default="ens"
-        Start of all names.  A run's second report is called ``<prefix>_2``, and so on.
+        Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True
         Whether the report's files are logged too.
 
     Raises
     ------
     InputError
-        If a switch is neither True nor False, `max_overhead` is not a share, or `prefix` cannot start names.
+        If a switch is neither True nor False, `max_overhead` is not a share, or no name can start with `prefix`.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Upload of a report to its run, or to a run that is made for it."""
+"""Upload of a report to the MLflow run of its fit, or to a run that is made for the report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _avoided: dict[str, tuple[float, str]] = {}
 
 @dataclass(frozen=True, eq=False)
 class ReportUpload:
-    """A report, and the run that it is uploaded to.
+    """A report, and the MLflow run that it is uploaded to.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class ReportUpload:
         Folder of the rendered artifacts.
     tracking_uri : str
     run_id : str or None
-        None for a run of its own.
+        None where a run is made for the report.
     model_id : str or None
         LoggedModel that the scalars are linked to.
     prefix : str
@@ -65,8 +65,8 @@ class ReportUpload:
 def deliver(upload: ReportUpload) -> str:
     """Upload a report and return the id of its run.
 
-    A run that is made for the report ends here.  It is FAILED until the report is complete, then FINISHED: a program
-    that is killed meanwhile leaves no run RUNNING.
+    A run that is made for the report is ended by this call.  It is FAILED until the report is complete, then
+    FINISHED: a program that is killed meanwhile leaves no run RUNNING.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def deliver(upload: ReportUpload) -> str:
         raise
     upload.progress.is_reachable = True
     with tracking_errors(upload.tracking_uri):
-        # MLflow would resume the run that the variable names, and end it.
+        # MLflow would resume, and end, the run that this variable names.
         run_id = upload.run_id or os.environ.get(RUN_VARIABLE)
         client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
         if run_id is not None:
@@ -106,12 +106,12 @@ def deliver(upload: ReportUpload) -> str:
 
 
 def _run_name(report: EnsembleReport) -> str:
-    """Return a name for a run; MLflow would draw one from Python's global generator and change the user's seed."""
+    """Return a random name for a run; MLflow would draw one from Python's global generator, which the user seeds."""
     return f"{printable(report.model, 60)}-{secrets.token_hex(3)}"
 
 
 def unreachable(uri: str) -> str | None:
-    """Return the last error of a server that could not be reached within the last minute, else None."""
+    """Return the last error of a server that could not be reached in the last minute; None for other servers."""
     until, message = _avoided.get(uri, (-math.inf, ""))
     return message if time.monotonic() < until else None
 

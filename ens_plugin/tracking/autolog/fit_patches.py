@@ -1,4 +1,4 @@
-"""Replacement of the libraries' training functions by watched ones, and the way back."""
+"""Replacement of the libraries' training functions by functions that report each fit, and their restoration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ens_plugin.tracking.autolog.fit_watch import watched
 
 __all__ = ["patch", "right_sized_sites", "unpatch"]
 
-# Where MLflow keeps the function that it puts back when its own autologging is enabled again or disabled.
+# Attribute with the function that MLflow restores when its own autologging is enabled again or disabled.
 MLFLOW_ORIGINAL = "_gorilla_original_{}"
 
 
-# Keyed by replacement. MLflow copies attributes of a function to its own patch, so an attribute would not do.
+# By replacement. An attribute of the replacement would be wrong: MLflow copies attributes to its own patch.
 _originals: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()
 _replacements: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()  # by original
 
@@ -26,9 +26,9 @@ _sites: dict[FitSite, None] = {}
 
 
 def patch(sites: Iterable[FitSite]) -> None:
-    """Replace training functions by watched ones; those already replaced stay.
+    """Replace training functions by functions that report each fit; those already replaced stay.
 
-    Where MLflow has patched a function, both its patch and what it will put back are watched.
+    Where MLflow has patched a function, both its patch and the function that it will restore are replaced.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def _replacement(site: FitSite, attribute: str, function: Callable[..., Any]) ->
     if is_module and function in _replacements:
         return _replacements[function]
     replacement: Any = watched(function, site.read, returns_model=is_module)
-    # pickle looks a function up by these names; the defining module still holds the library's own.
+    # pickle finds a function by these names; the defining module still has the library's own function.
     replacement.__module__ = site.owner.__name__ if is_module else site.owner.__module__
     replacement.__qualname__ = attribute if is_module else f"{site.owner.__qualname__}.{attribute}"
     if is_module:
@@ -59,7 +59,7 @@ def _replacement(site: FitSite, attribute: str, function: Callable[..., Any]) ->
 
 
 def unpatch() -> None:
-    """Restore the original functions."""
+    """Restore the training functions that :func:`patch` has replaced."""
     for site in _sites:
         for attribute in _attributes(site):
             function = vars(site.owner)[attribute]
@@ -74,7 +74,7 @@ def _attributes(site: FitSite) -> Iterator[str]:
 
 
 def right_sized_sites() -> list[FitSite]:
-    """Return the ``fit`` methods of this package's own ensembles."""
+    """Return the ``fit`` methods of this package's own ensembles, for :func:`patch` to replace."""
     from ens_plugin.learners.growth.right_sized import RightSizedClassifier, RightSizedRegressor
 
     return fit_methods(RightSizedClassifier, RightSizedRegressor)

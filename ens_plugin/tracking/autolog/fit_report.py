@@ -46,9 +46,9 @@ __all__ = ["FinishedFit", "report_fit"]
 SHORT_FIT_S = 0.1  # a fit shorter than this is reported without page and figures
 SENDING_S = 0.3
 LEAST_WAIT_S = 1.0
-SLOW_S = 4.0  # a server that is down is noticed before; less than the end of a program waits
+SLOW_S = 4.0  # longer than it takes to find a server down, shorter than the wait at the end of a program
 
-# matplotlib's defaults and the number of BLAS threads are the whole process's.
+# All threads of a process share matplotlib's defaults and the number of BLAS threads.
 _one_at_a_time = threading.Lock()
 
 
@@ -58,7 +58,7 @@ def _renew_lock() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # The thread that analyzes while the process is forked is not in the child.
+    # A thread that analyzes while the process is forked does not exist in the child.
     os.register_at_fork(after_in_child=_renew_lock)
 
 
@@ -69,7 +69,7 @@ class FinishedFit:
     Attributes
     ----------
     model : object
-        What the user fitted.
+        Model that the user fitted.
     data : TrainingData
         The data passed to `model`.
     ensemble : object or None
@@ -78,7 +78,7 @@ class FinishedFit:
         The data passed to `ensemble`.
     seconds : float
     run_id : str or None
-        The MLflow run it belongs to.
+        MLflow run of the fit.
     digest : str or None
         Digest of the data at the time of the fit, where the report is made later.
     """
@@ -93,9 +93,9 @@ class FinishedFit:
 
 
 def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> None:
-    """Analyze a finished fit and send the report to its run.
+    """Analyze the model of a finished fit, and log the report to the MLflow run of the fit.
 
-    Models that have no out-of-bag rows are left alone.
+    A model without out-of-bag rows gets no report.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
     Raises
     ------
     EnsPluginError
-        If the model should have a report and cannot get one.
+        If the model has out-of-bag rows, but no report can be made of them or sent.
     """
     deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
     tracking_uri = _tracking_uri()
@@ -146,7 +146,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
 
 @contextmanager
 def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
-    """Wait until no other thread analyses, but no longer than this fit's deadline."""
+    """Hold the lock on analyses inside the block; raise InputError if it is not free by the deadline."""
     lock = _one_at_a_time
     if not lock.acquire(timeout=min(max(deadline - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)):
         raise InputError(
@@ -160,7 +160,7 @@ def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
 
 
 def _has_no_report(error: EnsPluginError, fit: FinishedFit) -> bool:
-    """Return whether `error` only means that this kind of fit has no report, which needs no warning."""
+    """Return whether `error` is expected for this kind of fit, which then has no report and needs no warning."""
     if isinstance(error, (BagError, NotFittedError, UnsupportedModelError)):
         return True
     y = np.asarray(fit.data.y)
@@ -173,7 +173,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     _refuse_resampled_layers(fit.model)
     data = _data_of(ensemble, fit)
     if data is None or data.X is None:
-        # Raises for a model that can have no report anyway.
+        # Raises another error for a model that can have no report at all.
         find_adapter(ensemble)
         raise InputError(
             f"The training rows of this {type(ensemble).__name__} are no longer available. With lightgbm.train, pass a "
@@ -198,7 +198,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
         return rows
 
     with warnings.catch_warnings():
-        # The report carries its own warnings; those of other libraries are about an analysis the user did not start.
+        # The report has its own warnings; those of other libraries concern an analysis that the user did not start.
         warnings.simplefilter("ignore")
         report = run_analysis(
             ensemble,
@@ -211,7 +211,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
 
 
 def _seconds_for_digest(data: TrainingData, left: float, settings: AutologOptions) -> float:
-    """Return the estimated seconds of the digest; refuse rows whose passes would exceed the time left."""
+    """Return the estimated seconds of a digest; raise InputError if it and the comparison of rows take too long."""
     passes = pass_seconds(data.X, data.y)
     if sum(passes) > max(left, 0.0):
         raise InputError(
@@ -223,7 +223,7 @@ def _seconds_for_digest(data: TrainingData, left: float, settings: AutologOption
 
 
 def _refuse_resampled_layers(model: Any) -> None:
-    """Raise InputError for a pipeline that resamples, so that the user is warned."""
+    """Raise InputError for a pipeline that resamples rows, so that autologging logs a warning."""
     try:
         for layer in layers(model):
             refuse_resampled(layer)
@@ -240,7 +240,7 @@ def _data_of(ensemble: Any, fit: FinishedFit) -> TrainingData | None:
 
 
 def _n_jobs(ensemble: Any) -> int | None:
-    """Return the number of threads that the fit was allowed."""
+    """Return the number of threads that the fit was allowed to use."""
     n_jobs = getattr(ensemble, "n_jobs", None)
     return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
@@ -263,7 +263,7 @@ def _render(
 
 
 def _is_short(fit: FinishedFit, settings: AutologOptions) -> bool:
-    """Return whether a fit was so short that figures would be most of its cost, and max_overhead leaves no time."""
+    """Return whether a fit took less than 0.1 s and max_overhead leaves no time for the figures."""
     return fit.seconds < SHORT_FIT_S and settings.max_overhead * fit.seconds < RENDERING_S
 
 
@@ -312,7 +312,7 @@ def _send(
         clean_up()
         raise
     if not is_sent:
-        # It may succeed or fail within seconds, and then one message is enough.
+        # The upload may succeed or fail within seconds; then its own message is enough.
         watch = threading.Timer(SLOW_S, _warn_unless, (is_done, settings, _still_sending(upload)))
         watch.daemon = True
         watch.start()

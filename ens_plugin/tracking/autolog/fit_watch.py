@@ -1,4 +1,4 @@
-"""Watched fits: which call is the outermost, which run it belongs to, what data reached the ensemble inside."""
+"""Watched fits: which call is the outermost, its MLflow run, and the data that the ensemble inside was fitted on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Scope:
 
 @dataclass(frozen=True, eq=False)
 class _Pending:
-    """A fit whose model MLflow has yet to log."""
+    """A finished fit that is reported when MLflow has logged its model."""
 
     fit: FinishedFit
     before: MlflowState
@@ -71,26 +71,26 @@ _watch: _Watch | None = None
 
 
 def start_watching(settings: AutologOptions, events: FitEvents) -> None:
-    """Start to report fits."""
+    """Report every fit of a watched function from now on."""
     global _watch
     _watch = _Watch(settings, events)
 
 
 def stop_watching() -> None:
-    """Stop to report fits, after reporting the ensembles that have grown."""
+    """Report the ensembles that have grown, and no fit from now on."""
     global _watch
     _watch = None
     report_grown()
 
 
 def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) -> Callable[..., Any]:
-    """Return `original`, a ``fit`` method or ``train`` function, with a report after each outermost call.
+    """Return a function that calls `original`, a ``fit`` or ``train`` function, and reports each outermost call.
 
     Parameters
     ----------
     original : callable
     read : callable
-        Takes the call's arguments by name and returns the training data among them.
+        Returns the training data from the arguments of a call, given by name.
     returns_model : bool
         Whether the trained model is what `original` returns; else it is the first argument.
     """
@@ -121,14 +121,14 @@ def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) 
 
 
 def note_start() -> None:
-    """Record the state of this thread before MLflow starts a run and a model for a fit."""
+    """Record this thread's MLflow state before MLflow starts a run and a model for a fit."""
     watch = _watch
     if watch is not None and _thread.scope is None:
         _thread.before = attempt(watch.settings, state_of_thread)
 
 
 def forget_start() -> None:
-    """Discard what :func:`note_start` recorded: the fit raised, or is not watched."""
+    """Discard the state that :func:`note_start` recorded: its fit raised, or is not watched."""
     if _thread.scope is None:
         _thread.before = None
 
@@ -201,15 +201,15 @@ def _remember(scope: _Scope, model: Any, data: TrainingData | None) -> None:
 def _is_outermost(model: Any, caller: FrameType | None) -> bool:
     if autologging_is_suspended():
         return False
-    # A library that a program defines itself cannot be told from the program, whose fits are outermost.
+    # A library that a program defines itself cannot be distinguished from the program, whose fits are outermost.
     homes = {"ens_plugin", *(library.library for library in libraries(Trainable))} - {"__main__"}
     return not any(_fits_parts(frame, model, homes) for frame in _frames(caller))
 
 
 def _fits_parts(frame: FrameType, model: Any, homes: Collection[str]) -> bool:
-    """Return whether this frame is the code of one of the libraries `homes`, other than a method of `model` itself.
+    """Return whether a frame runs code of one of the libraries `homes`, other than a method of `model` itself.
 
-    Frames show this in threads, too, and inside functions that were imported before the patches.
+    Frames are right in threads, too, and for functions that were imported before they were replaced.
     """
     name = _module(frame)
     if name in DECORATORS or not any(name == home or name.startswith(f"{home}.") for home in homes):

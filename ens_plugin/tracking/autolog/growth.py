@@ -1,4 +1,4 @@
-"""Ensembles that grow by ``warm_start``: one report after the first fit, and one when the growth is over."""
+"""Reports on ensembles that grow by ``warm_start``: one after the first fit, and one when the growth is over."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["continues_growth", "report_grown", "report_later"]
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """The last fit of an ensemble that may grow on."""
+    """The last fit of an ensemble that may grow further."""
 
     fit: FinishedFit
     model_id: str | None

@@ -1,4 +1,4 @@
-"""How many rows an ensemble can be judged by in a given time."""
+"""The number of rows that can be analysed in a given time, and their choice at random."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from ens_plugin.tracking.store.data_digest import data_digest
 __all__ = ["PassSeconds", "affordable_rows", "pass_seconds"]
 
 PILOT_ROWS = (8, 8, 64, 512, 2048)  # the first call of some members takes longer
-PILOT_SHARE = 0.05  # of the time there is; a pilot that took longer is long enough to measure the pace
+PILOT_SHARE = 0.05  # of the time left; a pilot that took longer is long enough to measure the pace
 FEW_ROWS = 1000
 TOO_FEW_ROWS = 200
 ESTIMATE_S = 0.3  # of an analysis after the members' predictions: on two cores of 2020, and rarely more
 ESTIMATE_S_PER_ROW = 5e-5
-ESTIMATED_ROWS = 20_000  # further rows hardly cost anything there
+ESTIMATED_ROWS = 20_000  # further rows hardly add to the time of the estimates
 
 HEAD_ROWS = 10_000  # timed to estimate the passes over all rows
 
 
 class PassSeconds(NamedTuple):
-    """Seconds of the two passes over all training rows: comparing them, and their digest."""
+    """Seconds that two passes over all training rows take: the comparison of rows, and their digest."""
 
     comparison: float
     digest: float
 
 
 def pass_seconds(X: Any, y: Any) -> PassSeconds:
-    """Return the estimated seconds of the passes over all rows, from timed passes over the first 10 000.
+    """Return the estimated seconds of comparing and digesting all rows, from those for the first 10 000.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _time_passes(rows: Any, target: NDArray[Any]) -> PassSeconds:
 def affordable_rows(
     adapter: EnsembleAdapter, features: Any, bags: Bags, seconds: float, allowance: float, random_state: int | None
 ) -> NDArray[np.intp] | None:
-    """Choose rows at random, as many as can be analysed in the given time.
+    """Return rows chosen at random, as many as can be analysed in the given time.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _rows_within(seconds: float, pace: float) -> int:
 def _seconds_per_row(
     adapter: EnsembleAdapter, features: Any, bags: Bags, enough: float, rng: np.random.Generator
 ) -> float:
-    """Return the seconds that all members take to predict a row, timed on more and more rows."""
+    """Return the seconds that all members take to predict a row, timed on samples of growing size."""
     pace = np.inf
     for size in PILOT_ROWS:
         rows = np.sort(rng.choice(features.shape[0], min(size, features.shape[0]), replace=False))

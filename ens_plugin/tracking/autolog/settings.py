@@ -43,12 +43,12 @@ class AutologOptions:
     warned: dict[str, object] = field(default_factory=dict)
 
     def seconds_for(self, fit_seconds: float) -> float:
-        """Return the seconds that the report of a fit may take."""
+        """Return the seconds that the report of a fit of `fit_seconds` seconds may take."""
         return max(self.max_overhead * fit_seconds, LEAST_SECONDS)
 
 
 def warn_once(settings: AutologOptions, kind: str, message: str) -> None:
-    """Log a warning; further ones of the same kind are logged at the debug level."""
+    """Log a warning, or at the debug level if one of the same kind was logged before."""
     if settings.silent:
         return
     token = object()
@@ -60,7 +60,7 @@ def warn_once(settings: AutologOptions, kind: str, message: str) -> None:
 
 
 def inform(settings: AutologOptions, level: int, message: str) -> None:
-    """Log at `level`, unless silent."""
+    """Log a message at `level`, unless autologging is silent."""
     if not settings.silent:
         _logger.log(level, message)
 

@@ -1,4 +1,4 @@
-"""Uploads in worker threads, one for each store, and how the end of the program waits for them."""
+"""Uploads in worker threads, one for each store, and the wait for them at the end of the program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Progress:
     run_id : str or None
         Run that was made for the upload, once it is not RUNNING any more.
     makes_run : bool
-        Whether one is being made.
+        Whether a run is being made.
     """
 
     is_reachable: bool = False
@@ -60,7 +60,7 @@ class Progress:
             self.run_id, self.makes_run = run_id, False
 
     def give_up(self) -> bool:
-        """Forbid making a run from now on; return False where one is being made at this moment."""
+        """Forbid making a run from now on, and return True; return False where one is being made at this moment."""
         with self._lock:
             self._is_given_up = not self.makes_run
             return self._is_given_up
@@ -68,16 +68,16 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """Something to send to a store.
+    """One upload to a store, and its state.
 
     Attributes
     ----------
     store : str
         Tracking URI.
     send : callable
-        Must not raise.
+        Sends it; must not raise.
     lose : callable
-        Called at the end of the program in place of waiting longer.
+        Called at the end of the program if the upload is given up.
     progress : Progress
     sent : threading.Event
     """
@@ -106,12 +106,12 @@ def post(upload: Upload, seconds: float) -> bool:
     Returns
     -------
     bool
-        Whether it is sent; if not, it goes on in the background.
+        True if it was sent; if not, it continues in the background.
 
     Raises
     ------
     TrackingError
-        If 20 others are waiting for the same store already.
+        If 20 others are waiting for the same store already, or no thread can be started.
     """
     _wait_at_exit()
     with _lock:
@@ -140,7 +140,7 @@ def call_at_exit(work: Callable[[], object]) -> None:
 
 
 def wait_until_sent(seconds: float) -> bool:
-    """Wait for all uploads to all stores, and return whether they are sent.
+    """Wait at most `seconds` for all uploads to all stores, and return whether they were sent.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _start_worker(store: str) -> None:
         threading.Thread(target=_work, args=(store,), name="ens_plugin.autolog", daemon=True).start()
     except RuntimeError as error:
         del _queues[store]
-        raise TrackingError(f"No thread can be started to send the report: {error}.") from error
+        raise TrackingError(f"No thread can be started to send the report: {error}. Log it later.") from error
 
 
 def _work(store: str) -> None:
@@ -186,7 +186,7 @@ def _wait_at_exit() -> None:
         if _is_waited_for:
             return
         _is_waited_for = True
-    # MLflow sends files through thread pools; functions registered here run while those still take work.
+    # MLflow sends files by thread pools; functions registered by this one run while the pools still accept work.
     register = getattr(threading, "_register_atexit", atexit.register)
     try:
         register(_end)
@@ -221,7 +221,7 @@ def _is_over(upload: Upload, waited: float) -> bool:
 
 
 def _begin_again() -> None:
-    """Forget the parent's uploads: the threads that send them are not in a forked child."""
+    """Forget the uploads of the parent process: a forked child does not have the threads that send them."""
     global _lock
     _lock = threading.Lock()
     _queues.clear()

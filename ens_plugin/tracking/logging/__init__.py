@@ -1,1 +1,1 @@
-"""What a run gets of a report: scalars, curves, files, a description."""
+"""The parts of a report that are logged to an MLflow run: scalars, curves, files, a description."""

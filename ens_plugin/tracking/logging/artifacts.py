@@ -1,4 +1,4 @@
-"""The files that go with a report, rendered into one directory."""
+"""The files of a report, written into one directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["DEFAULT_PREFIX", "RENDERING_S", "artifact_path", "render_artifacts", "write_data"]
 
-DEFAULT_PREFIX = "ens"  # of the names of everything that a run gets of a report
+DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
 RENDERING_S = 0.6  # of page and figures, on two cores of 2020
 
 _last_seconds = deque([RENDERING_S], maxlen=2)  # two, because the first drawing of a process takes longer
@@ -37,7 +37,7 @@ def render_artifacts(report: EnsembleReport, directory: Path, deadline: float = 
     directory : Path
     deadline : float
         Time on the clock ``time.perf_counter()``.  Page and figures are left out where they would not be finished
-        by then, judged by the time that the last ones took.
+        by then, according to the time that the last ones took.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def render_artifacts(report: EnsembleReport, directory: Path, deadline: float = 
     start = time.perf_counter()
     expected = min(_last_seconds)
     if start + expected > deadline:
-        # A lower expectation lets a later report try again: the machine may be less busy then.
+        # With a lower expectation a later report tries again: the machine may be less busy then.
         _last_seconds.append(0.9 * expected)
         return False
     _draw(report, directory)
@@ -69,7 +69,7 @@ def _draw(report: EnsembleReport, directory: Path) -> None:
 
 
 def write_data(report: EnsembleReport, directory: Path) -> None:
-    """Write report.json and curve.csv into a directory, which takes next to no time.
+    """Write report.json and curve.csv, which need no rendering, into a directory.
 
     Parameters
     ----------

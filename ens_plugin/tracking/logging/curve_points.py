@@ -17,7 +17,7 @@ N_POINTS = 100
 
 
 class Point(NamedTuple):
-    """One value of one MLflow metric; the step of a curve is the ensemble size."""
+    """One value of one MLflow metric, with its step: the ensemble size for a curve, 0 for a scalar."""
 
     key: str
     value: float
@@ -65,12 +65,12 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
 
 
 def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
-    """Return about 100 log-spaced odd sizes of the curve, in ascending order.
+    """Return the sizes at which the error curve is logged: about 100 odd ones, log-spaced, in ascending order.
 
-    They reach from half the smallest of current, recommended and last tabulated size, but at least
-    5, to the larger of twice the current and 1.2 times the recommended size: MLflow's chart has a
+    The first is half the smallest of current, recommended and last tabulated size, but at least 5;
+    the last is the larger of twice the current and 1.2 times the recommended size: MLflow's chart has a
     linear axis, on which the steep beginning would flatten the rest.  Only tabulated sizes are
-    taken, so a curve that starts later, ends earlier or has only even sizes yields those it has.
+    taken, so a curve that starts later, ends earlier or has only even sizes is logged at those.
 
     Returns
     -------

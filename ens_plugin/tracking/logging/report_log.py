@@ -1,4 +1,4 @@
-"""log_report: a report logged to an MLflow run."""
+"""The function log_report, which logs a report to an MLflow run."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def log_report(
     report : EnsembleReport
         From :func:`ens_plugin.analyze`.
     run_id : str, optional
-        Run to log to; it may have ended, and stays so.  By default the active run, or else a new
-        one, which ends here: FINISHED, or FAILED if logging fails.
+        Run to log to; one that has ended keeps its status.  By default the active run, or else a
+        new one, which is then ended: FINISHED, or FAILED if logging fails.
     model_id : str, optional
         LoggedModel that the scalars (not the curve) are linked to: ``"m-..."``, as
         ``mlflow.sklearn.log_model(...).model_id`` returns it.
     prefix : str, default="ens"
-        Start of all names.  Several reports in one run need one prefix each.
+        Start of the names of metrics and artifacts.  Several reports in one run need one prefix each.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def log_report(
 
 
 class RunContent(NamedTuple):
-    """Everything of a report that a run gets, complete before the first call to the server."""
+    """The parts of a report that are logged to a run, complete before the first call to the server."""
 
     directory: Path | None
     curve: list[Point]
@@ -122,7 +122,7 @@ class RunContent(NamedTuple):
 
 
 def run_content(report: EnsembleReport, directory: Path | None, model_id: str | None, prefix: str) -> RunContent:
-    """Return what a run gets of a report; its artifacts, if any, are in `directory` already."""
+    """Return the parts of a report that are logged to a run; its artifacts, if any, are in `directory` already."""
     return RunContent(
         directory=directory,
         curve=curve_points(report, prefix),
@@ -159,7 +159,7 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
 
 
 def _not_yet_logged(client: MlflowClient, run: Run, points: Sequence[Point], timestamp: int) -> list[Point]:
-    """Return the points that the run lacks: older database stores refuse a point twice, the file store doubles it."""
+    """Return the points that a run lacks: older database stores refuse a point twice, the file store doubles it."""
     known = {
         (key, metric.step)
         for key in {point.key for point in points} & set(run.data.metrics)
@@ -183,7 +183,7 @@ def _describe(client: MlflowClient, run: Run, content: RunContent) -> None:
 
 
 def merge_description(current: str, summary: str, prefix: str) -> str:
-    """Return a run's description with `summary` in it, what a person wrote there unchanged.
+    """Return a run's description with `summary` added; text that a person wrote stays unchanged.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def _active_run_id() -> str | None:
 
 
 def _created_ms(report: EnsembleReport) -> int | None:
-    """Return the time of the report in ms since 1970; None where it has none and the run's start is used."""
+    """Return the time of a report in ms since 1970; None where it has none, for which the run's start is used."""
     if not report.created:
         return None
     try:

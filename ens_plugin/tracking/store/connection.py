@@ -22,7 +22,7 @@ PROBE_PATH = "/api/2.0/mlflow/experiments/search?max_results=1"
 
 
 def check_server(uri: str) -> None:
-    """Raise TrackingError unless an HTTP tracking server is up, before any real call.
+    """Raise TrackingError unless an HTTP tracking server responds, before any real call.
 
     MLflow's client retries a failing request for about four minutes.  This check makes at most
     three attempts within seconds.  It is skipped for stores that are not HTTP servers, and where
@@ -53,7 +53,7 @@ def check_server(uri: str) -> None:
 
 
 def _probe(uri: str) -> int:
-    """Return the status of one cheap request; 401 and 403 mean that the server is up, so no credentials are needed."""
+    """Return the HTTP status of one small request; with 401 and 403 the server is up, so it needs no credentials."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
@@ -76,7 +76,7 @@ def _probe(uri: str) -> int:
 
 @contextmanager
 def tracking_errors(uri: str) -> Iterator[None]:
-    """Turn what MLflow and its transports raise inside the block into TrackingError.
+    """Raise TrackingError in place of the errors of MLflow and of its connection inside the block.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A digest of training data that changes with any value and with the order of the rows."""
+"""The digest of training data, which changes with any value and with the order of the rows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def data_digest(X: Any, y: Any) -> str:
     The digest is of the values, not of their container: arrays, lists and data frames of the same values have
     the same digest, whatever the names of columns and rows, and numbers have the same digest whatever their
     type (``1``, ``1.0`` and ``True``, but not ``"1"``).  All missing values are alike.  Sparse
-    matrices of any format have the same digest as each other, but not as dense ones: it costs time
-    in proportion to what is stored.
+    matrices of any format have the same digest as each other, but not as dense ones: their digest
+    takes time in proportion to the stored values.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _columns(table: Any, rows: slice) -> Iterator[NDArray[Any]]:
 
 
 def _plain(column: pd.Series[Any]) -> NDArray[Any]:
-    """Return one column as NumPy's numbers, or as objects."""
+    """Return one column as an array of NumPy's numbers, or of objects."""
     return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.to_numpy(dtype=object)
 
 
@@ -159,7 +159,7 @@ def _objects_as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
 
 
 def _encoded(value: Any) -> str:
-    """Return one value as text with its kind and its length in front, so that values never run together."""
+    """Return one value as text after its kind and its length, so that different columns give different texts."""
     if isinstance(value, str):
         kind, text = "s", value
     elif value is None or value is pd.NA or value is pd.NaT or (isinstance(value, NUMBER_TYPES) and value != value):

@@ -1,4 +1,4 @@
-"""Switches for what MLflow prints on its own: progress bars, addresses of runs, messages of single checks."""
+"""Suppression of MLflow's own output: progress bars, addresses of runs, messages of single checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks at MLflow's autologging events: before it starts with a fit, and after it has logged the model."""
+"""Event logger of MLflow's autologging, which calls functions before a fit's run and after its model is logged."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ FITS = ("fit", "fit_transform", "fit_predict", "train")
 
 
 class FitEvents:
-    """Event logger that calls back around each fit that MLflow's autologging handles.
+    """Event logger that calls functions before and after each fit that MLflow's autologging handles.
 
-    Takes the place of MLflow's event logger and passes all events on to the one that was there.
+    It replaces MLflow's event logger and passes all events on to that one.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class FitEvents:
     def __init__(self, before: Callable[[], None], after: Callable[[], None], failed: Callable[[], None]) -> None:
         from mlflow.utils.autologging_utils.events import AutologgingEventLogger
 
-        slot: Any = AutologgingEventLogger  # typed by nobody
+        slot: Any = AutologgingEventLogger  # MLflow has no types here
         self._slot = slot
         self._before, self._after, self._failed = before, after, failed
         self._chained = self._slot.get_logger()
@@ -36,7 +36,7 @@ class FitEvents:
         self._slot.set_logger(self)
 
     def is_current(self) -> bool:
-        """Return whether this is still MLflow's event logger; another one may have been set since."""
+        """Return whether MLflow still uses this event logger; another one may have been set since."""
         return self._slot.get_logger() is self
 
     def stop(self) -> None:
@@ -48,13 +48,13 @@ class FitEvents:
         return getattr(self._chained, name)
 
     def log_patch_function_start(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-        """Call `before`: MLflow starts, with neither a run nor a model yet."""
+        """Call `before`, when MLflow has neither a run nor a model for the fit yet."""
         if function_name in FITS:
             self._before()
         self._chained.log_patch_function_start(session, patch_obj, function_name, *call)
 
     def log_patch_function_success(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-        """Call `after`: MLflow has finished with a call."""
+        """Call `after`, when MLflow has logged the fit."""
         try:
             self._chained.log_patch_function_success(session, patch_obj, function_name, *call)
         finally:
@@ -62,7 +62,7 @@ class FitEvents:
                 self._after()
 
     def log_patch_function_error(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-        """Call `after`: MLflow failed around a call that itself succeeded."""
+        """Call `after`, when MLflow failed to log a fit that succeeded."""
         try:
             self._chained.log_patch_function_error(session, patch_obj, function_name, *call)
         finally:
@@ -70,7 +70,7 @@ class FitEvents:
                 self._after()
 
     def log_original_function_error(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-        """Call `failed`: the fit itself raised."""
+        """Call `failed`, when the fit itself raised."""
         try:
             self._chained.log_original_function_error(session, patch_obj, function_name, *call)
         finally:

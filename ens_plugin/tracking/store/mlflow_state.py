@@ -8,14 +8,14 @@ __all__ = ["MlflowState", "autologging_is_suspended", "state_of_thread"]
 
 
 class MlflowState(NamedTuple):
-    """The open run of a thread, and its last run and model.
+    """The MLflow run that is open in a thread, and the last run and model of the thread.
 
     Attributes
     ----------
     active_run : str or None
         The open run.
     is_users : bool
-        Whether somebody other than autologging opened it.
+        Whether that run was opened by something other than MLflow's autologging.
     last_run : str or None
         Run that was closed last.
     last_model : str or None
@@ -29,7 +29,7 @@ class MlflowState(NamedTuple):
 
 
 def state_of_thread() -> MlflowState:
-    """Return MLflow's state of the calling thread."""
+    """Return the open run of the calling thread, and its last run and model."""
     import mlflow
     from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
 

@@ -1,4 +1,4 @@
-"""Checks for damaged model files, before a library reads beyond the memory of a model.
+"""Checks for damaged model files, which could make a library read beyond its memory.
 
 Model libraries follow the indices in a file unchecked: a damaged file can end the process or keep it busy for ever.
 Texts and documents are checked before their library reads them, and trees right after.  A pickle is first read by a
@@ -55,18 +55,18 @@ FINISHED = (0, 1)
 
 
 def library_of_file(start: bytes) -> type[FileReadable] | None:
-    """Return the library that reads files with this start; None for pickles, archives and files of no known kind.
+    """Return the library whose model files begin with `start`; None for pickles, archives and unknown files.
 
     Parameters
     ----------
     start : bytes
-        The first 64.
+        The first 64 bytes of the file.
     """
     return next((library for library in libraries(FileReadable) if library.reads(start)), None)
 
 
 def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
-    """Raise for a file that would end the process, or keep it busy for ever, when its library reads it.
+    """Raise ModelLoadError for a file that would end the process, or keep it busy for ever, when it is read.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
 
 
 def refuse_damaged_model(model: object, source: str) -> None:
-    """Raise for a model that was read, but has damaged trees.
+    """Raise ModelLoadError for a model that was read, but has damaged trees.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def refuse_damaged_model(model: object, source: str) -> None:
 
 
 def probe(path: str) -> None:
-    """Read a pickle and check the boosters in it, in a process that may not survive it.
+    """Read a pickle and check the boosters in it, in a process that a damaged file may end.
 
     Ordinary errors are raised by the process that reads the file afterwards.
     """
@@ -121,7 +121,7 @@ def probe(path: str) -> None:
 
 
 def damaged(path: Path, library: str, reason: str) -> str:
-    """Return the message on a file that begins like a model file of a library and cannot be read as one."""
+    """Return the error message for a file that begins like a model file of a library, but cannot be read as one."""
     return (
         f"{str(path)!r} begins like a model file of {library}, but cannot be read as one ({reason}). Check that it is "
         f"complete and was not written by a newer {library} than the one installed."
@@ -144,7 +144,7 @@ def _may_hold_a_booster(path: Path, start: bytes) -> bool:
 
 
 def _uncompressed(path: Path, start: bytes) -> Iterator[bytes]:
-    """Yield the content in pieces, as it was before joblib compressed it."""
+    """Yield the content of a file in pieces, as it was before joblib compressed it."""
     opener = next((opener for magic, opener in OPENERS.items() if start.startswith(magic)), None)
     inflate = zlib.decompressobj().decompress if start.startswith(ZLIB_START) else bytes
     with path.open("rb") if opener is None else opener(path) as file:
@@ -194,7 +194,7 @@ def _fork(path: Path) -> int | None:
 
 
 def _probe_and_end(path: Path) -> NoReturn:
-    """Read the pickle in a fork, and end the fork before it continues its parent's work."""
+    """Read a pickle in a forked process, and end that process before it continues its parent's work."""
     try:
         faulthandler.disable()
         nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Registered versions: their URIs and aliases, and what the registry has on each."""
+"""Registered versions of models: their URIs and aliases, and their entries in the registry."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def parse_address(uri: str) -> VersionAddress:
 
 
 def baseline_address(baseline: str, name: str) -> VersionAddress:
-    """Return the version that the model `name` is compared with, from a version's URI or an alias of the same model.
+    """Return the address of the baseline of the model `name`, from a version's URI or an alias of the same model.
 
     Raises
     ------
     InputError
-        If `baseline` is neither.
+        If `baseline` is neither a version's URI nor an alias.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def baseline_address(baseline: str, name: str) -> VersionAddress:
 
 
 def check_alias(alias: str, argument: str) -> None:
-    """Raise for names that MLflow does not take for an alias, before anything is decided.
+    """Raise InputError for a name that MLflow does not accept as an alias, before anything is decided.
 
     Parameters
     ----------
@@ -137,12 +137,12 @@ def check_alias(alias: str, argument: str) -> None:
 
 
 def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVersion:
-    """Return a version from the registry; an alias is resolved once, to the version it has now.
+    """Return a version from the registry; an alias is resolved once, to the version that it points at now.
 
     Raises
     ------
     GateError
-        If the alias has no version, or the version's registration has not ended well.
+        If the alias has no version, or the version's registration has not succeeded.
     MlflowException
         If there is no such model or version, or the registry refuses.
     """
@@ -163,7 +163,7 @@ def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVer
 
 
 def alias_holder(client: MlflowClient, address: VersionAddress) -> str | None:
-    """Return the version that the alias of `address` points at now, or None.
+    """Return the version that the alias of `address` points at now; None if the alias does not exist.
 
     Raises
     ------

@@ -27,7 +27,7 @@ __all__ = ["is_uri", "load_model", "logged_model_id", "source_run_id"]
 
 PICKLE_SWITCH = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters and more: C:/ is a Windows drive
-# Of the files in which MLflow stores models, but for those in a library's own format.
+# Endings of the files in which MLflow stores models, except those in a library's own format.
 PICKLE_SUFFIXES = frozenset({".pkl", ".cloudpickle", ".joblib", ".skops"})
 TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 
@@ -54,7 +54,7 @@ def load_model(source: str | Path) -> Any:
     ----------
     source : str or Path
         ``models:/name/3``, ``models:/name@champion``, ``models:/m-...``, ``runs:/<run>/model``, any
-        other URI MLflow knows, an MLflow model directory, or a file written by joblib, pickle,
+        other URI of MLflow, an MLflow model directory, or a file written by joblib, pickle,
         cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text; JSON or UBJSON).
         Files of those two hold a ``Booster``, which has label codes only, not the labels.
 
@@ -86,7 +86,7 @@ def load_model(source: str | Path) -> Any:
     try:
         is_folder, is_file = path.is_dir(), path.is_file()
     except OSError as error:  # a name too long, or a folder that may not be entered
-        raise ModelLoadError(f"{str(path)[:300]!r} cannot be read: {error.strerror or error}.") from error
+        raise ModelLoadError(f"{str(path)[:300]!r} cannot be read: {error.strerror or error}. Pass another.") from error
     if is_folder:
         return _load_directory(path)
     if not is_file:
@@ -138,9 +138,9 @@ def logged_model_id(source: str) -> str | None:
 
 
 def source_run_id(source: str) -> str | None:
-    """Return the run that a ``models:/`` or ``runs:/`` URI comes from, if it is known.
+    """Return the id of the run that logged the model of a ``models:/`` or ``runs:/`` URI, if it is known.
 
-    Reports on a model without a LoggedModel belong there; those of MLflow's Spark flavour have none.
+    Reports on a model without a LoggedModel, as of MLflow's Spark flavour, are logged to this run.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def _refuse_damaged_folder(folder: Path) -> None:
 
 
 def _reader_of(path: Path) -> Callable[[Path], Any]:
-    """Return the function that reads a file, chosen by its content; a file of no other kind may be a pickle."""
+    """Return the function that reads a model file, chosen by its content; by default that for pickles."""
     with path.open("rb") as file:
         start = file.read(64)
     library = library_of_file(start)

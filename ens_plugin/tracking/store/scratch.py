@@ -23,7 +23,7 @@ LONGEST_S = 24 * 3600.0
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder that exists for the length of the block, after removing those of processes that are gone.
+    """Yield a folder that exists for the length of the block, after removing those of processes that have ended.
 
     Yields
     ------
@@ -76,7 +76,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed; return False where another process holds the lock or none is possible."""
+    """Lock an open file until it is closed; return False where another process has locked it or locks do not work."""
     if sys.platform == "win32":
         return False
     import fcntl

@@ -62,6 +62,7 @@ def test_later_changes_of_the_mask_do_not_matter() -> None:
         (VALUES, MASK.T, {"aggregation": "mean"}, "a mask of these members and rows"),
         (VALUES, MASK.astype(int), {"aggregation": "mean"}, "pass it as bool"),
         (VALUES, 3, {"aggregation": "mean"}, "one index array per member"),
+        (VALUES, np.array(3), {"aggregation": "mean"}, "one index array per member"),
     ],
 )
 def test_wrong_argument_is_named(outputs: Any, in_bag: Any, options: Any, message: str) -> None:

@@ -101,7 +101,7 @@ def test_weights_of_dropout_are_refused_in_boosters_of_kind_gbtree(monkeypatch: 
     [
         ("tree_train_param", "sampling_method", "gradient_based", "drawn by their gradients"),
         ("generic_param", "device", "cuda:0", "device 'cuda:0'"),
-        ("gbtree_train_param", "updater_seq", "grow_gpu_hist", "row sampler is another one"),
+        ("gbtree_train_param", "updater_seq", "grow_gpu_hist", "row sampler differs"),
         ("gbtree_train_param", "process_type", "update", "were refreshed"),
     ],
 )
