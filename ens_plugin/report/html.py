@@ -137,6 +137,8 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "reason": _shown(advice.reason),
         "agreement": None if advice.agreement is None else quantities.error_text(advice.agreement, "0-1 error"),
         "is_agreement": advice.criterion == "agreement",
+        "excess_loss": "mean Brier score" if advice.criterion == "probability" else "error",
+        "criteria": summary.criteria_rows(report),
         "seed_sd": seed_sd,
         "seed_unit": f"{seed_unit}, " if seed_unit else "",
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+from typing import NamedTuple
 
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
@@ -23,6 +24,7 @@ from ens_plugin.report.quantities import (
 
 __all__ = [
     "WIDTH",
+    "CriterionRow",
     "aggregation_words",
     "all_cautions",
     "bag_words",
@@ -64,6 +66,25 @@ _ESTIMATORS = {
 }
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
+
+
+class CriterionRow(NamedTuple):
+    """The size by one criterion, as text.
+
+    Attributes
+    ----------
+    name, size, interval : str
+    error : str
+        At that size; empty where the curve does not reach it.
+    is_chosen : bool
+        Whether the recommended size is this one.
+    """
+
+    name: str
+    size: str
+    interval: str
+    error: str
+    is_chosen: bool
 
 
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
@@ -136,9 +157,9 @@ def verdict(report: ReportContent) -> str:
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
     if now < low:
-        return f"{members} too few{_demand(recommendation)}: about {size} are needed."
+        return f"{members} too few{_demand(recommendation)}: about {size} are needed.{_price(report, size)}"
     if now < size:
-        return f"{members} perhaps too few{_demand(recommendation)}: about {size} are needed."
+        return f"{members} perhaps too few{_demand(recommendation)}: about {size} are needed.{_price(report, size)}"
     if now == size:
         return f"{members} just enough."
     if high is None or now < high:
@@ -147,15 +168,15 @@ def verdict(report: ReportContent) -> str:
 
 
 def _price(report: ReportContent, size: int) -> str:
-    """Return what a smaller size would do to the error, in a sentence; empty where the curve does not reach it."""
+    """Return what another size would do to the error, in a sentence; empty where the curve does not reach it."""
     curve = report.error_curve
     if not (curve.reaches(size) and curve.reaches(report.n_members)):
         return ""
-    metric, smaller = printable(curve.metric, 40), error_text(curve.at(size), curve.metric)
+    metric, there = printable(curve.metric, 40), error_text(curve.at(size), curve.metric)
     now = error_text(report.error, curve.metric)
-    if smaller == now:
+    if there == now:
         return f" With {size}, the {metric} would be {now} too."
-    return f" With {size}, the {metric} would be {smaller} instead of {now}."
+    return f" With {size}, the {metric} would be {there} instead of {now}."
 
 
 def _demand(recommendation: SizeRecommendation) -> str:
@@ -230,6 +251,7 @@ def markdown_summary(report: ReportContent) -> str:
             "|---|---|---|",
             *rows,
             "",
+            *_criteria_table(report),
             *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
     )
@@ -277,18 +299,32 @@ def _criteria_lines(report: ReportContent) -> list[str]:
     rows = criteria_rows(report)
     if len(rows) < 2:
         return []
-    lines = [f"  {name:<34}{size:>16}{interval:>24}" for name, size, interval, _ in rows]
-    return ["Members by criterion:", *lines]
+    return ["Members by criterion:", *(f"  {row.name:<34}{row.size:>16}{row.interval:>24}" for row in rows)]
 
 
-def criteria_rows(report: ReportContent) -> list[tuple[str, str, str, str]]:
-    """Return the name of every criterion, the size by it, the size's interval, and the error there."""
-    rows = []
-    for found in report.criteria:
-        size, curve = found.size, report.error_curve
-        error = "" if size is None or not curve.reaches(size) else error_text(curve.at(size), curve.metric)
-        rows.append((_criterion_name(found), recommended_text(found), recommended_interval_text(found), error))
-    return rows
+def _criteria_table(report: ReportContent) -> list[str]:
+    """Return the sizes by every criterion as a table of Markdown; no lines where there is one criterion."""
+    rows = criteria_rows(report)
+    if len(rows) < 2:
+        return []
+    cells = [[row.name, row.size, row.interval, row.error] for row in rows]
+    lines = [f"| {' | '.join(each)} |" for each in cells]
+    return ["| criterion | members | interval | error there |", "|---|---|---|---|", *lines, ""]
+
+
+def criteria_rows(report: ReportContent) -> list[CriterionRow]:
+    """Return a row of text for every criterion of the size."""
+    curve, chosen = report.error_curve, report.recommendation.criterion
+    return [
+        CriterionRow(
+            name=_criterion_name(found),
+            size=recommended_text(found),
+            interval=recommended_interval_text(found),
+            error=error_text(curve.at(found.size), curve.metric) if found.size and curve.reaches(found.size) else "",
+            is_chosen=found.criterion == chosen,
+        )
+        for found in report.criteria
+    ]
 
 
 def _criterion_name(found: SizeRecommendation) -> str:
