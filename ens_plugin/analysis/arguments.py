@@ -125,7 +125,7 @@ def n_threads(n_jobs: int | None) -> int:
 def clip_sizes_to_oob(
     settings: ResolvedOptions, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None
 ) -> ResolvedOptions:
-    """Return the options, for the hypergeometric estimator with only the sizes up to most rows' number of members."""
+    """Return the options; for the hypergeometric estimator, with the odd sizes that most rows have members for."""
     limit = hypergeometric_limit(trials, rows)
     if settings.estimator != "hypergeometric" or limit < 1:
         return settings

@@ -322,7 +322,7 @@ def _oob_chance(draws: DrawCounts) -> FloatArray | None:
 
 
 def _is_as_expected(counts: NDArray[np.number], oob_chance: FloatArray) -> bool:
-    """Return whether rows are out of bag as often as these chances predict, within five standard deviations."""
+    """Return whether rows are out of bag as often as `oob_chance` predicts, within five standard deviations."""
     n_members = counts.shape[0]
     found = np.count_nonzero(counts == 0, axis=0)
     squares = (found - n_members * oob_chance) ** 2 / (n_members * oob_chance * (1 - oob_chance))

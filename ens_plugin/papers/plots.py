@@ -129,7 +129,7 @@ def plot_estimated_curves(
 def plot_row_sizes(
     probability: ArrayLike, *, weight: ArrayLike | None = None, confidence: float = 0.99, ax: Axes | None = None
 ) -> Axes:
-    """Draw a histogram over rows of the votes that settle a row's label (2013 Fig. 2, left).
+    """Draw a histogram over rows of how many votes give the infinite ensemble's label (2013 Fig. 2, left).
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def plot_row_size_tail(
     confidence: float = 0.99,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the share of rows whose label is not settled yet, and its law for large sizes (2013 Fig. 2, right).
+    """Draw the share of rows that need more votes than each size, and its law for large sizes (2013 Fig. 2, right).
 
     Parameters
     ----------

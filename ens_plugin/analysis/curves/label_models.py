@@ -47,7 +47,7 @@ def row_models(
     sample: Sample,
     has_scores: bool,
 ) -> list[RowModel]:
-    """Return one fitted row model; two for raw scores of over two labels, against the noisy rival and crossed rivals.
+    """Return one row model fitted to the tally; for raw scores of over two labels two, by choice of the rival label.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def _crossed_model(
 
 
 def _rival_shift(sample: Sample) -> tuple[float, float]:
-    """Return the shift of margins against rivals chosen by noisy votes, estimated on some of the sampled rows."""
+    """Return the shift of margins due to rival labels chosen by noisy votes, estimated on some sampled rows."""
     part = sample.some_rows(SHIFT_ROWS)
     block = part.block
     support = label_support(block, block.seen)
@@ -140,7 +140,7 @@ def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
 
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
-    """Return the standard error, by size, of the models' correction for rivals chosen by noisy votes."""
+    """Return the standard error, by size, of the models' correction for rival labels chosen by noisy votes."""
     first = models[0]
     if len(models) > 1:
         return CROSSING_ERROR * np.abs(model_error(first, sizes) - model_error(models[1], sizes))

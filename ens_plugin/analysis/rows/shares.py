@@ -151,7 +151,7 @@ def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found:
 def _entries(
     evidence: TalliedRows, n_members: int
 ) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
-    """Return label, members, weight and rows of each entry; on a cluster, entries are by label and members."""
+    """Return label, number of members, weight and rows of each entry; on a cluster, these are by label and members."""
     if evidence.by_label is None:
         trials = evidence.tally.trials
         label = np.zeros(trials.size, dtype=np.int64) if evidence.label is None else evidence.label

@@ -59,7 +59,7 @@ class PrunedPrediction:
 
 
 class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Classifier that predicts with an ensemble, but queries only as many members as a row's label depends on.
+    """Classifier that predicts with an ensemble, but queries members only until a row's label is nearly certain.
 
     Members are queried in order.  At checkpoints, at growing distances, rows whose label is settled, hence
     unlikely to change, are dropped.  All other rows get the whole ensemble's label.
@@ -124,7 +124,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         self.data = data
 
     def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> DynamicPruningClassifier:
-        """Fit the ensemble, unless it is frozen, and compute the votes at which a row's label is settled.
+        """Fit the ensemble, unless it is frozen, and compute the votes at which a row needs no further member.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
 
 def _refuse_before_training(estimator: Any, rule: str) -> None:
-    """Raise before training those errors of a finished training that class and parameters already determine."""
+    """Raise, before training, the errors about the ensemble that its class and parameters determine."""
     ensemble = estimator
     while isinstance(ensemble, Pipeline) and ensemble.steps:
         ensemble = ensemble.steps[-1][1]

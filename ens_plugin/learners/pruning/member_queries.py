@@ -1,4 +1,4 @@
-"""Queries of members in blocks, without the rows whose label is settled already."""
+"""Queries of members in blocks, only for the rows whose label is still uncertain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEW_LABELS = 24
 
 
 class StoppingRule(Protocol):
-    """Protocol of a rule that settles a row's label at checkpoints, before all members are queried."""
+    """Protocol of a rule for when a row's label is certain enough to query no further member."""
 
     @property
     def checkpoints(self) -> IntArray:
@@ -116,7 +116,7 @@ class ReplayedRows:
 
 
 def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: int, kind: str) -> Totals:
-    """Query members block by block, each for the rows that are not settled yet, and return the sums of outputs.
+    """Query members block by block, each for the rows whose label is still uncertain, and return sums of outputs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The stopping table of a fitted ensemble, and the queries it is expected to save."""
+"""Rules for when a row needs no further member of a fitted ensemble, and the queries expected to be saved."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class OutOfBagOutputs:
         return self.block.outputs.ndim == 2
 
     def support(self) -> FloatArray:
-        """Return the summed support of `first` and `second`, shape (2, n_rows)."""
+        """Return the summed support of the labels `first` and `second`, shape (2, n_rows)."""
         by_label = label_support(self.block, self.block.seen)
         rows = np.arange(self.first.size)
         return np.stack([by_label[rows, self.first], by_label[rows, self.second]])
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (ddof 1) over members of the support of `second` less that of `first`, by row."""
+        """Return mean and variance (ddof 1) over members of label `second`'s support less label `first`'s, by row."""
         rows = np.arange(self.first.size)
         outputs, counted, trials = self.block.outputs, self.block.seen, self.trials
         lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * counted
@@ -168,7 +168,7 @@ def _votes_per_member(found: OutOfBagOutputs) -> float:
 
 
 def make_stopping_rule(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> StoppingRule:
-    """Return the stopping rule of a classifier: at each checkpoint, the votes that settle a row's label.
+    """Return the stopping rule of a classifier: the votes, by checkpoint, at which a row needs no further member.
 
     Parameters
     ----------

@@ -293,9 +293,9 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
 
 
 def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike) -> FloatArray:
-    r"""Return the squared error at each test input: the mean of :func:`ratio` and E2 - V2, the safe choice.
+    r"""Return the squared error at each test input: the mean of :func:`ratio` and the simple estimate E2 - V2.
 
-    Arguments, result and errors as for :func:`ratio`.  Not in the paper: the mean of `ratio` and
+    Arguments, result and errors as for :func:`ratio`.  The safe choice.  Not in the paper: the mean of `ratio` and
     :math:`[E_2 - V_2]^+ + V_3(q)/M`.
 
     Examples
@@ -311,7 +311,7 @@ def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outpu
 def _ratio_parts(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Return two estimates at each test input: :func:`ratio`, and E2 - V2 plus the finite ensemble's variance V3/M."""
+    """Return two squared errors at each test input: :func:`ratio`, and the simple estimate E2 - V2 plus V3/M."""
     h, q = as_outputs(outputs, "outputs"), as_outputs(test_outputs, "test_outputs")
     check_same_members(h, q)
     spread = v2(h, out_of_bag)

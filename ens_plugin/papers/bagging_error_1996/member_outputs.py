@@ -69,7 +69,7 @@ def as_mask(out_of_bag: ArrayLike, outputs: FloatArray, least: int) -> BoolArray
 
 
 def as_aligned_target(target: ArrayLike, outputs: FloatArray) -> FloatArray:
-    """Return the target in the form of one member's outputs.
+    """Return the target in the form of one member's outputs: values, or indicators of labels.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ def conservative_stacking(
     threshold: float = 1.0,
     unit: float = 1.0,
 ) -> FloatArray:
-    r"""Return the squared error at each test input: from the stacked line where it fits well, else E2 - V2.
+    r"""Return the squared error at each test input: from the stacked line where it fits well, else the simple E2 - V2.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def conservative_stacking(
 def weighted_stacking(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike, *, unit: float = 1.0
 ) -> FloatArray:
-    r"""Return the squared error at each test input: the stacked line and E2 - V2, weighted by the line's fit.
+    r"""Return the squared error at each test input: the stacked line and simple E2 - V2, weighted by the line's fit.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def weighted_stacking(
 def _guesses(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
 ) -> tuple[StackedLine, FloatArray, float]:
-    """Return the line, its error at the test inputs, and E2 - V2."""
+    """Return the stacked line, its squared error at each test input, and the simple estimate E2 - V2."""
     h, q = as_outputs(outputs, "outputs"), as_outputs(test_outputs, "test_outputs")
     check_same_members(h, q)
     flat = simple_estimate(e2(h, out_of_bag, target), v2(h, out_of_bag))

@@ -61,7 +61,7 @@ def borderline_density(probability: ArrayLike, weight: ArrayLike | None = None, 
 
 
 def limiting_row_size_tail(density: float, sizes: ArrayLike, confidence: float = 0.99) -> FloatArray:
-    r"""Return the share of rows whose label is not settled yet at each size, for large sizes.
+    r"""Return the share of rows that need more votes than each size for the infinite ensemble's label, for large sizes.
 
     Parameters
     ----------

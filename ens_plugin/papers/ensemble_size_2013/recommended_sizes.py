@@ -51,7 +51,7 @@ def sizes(
     Series
         Size by rule: "plug_in", the paper's (eq. 17); "deconvolved", this package's; "borderline", eq. 16, for large
         ensembles; "ban" (Banfield et al. 2007); "mcnemar" (Latinne et al. 2001), with validation rows;
-        "error_reduction" (Fumera et al. 2008).  NaN where a rule has none up to `max_size`, or to the members.
+        "error_reduction" (Fumera et al. 2008).  NaN where a rule has none up to `max_size` or `n_members`.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def sizes(
 
 
 def row_sizes(model: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99) -> pd.DataFrame:
-    """Return, for each training row, the number of votes that give the infinite ensemble's label with the confidence.
+    """Return, for each training row, the number of votes that give the infinite ensemble's label, with a confidence.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ LARGEST_SIZE = 10**9
 
 
 def row_size(probability: ArrayLike, confidence: float = 0.99, max_size: int = LARGEST_SIZE) -> FloatArray:
-    r"""Return the smallest odd number of votes that settles each row's label with a wanted confidence.
+    r"""Return the smallest odd number of votes that gives each row the infinite ensemble's label, with a confidence.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def row_size(probability: ArrayLike, confidence: float = 0.99, max_size: int = L
 
 
 def _smallest_odd(minority: FloatArray, wanted: float, limit: int) -> FloatArray:
-    """Return the smallest odd size that settles each point, by bisection over k, where the size is 2k + 1."""
+    """Return the smallest odd number of votes that is enough at each probability, by bisection over k (size 2k + 1)."""
     enough: IntArray = np.zeros(minority.size, dtype=np.int64)
     settled = _settles(minority, enough, wanted)
     too_few: IntArray = np.full(minority.size, -1, dtype=np.int64)
@@ -87,7 +87,7 @@ def _settles(minority: FloatArray, k: NDArray[np.int64], wanted: float) -> NDArr
 
 
 def normal_row_size(probability: ArrayLike, confidence: float = 0.99) -> FloatArray:
-    r"""Return the approximate size that settles each row's label, for vote probabilities close to 1/2.
+    r"""Return an approximation of :func:`row_size` for vote probabilities close to 1/2.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def normal_row_size(probability: ArrayLike, confidence: float = 0.99) -> FloatAr
 def row_size_tail(
     probability: ArrayLike, sizes: ArrayLike, confidence: float = 0.99, weight: ArrayLike | None = None
 ) -> FloatArray:
-    r"""Return the share of rows whose label is not settled yet at each size: the distribution of the rows' sizes.
+    r"""Return the share of rows that need more votes than each size: the distribution of :func:`row_size`.
 
     Parameters
     ----------

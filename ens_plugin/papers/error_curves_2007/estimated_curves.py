@@ -22,7 +22,7 @@ SIZES = (1, 3, 5, 11, 21, 51, 101, 201, 501, 1001, np.inf)
 
 
 def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.DataFrame:
-    r"""Return the 0-1 error of an ensemble at each size, estimated as by Hernandez-Lobato et al. (2007) and as here.
+    r"""Return the 0-1 error of an ensemble at each size, by Hernandez-Lobato et al. (2007) and by this package.
 
     Parameters
     ----------

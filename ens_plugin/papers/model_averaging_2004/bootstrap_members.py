@@ -78,7 +78,7 @@ def fit_single(base: Any, X: Any, y: NDArray[Any], weight: FloatArray | None, bo
 
 
 def member_template(base: Any, single: Any) -> Any:
-    """Return the unfitted base to clone members from, which keeps categories that a sample lacks as categories."""
+    """Return the unfitted base to clone members from, set to keep categories that a bootstrap sample lacks."""
     if not isinstance(base, CategoricalNB):
         return base
     return clone(base).set_params(min_categories=single.n_categories_)

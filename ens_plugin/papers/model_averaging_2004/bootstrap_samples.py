@@ -147,7 +147,7 @@ def _categorical_draw(model: Any, X: Any, chance: FloatArray | None) -> FeatureD
 
 
 def _sparse_like(X: Any, n_features: int, draw: FeatureDraw) -> FeatureDraw:
-    """Return a draw of features in blocks, sparse as the training rows, since a dense one may not fit into memory."""
+    """Return a function that draws features in blocks, sparse where the training rows are, to bound the memory."""
     if not sparse.issparse(X):
         return draw
     height = max(DRAWN_CELLS // n_features, 1)

@@ -108,7 +108,7 @@ def stacked_scores(models: Sequence[Any], X: Any, classes: NDArray[Any], scores:
 def models_needed(
     models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Scores, delta: float, n_jobs: int | None
 ) -> FloatArray:
-    """Return an estimate of how many models settle each row's label, shape (n_rows,); infinite where no number does.
+    """Return the estimated number of models that give each row the label of infinitely many; infinite if none does.
 
     Rows of probability 0 under every model and label are never settled; nor is any row while some label is missing
     from every model, since its probabilities are unknown.

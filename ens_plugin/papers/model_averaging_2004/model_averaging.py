@@ -241,7 +241,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return float(super().score(X, y, sample_weight))
 
     def score_regions(self, X: Any, delta: float = 0.05) -> ScoreRegions:
-        """Return the regions that hold, for each row and label, the mean score of infinitely many models.
+        """Return intervals that hold, for each row and label, the mean score of infinitely many models.
 
         See :func:`ens_plugin.papers.model_averaging_2004.score_regions.score_regions`; scores are those that
         `combine` sums.
@@ -286,7 +286,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self._models_by_row(X, delta) <= self.n_estimators_)
 
     def models_to_settle(self, X: Any, share: float = 0.95, delta: float = 0.05) -> int | None:
-        """Return an estimate of how many models settle the labels of a share of the rows; None where no number would.
+        """Return the estimated number of models that settle the labels of a share of the rows; None if no number would.
 
         See :func:`ens_plugin.papers.model_averaging_2004.score_regions.models_to_settle`.
 

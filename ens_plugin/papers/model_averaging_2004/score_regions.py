@@ -38,7 +38,7 @@ class ScoreRegions(NamedTuple):
 
 
 def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
-    r"""Return regions that hold, for each row and label, the mean joint score of infinitely many models.
+    r"""Return intervals that hold, for each row and label, the mean joint score of infinitely many models.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_
 
 
 def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 0.05) -> int | None:
-    r"""Return an estimate of how many models settle the labels of a wanted share of the rows.
+    r"""Return the estimated number of models that give a share of the rows the label of infinitely many.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 
 
 
 def models_by_row(log_scores: ArrayLike, delta: float = 0.05) -> FloatArray:
-    """Return an estimate of how many models settle each row's label.
+    """Return the estimated number of models that give each row the label of infinitely many models.
 
     Parameters
     ----------

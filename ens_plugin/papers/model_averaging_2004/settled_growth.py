@@ -23,7 +23,7 @@ MOST_TO_COME = 3
 
 
 class SettlingStep(NamedTuple):
-    """One check, during the growth of an average, of the share of training rows whose label is settled.
+    """One check, during the growth of an average, of the share of training rows whose label is final.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ def grow_until_settled(
     share: float,
     max_size: int,
 ) -> tuple[list[Any], list[SettlingStep]]:
-    """Return models, grown to the number estimated to be needed, at most doubled at once, until rows are settled.
+    """Return models, whose number is at most doubled at once until the labels of enough rows are settled.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def _refuse_scores(aggregation: str) -> None:
 
 
 def _effects_of_rows(standardized: FloatArray, concentration: FloatArray, size: float) -> FloatArray:
-    r"""Return the rows' effects :math:`-\Phi^{-1}(T) / (r \sqrt K)`, by splines in r sqrt(K) and log2(alpha + beta)."""
+    r"""Return :math:`-\Phi^{-1}(T) / (r \sqrt K)` of rows, T the error of K members and r the standardized mean."""
     place = np.minimum(np.abs(standardized) * np.sqrt(size), EFFECT_MEANS[-1])
     if np.ptp(concentration) <= 1e-9 * concentration[0]:
         return _even_spline(_effects(float(concentration[0]), size))(place)
@@ -115,7 +115,7 @@ def _even_spline(effects: FloatArray) -> CubicSpline:
 
 @lru_cache(maxsize=4096)
 def _effects(concentration: float, size: float) -> FloatArray:
-    """Return the effects at the nodes r sqrt(K), by FFT; where a tail is below rounding, the effect before it."""
+    """Return the function of :func:`_effects_of_rows` at nodes r sqrt(K), by FFT; for negligible T, the last value."""
     effects = np.ones(EFFECT_MEANS.size)
     for index, scaled in enumerate(EFFECT_MEANS):
         r = max(scaled, 0.01) / np.sqrt(size)

@@ -34,7 +34,7 @@ def score_table_path(directory: Path | None = None) -> Path:
 
 
 def load_score_tables(directory: Path | None = None) -> ScoreTables:
-    """Return the universal score tables of 2017: from memory, from the disk, or built now (some seconds).
+    """Return the tables of expected losses of 2017, from memory, from the disk, or built now (some seconds).
 
     Parameters
     ----------

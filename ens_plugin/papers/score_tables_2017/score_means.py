@@ -84,7 +84,7 @@ def mean_below_half(
 def _lattice(
     cumulative: Callable[[FloatArray], FloatArray], low: float, high: float, cells: int
 ) -> tuple[FloatArray, int]:
-    """Return the masses at `cells` or more lattice points, and the first point's place in cells from one half."""
+    """Return a distribution's masses at `cells` or more lattice points, and the first point's cells from one half."""
     per_unit = 2.0 ** max(1.0, np.ceil(np.log2(cells / (high - low))))
     first = int(np.floor((low - 0.5) * per_unit))
     last = int(np.ceil((high - 0.5) * per_unit))
@@ -129,7 +129,7 @@ def _tail(masses: FloatArray, first: int, length: int, sizes: FloatArray) -> Flo
 
 @lru_cache(maxsize=4)
 def _cotangents(length: int) -> FloatArray:
-    """Return the weights of the odd frequencies below the middle one: those of a step at 0."""
+    """Return the Fourier weights of a step at 0, for the odd frequencies below the middle one."""
     return np.asarray(2.0 / length / np.tan(np.pi * np.arange(1, length // 2, 2) / length))
 
 

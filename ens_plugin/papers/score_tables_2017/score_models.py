@@ -84,7 +84,7 @@ def _wrong_side(mean: FloatArray, spread: FloatArray) -> FloatArray:
 
 
 def moments_of_mean(moments: FloatArray, size: float) -> FloatArray:
-    """Return the first four moments of the mean of `size` independent variables from those of one, shape (4, n_rows)."""
+    """Return the first four moments of a mean of `size` independent variables from those of one, shape (4, n_rows)."""
     m1, m2, m3, m4 = moments
     variance = np.maximum(m2 - m1**2, 0.0) / size
     third = (m3 - 3 * m1 * m2 + 2 * m1**3) / size**2

@@ -191,7 +191,7 @@ class ScoreTables:
 
 
 def build_score_tables() -> ScoreTables:
-    """Return the universal score tables, computed by some seconds of quadrature and FFT.
+    """Return tables of expected losses of ensembles with normal scores, computed in some seconds.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def _below_half_at(mean: float, spread: float, sizes: FloatArray) -> FloatArray:
 
 
 def _effects(tails: FloatArray, means: FloatArray) -> FloatArray:
-    """Return the effects of tail probabilities at increasing scaled means, the last one again for negligible tails."""
+    """Return -Phi^-1(T) over the scaled mean, for tail probabilities T; for negligible T, the value before it."""
     effects = np.empty(tails.size)
     for index, tail in enumerate(tails):
         effects[index] = -ndtri(tail) / means[index] if tail > VISIBLE else effects[index - 1]
@@ -288,7 +288,7 @@ def _many_table() -> FloatArray:
 
 
 def _limiting_effect(spread: float) -> float:
-    """Return the effect for K to infinity: the slope of E p in the mean score at 0, over the spread of p."""
+    """Return the limit of the effect for infinite K: the slope of E p in the mean score at 0, over the spread of p."""
     nodes, weights = score_quadrature(spread)
     p = expit(spread * nodes)
     return float(spread * (weights @ (p * (1.0 - p))) / np.sqrt(weights @ (p - 0.5) ** 2))

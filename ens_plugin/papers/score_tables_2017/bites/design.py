@@ -35,7 +35,7 @@ MIXINGS = ("mean_score", "mean_proba")
 
 @dataclass(frozen=True, eq=False)
 class BiteOption:
-    """One bite size and way of mixing, with its expected losses, sizes and times.
+    """One size of bites (samples that members are trained on) and way of mixing members, with expected losses.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class BiteDesign:
         return min(self.options, key=lambda option: option.recommended_loss)
 
     def smallest_bite(self, aggregation: str) -> BiteOption | None:
-        """Return the smallest bite whose ensemble has at most the loss of one learner of all rows; None if none has.
+        """Return the smallest bite whose ensemble has at most the loss of a learner of all training rows, or None.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class BiteDesign:
         return min(matching, key=lambda option: option.bite_rows, default=None)
 
     def better_mixing(self, fraction: float) -> str:
-        """Return the mixing with the lower loss at its recommended size for one bite fraction.
+        """Return the way of mixing members with the lower loss at its recommended size, for one bite fraction.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ def design_bites(
     test_size: float = 0.25,
     random_state: int | None = None,
 ) -> BiteDesign:
-    """Return the expected losses of each bite size, ensemble size and mixing, from a few probes of each bite size.
+    """Return expected losses by bite size, ensemble size and mixing, from a few members trained for each bite size.
 
     Parameters
     ----------

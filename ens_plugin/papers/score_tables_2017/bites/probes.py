@@ -95,7 +95,7 @@ def split_rows(X: Any, y: Any, test_size: float, random_state: int | None) -> Sp
 
 
 def probe_bites(estimator: Any, split: Split, n_rows: int, n_probe: int, rng: np.random.Generator) -> Probes:
-    """Return the test scores of probes trained on random bites, rows drawn with replacement (2017 section 2).
+    """Return the test scores of members trained on random bites: rows drawn with replacement (2017 section 2).
 
     A bite in which a label is missing is drawn again, since its classifier could not predict that label.
 
