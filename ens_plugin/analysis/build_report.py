@@ -1,4 +1,4 @@
-"""The last step of an analysis: a report with estimates and warnings, from tallied rows."""
+"""The last step of an analysis: a report with estimates and warnings, from the members' tallied outputs."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ SAMPLE_BYTES = 48_000_000
 
 @dataclass(frozen=True, eq=False)
 class TalliedRows:
-    """Tallies and sampled outputs of the rows, from which all estimates are computed.
+    """Sums over members by row (tallies), and sampled outputs, from which all estimates are computed.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def tally_rows(
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> TalliedRows:
-    """Return the tallies of the rows, each from the outputs of its out-of-bag members.
+    """Return sums over the out-of-bag members of each row (tallies), and sampled outputs.
 
     Blocks are read in as many threads as joblib's context allows; the result does not depend on it.
 
@@ -244,7 +244,7 @@ def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, rng: np.random.G
 
 
 def sampling_seed(rng: np.random.Generator) -> int:
-    """Return the seed of the keys by which rows are sampled."""
+    """Return a random seed, from which keys are computed that decide which rows are sampled."""
     return int(rng.integers(2**63))
 
 

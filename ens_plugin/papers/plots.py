@@ -36,7 +36,7 @@ BINS_PER_DECADE = 4
 
 
 def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax: Axes | None = None) -> Axes:
-    r"""Draw the expected value of the plug-in estimate against the true probability (2007 Fig. 1, left).
+    r"""Draw the expected plug-in estimate of a row's error against a member's chance to be wrong (2007 Fig. 1, left).
 
     Parameters
     ----------

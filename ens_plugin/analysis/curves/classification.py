@@ -274,7 +274,7 @@ def _compared_values(
 def _check(
     models: list[RowModel], anchor: Anchor | None, tally: SupportTally | MarginTally, weight: RowWeight
 ) -> float | None:
-    """Return the largest difference between the model and the unbiased average over subsets of the members.
+    """Return the largest difference between the row models' error and its unbiased average over subsets of members.
 
     An anchored model is corrected by these averages; its difference at the largest subset is returned.
     """
@@ -355,7 +355,7 @@ def _row_noise(
 def seed_noise(
     tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
 ) -> float:
-    """Return the variance over seeds of the error at the current size, without the part independent between rows.
+    """Return the variance over seeds of the error at the current size, less what is independent between rows.
 
     Parameters
     ----------

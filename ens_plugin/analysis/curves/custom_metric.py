@@ -1,4 +1,4 @@
-"""The curve of a user's own metric, from subset averages and extrapolation in 1/B."""
+"""The curve of a user's own metric, from averages over subsets of members, extrapolated in 1/size."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def row_models(
     sample: Sample,
     has_scores: bool,
 ) -> list[RowModel]:
-    """Return one row model fitted to the tally; for raw scores of over two labels two, by choice of the rival label.
+    """Return one row model fitted to the tally; two, with different rival labels, for raw scores of over two labels.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
 
 
 def _of_rows(model: FittedModel, rows: NDArray[np.intp]) -> FittedModel:
-    """Return a fitted model with the groups of only some of the tally's entries."""
+    """Return a fitted model of only some of the rows, given by their positions in the tally."""
     return replace(model, group=model.group[rows])
 
 

@@ -42,7 +42,7 @@ FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 
 @dataclass(frozen=True, eq=False)
 class PrunedPrediction:
-    """Predictions for some rows, each from the members queried before its label was settled.
+    """Predictions for some rows, each from the members queried until its label was nearly certain.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ class Members(Protocol):
 
     @property
     def together(self) -> int:
-        """Number of members that together take little more time than one."""
+        """Number of members whose outputs together take little more time than those of one."""
         ...
 
     def outputs(self, members: range) -> NDArray[Any]:
@@ -175,7 +175,7 @@ def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> T
 
 
 def codes(totals: Totals, kind: str) -> NDArray[np.intp]:
-    """Return the position of each row's label among the classes; the first of tied labels, as the libraries choose.
+    """Return the position of each row's predicted label among the classes; of tied labels, the first.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class OutOfBagOutputs:
         return np.stack([by_label[rows, self.first], by_label[rows, self.second]])
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (ddof 1) over members of label `second`'s support less label `first`'s, by row."""
+        """Return mean and variance (ddof 1) over members of the second label's support less the first's, by row."""
         rows = np.arange(self.first.size)
         outputs, counted, trials = self.block.outputs, self.block.seen, self.trials
         lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * counted

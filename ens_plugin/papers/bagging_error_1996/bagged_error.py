@@ -24,7 +24,7 @@ __all__ = ["e1", "e2", "mix", "ratio", "simple_estimate", "simple_estimates", "v
 
 
 def v1(outputs: ArrayLike) -> FloatArray:
-    r"""Return V1: the variance over all members at each training row, dividing by their number less one.
+    r"""Return V1: the variance of all members' outputs at each training row, with their number less one as divisor.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def v1(outputs: ArrayLike) -> FloatArray:
 
 
 def v2(outputs: ArrayLike, out_of_bag: ArrayLike) -> FloatArray:
-    r"""Return V2: the variance over the out-of-bag members of each training row, dividing by their number less one.
+    r"""Return V2: the variance of the out-of-bag members' outputs at each training row, with divisor number less one.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def v2(outputs: ArrayLike, out_of_bag: ArrayLike) -> FloatArray:
 
 
 def v3(test_outputs: ArrayLike) -> FloatArray:
-    r"""Return V3: the variance over all members at each test input, dividing by their number less one.
+    r"""Return V3: the variance of all members' outputs at each test input, with their number less one as divisor.
 
     Argument, result and errors as for :func:`v1`, but at test inputs, which need no labels (1996 section 3.2, V_3).
 
@@ -101,7 +101,7 @@ def v3(test_outputs: ArrayLike) -> FloatArray:
 
 
 def v_c(test_outputs: ArrayLike) -> FloatArray:
-    r"""Return V_c: the variance over all members at each test input, dividing by their number: exact, not an estimate.
+    r"""Return V_c: the exact variance of all members' outputs at each test input, with their number as divisor.
 
     Argument, result and errors as for :func:`v3`, but one member is enough.  1996 section 3.3: the ensemble's squared
     error at q is E_c(q) - V_c(q).
@@ -218,7 +218,7 @@ def simple_estimate(error: ArrayLike, variance: ArrayLike) -> float:
 def simple_estimates(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
 ) -> dict[str, float]:
-    r"""Return the six estimates, of the form E - V, of the ensemble's mean squared error over the test inputs.
+    r"""Return six estimates of the ensemble's mean squared error at test inputs: members' mean error less variance.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def simple_estimates(
 
 
 def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike) -> FloatArray:
-    r"""Return the squared error at each test input: the out-of-bag error, in proportion to the members' variance.
+    r"""Return the squared error at each test input: the mean out-of-bag error, scaled by the members' variance at q.
 
     Parameters
     ----------
@@ -336,5 +336,5 @@ def _over_labels(squares: FloatArray) -> FloatArray:
 
 
 def _spread(mask: NDArray[np.bool_], outputs: FloatArray) -> NDArray[np.bool_]:
-    """Return the mask with a label axis where the outputs have one."""
+    """Return a mask of members and rows, extended by a label axis if the outputs have one."""
     return mask if outputs.ndim == 2 else mask[:, :, None]

@@ -50,7 +50,7 @@ class StackedLine:
 
 
 def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> StackedLine:
-    r"""Return the line fitted to the training rows' variances and squared errors, from out-of-bag members only.
+    r"""Return the line of squared error against variance, fitted to training rows with their out-of-bag members.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def conservative_stacking(
     threshold: float = 1.0,
     unit: float = 1.0,
 ) -> FloatArray:
-    r"""Return the squared error at each test input: from the stacked line where it fits well, else the simple E2 - V2.
+    r"""Return the squared error at each test input: from the stacked line if it fits well, else error less variance.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def conservative_stacking(
 def weighted_stacking(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike, *, unit: float = 1.0
 ) -> FloatArray:
-    r"""Return the squared error at each test input: the stacked line and simple E2 - V2, weighted by the line's fit.
+    r"""Return the squared error at each test input: the stacked line and E2 - V2 (error less variance), weighted.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def _guesses(
 
 
 def _misfit(line: StackedLine, unit: float) -> float:
-    """Return the line's chi-squared, a sum of fourth powers of y, with y in the given unit."""
+    """Return a stacked line's chi-squared, a sum of fourth powers of y, with y in the given unit."""
     if not (unit > 0 and np.isfinite(unit)):
         raise InputError(f"unit must be positive and finite, got {unit}.")
     return line.chi_squared / unit**4

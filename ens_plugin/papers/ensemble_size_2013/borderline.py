@@ -1,4 +1,4 @@
-r"""Borderline rows, and the law of large ensembles: disagreement is proportional to one over root T (2013).
+r"""Borderline rows, and the law of large ensembles: disagreement is proportional to size^(-1/2) (2013).
 
 In large ensembles only rows whose vote probability is close to 1/2 can change their label.  With f the density
 of that probability over rows, everything is proportional to f(1/2) (2013 eq. 13, 14 and 16).

@@ -66,7 +66,7 @@ def ban_size(error_path: ArrayLike) -> int | None:
 
 
 def _trailing_mean(path: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean of the path over the last 5 sizes, or over all where there are fewer."""
+    """Return, at each size, the mean of an error path over the last 5 sizes, or over all where there are fewer."""
     total = np.concatenate([np.zeros(1), np.cumsum(path)])
     size = np.arange(1, path.size + 1)
     first = np.maximum(size - WINDOW, 0)

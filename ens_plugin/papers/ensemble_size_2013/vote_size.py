@@ -66,7 +66,7 @@ def row_size(probability: ArrayLike, confidence: float = 0.99, max_size: int = L
 
 
 def _smallest_odd(minority: FloatArray, wanted: float, limit: int) -> FloatArray:
-    """Return the smallest odd number of votes that is enough at each probability, by bisection over k (size 2k + 1)."""
+    """Return, by vote probability, the smallest odd size whose majority is the likelier label as often as wanted."""
     enough: IntArray = np.zeros(minority.size, dtype=np.int64)
     settled = _settles(minority, enough, wanted)
     too_few: IntArray = np.full(minority.size, -1, dtype=np.int64)
@@ -122,7 +122,7 @@ def normal_row_size(probability: ArrayLike, confidence: float = 0.99) -> FloatAr
 def row_size_tail(
     probability: ArrayLike, sizes: ArrayLike, confidence: float = 0.99, weight: ArrayLike | None = None
 ) -> FloatArray:
-    r"""Return the share of rows that need more votes than each size: the distribution of :func:`row_size`.
+    r"""Return the share of rows that need more votes than each size for the infinite ensemble's label.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ __all__ = ["expected_plugin_curve", "expected_plugin_error", "plugin_bias", "plu
 
 
 def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> FloatArray:
-    r"""Return the expected value of the plug-in estimate of rows' errors, which takes vote shares for probabilities.
+    r"""Return the expected plug-in estimate (vote shares as probabilities) of rows' errors.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike
 
 
 def plugin_bias(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> FloatArray:
-    r"""Return the bias of the plug-in estimate of rows' errors: its expected value minus the truth.
+    r"""Return the bias of the plug-in estimate (vote shares as probabilities) of rows' errors.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def plugin_bias(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> Float
 def expected_plugin_curve(
     probability: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Return the expected value over seeds of the plug-in estimate of a data set's error, by ensemble size.
+    """Return the mean over seeds of the plug-in estimate (vote shares as probabilities) of a data set's error, by size.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def expected_plugin_curve(
 def plugin_bias_curve(
     probability: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Return the bias of the plug-in estimate of a data set's error, by ensemble size.
+    """Return the bias of the plug-in estimate (vote shares as probabilities) of a data set's error, by ensemble size.
 
     Parameters
     ----------

@@ -223,7 +223,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[best])
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of the predicted labels, as a scikit-learn classifier.
+        """Return the accuracy of the predicted labels: the weighted share of correct ones.
 
         Raises
         ------
@@ -263,7 +263,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return ScoreRegions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def settled_rows(self, X: Any, delta: float = 0.05) -> NDArray[np.bool_]:
-        """Return which rows have a settled label: its score's region does not overlap that of any other label.
+        """Return which rows have a settled label: the interval of its mean score overlaps that of no other label.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self._models_by_row(X, delta) <= self.n_estimators_)
 
     def models_to_settle(self, X: Any, share: float = 0.95, delta: float = 0.05) -> int | None:
-        """Return the estimated number of models that settle the labels of a share of the rows; None if no number would.
+        """Return the estimated number of models that give a share of the rows the label of infinitely many, or None.
 
         See :func:`ens_plugin.papers.model_averaging_2004.score_regions.models_to_settle`.
 

@@ -1,4 +1,4 @@
-"""Bounds of 2004 for the parameters of averaged models."""
+"""Bounds on the distance of averaged models' parameters from those of infinitely many models (2004)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _values(models: Sequence[Any], parameter: str) -> FloatArray:
 
 
 def _general_bound(values: FloatArray, sd: FloatArray, delta: float) -> FloatArray:
-    """Return the general bound on the standard deviation of each entry, each with its own kurtosis."""
+    """Return `general_sd_bound` for each entry of a parameter, at the entry's kurtosis over the models."""
     centred = values - values.mean(axis=0)
     spread = np.where(sd > 0, sd, 1.0)
     kurtosis = np.maximum(np.mean((centred / spread) ** 4, axis=0) - 3.0, 0.0)

@@ -24,7 +24,7 @@ MIN_MODELS = 3
 
 
 class ScoreRegions(NamedTuple):
-    """Mean joint score of each row and label, with a region that holds the mean of infinitely many models.
+    """Mean joint score of each row and label, with an interval that holds the mean of infinitely many models.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
 
 
 def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_]:
-    r"""Return which rows have a settled label: its score's region does not overlap that of any other label.
+    r"""Return which rows have a settled label: the interval of its mean score overlaps that of no other label.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_
 
 
 def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 0.05) -> int | None:
-    r"""Return the estimated number of models that give a share of the rows the label of infinitely many.
+    r"""Return the estimated number of models that give a share of the rows the label of infinitely many models.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def grow_until_settled(
     share: float,
     max_size: int,
 ) -> tuple[list[Any], list[SettlingStep]]:
-    """Return models, whose number is at most doubled at once until the labels of enough rows are settled.
+    """Return models and history, adding models (at most doubling them) until the labels of enough rows are settled.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def grow_until_settled(
 
 
 def models_for_share(by_row: FloatArray, share: float) -> int | None:
-    """Return how many models settle a share of the rows, from how many settle each; None where no number does."""
+    """Return how many models settle the labels of a share of the rows, from how many settle each; None if none do."""
     enough = np.sort(by_row)[math.ceil(share * by_row.size) - 1]
     return int(enough) if np.isfinite(enough) else None
 

@@ -115,7 +115,7 @@ def _even_spline(effects: FloatArray) -> CubicSpline:
 
 @lru_cache(maxsize=4096)
 def _effects(concentration: float, size: float) -> FloatArray:
-    """Return the function of :func:`_effects_of_rows` at nodes r sqrt(K), by FFT; for negligible T, the last value."""
+    """Return -Phi^-1(T) / x at nodes x, T the error at standardized mean x / sqrt(size); the last one for tiny T."""
     effects = np.ones(EFFECT_MEANS.size)
     for index, scaled in enumerate(EFFECT_MEANS):
         r = max(scaled, 0.01) / np.sqrt(size)

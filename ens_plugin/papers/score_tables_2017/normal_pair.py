@@ -84,9 +84,9 @@ class NormalPair:
         return moments_of_mean(single, size)
 
     def _over_counts(self, moments: Callable[[NormalScores], FloatArray], size: float) -> FloatArray:
-        """Return moments averaged over the number of the `size` members that are from the first component.
+        """Return moments of the mean score, averaged over how many of `size` members are from the first component.
 
-        Given that number the mean score is normal; above 400 members it is normal altogether.
+        Given that number the mean score is normal; above 400 members it is taken as normal.
         """
         if size > COUNTED_SIZE:
             return moments(self.pooled().mixed_scores(size))

@@ -89,7 +89,7 @@ def score_quadrature(spread: float) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class ScoreTables:
-    """Universal tables of expected losses for normal scores, computed by :func:`build_score_tables`.
+    """Tables of expected losses of ensembles with normal scores, computed by :func:`build_score_tables`.
 
     Attributes
     ----------

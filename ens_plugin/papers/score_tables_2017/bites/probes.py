@@ -23,7 +23,7 @@ EDGE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training rows to draw bites from, and test rows to predict.
+    """Training rows, from which samples (bites) are drawn for members, and test rows to predict.
 
     Attributes
     ----------
