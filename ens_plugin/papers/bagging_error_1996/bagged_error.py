@@ -311,7 +311,7 @@ def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outpu
 def _ratio_parts(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Return two squared errors at each test input: :func:`ratio`, and the simple estimate E2 - V2 plus V3/M."""
+    """Return two squared errors at each test input: :func:`ratio`, and out-of-bag error less variance, plus V3/M."""
     h, q = as_outputs(outputs, "outputs"), as_outputs(test_outputs, "test_outputs")
     check_same_members(h, q)
     spread = v2(h, out_of_bag)

@@ -1,4 +1,4 @@
-"""Choice of bite size, number of members and mixing from a few probes (2017, section 6.5 to 6.7)."""
+"""Choice of sample size (bite), number and mixing of members, from a few trial members (2017, section 6.5 to 6.7)."""
 
 from __future__ import annotations
 
