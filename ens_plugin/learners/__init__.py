@@ -1,4 +1,4 @@
-"""scikit-learn estimators that analyse an ensemble, and the choice of members' sample sizes; imported at first use."""
+"""scikit-learn estimators based on an analysis, and the choice of members' sample sizes; imported at first use."""
 
 from __future__ import annotations
 

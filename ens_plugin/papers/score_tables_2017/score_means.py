@@ -84,7 +84,7 @@ def mean_below_half(
 def _lattice(
     cumulative: Callable[[FloatArray], FloatArray], low: float, high: float, cells: int
 ) -> tuple[FloatArray, int]:
-    """Return a distribution's masses at `cells` or more lattice points, and the first one's distance from 1/2, in cells."""
+    """Return a distribution's masses at `cells` or more lattice points, and the first point in cells from one half."""
     per_unit = 2.0 ** max(1.0, np.ceil(np.log2(cells / (high - low))))
     first = int(np.floor((low - 0.5) * per_unit))
     last = int(np.ceil((high - 0.5) * per_unit))
