@@ -1,1 +1,1 @@
-"""Model, X and y in, one report out; the arithmetic is in core, the report's own form in report."""
+"""Analyses of a trained ensemble, from model, X and y to a report; formulas are in core, report classes in report."""

@@ -1,4 +1,4 @@
-"""The whole analysis: a trained ensemble and its rows in, one report out."""
+"""The whole analysis, from a trained ensemble and its rows to one report."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def analyze(
     random_state: int | None = AnalysisOptions.random_state,
     n_jobs: int | None = AnalysisOptions.n_jobs,
 ) -> EnsembleReport:
-    """Return how a trained ensemble's error depends on its size, and how many members it needs.
+    """Return a report on how a trained ensemble's error depends on its size, with a recommended size.
 
     Nothing is trained.  On the training rows, each row is judged only by its out-of-bag
     members: those that were not trained on it.
@@ -69,18 +69,18 @@ def analyze(
         anything a registered adapter accepts.
     X : array-like of shape (n_rows, n_features)
         With ``data="oob"``, exactly the training rows in training order; with ``data="holdout"``,
-        rows that no member was trained on.  None for a CustomEnsemble of arrays.
+        rows that no member was trained on.  None for a CustomEnsemble made from arrays of outputs.
     y : array-like of shape (n_rows,)
         True labels or values of these rows.
     data : {"oob", "holdout"}, default="oob"
     sample_weight : array-like of shape (n_rows,), optional
-        Weights of the rows in the evaluation; intervals use Kish's effective number of rows.  How
-        rows were drawn into bags comes from the model itself.
+        Weights of the rows in the evaluation; intervals use Kish's effective number of rows.  Weights
+        with which rows were drawn into bags are read from the model.
     groups : array-like of shape (n_rows,), or "identical", optional
         Rows that belong together: repeated measurements of one patient, copies of one row.  A row then counts as
-        in bag if any row of its group was drawn, the figures are for rows of fresh groups, and intervals
-        take each group for one draw.  ``"identical"`` puts rows with the same features and target into one group.
-        None takes all rows for separate draws, and refuses or doubts data in which many look like copies.
+        in bag if any row of its group was drawn, the estimates hold for rows of new groups, and intervals treat
+        each group as one independent draw.  ``"identical"`` puts rows with the same features and target into one
+        group.  None treats rows as independent; an error or a doubt reports data with many rows like copies.
     metric : callable, optional
         ``metric(y, mean_output) -> float``, lower is better, smooth in the mean output (probabilities
         of shape (n_rows, n_labels), or values).  None means 0-1 error or mean squared error.
@@ -107,7 +107,7 @@ def analyze(
     random_state : int or None, default=0
         Seed of the subsets and draws behind intervals.  Same input, same seed: same report.
     n_jobs : int or None, default=None
-        Threads, joblib's convention.  The result does not depend on it.
+        Number of threads, in joblib's convention.  The result does not depend on it.
 
     Returns
     -------
@@ -116,10 +116,10 @@ def analyze(
     Raises
     ------
     EnsPluginError
-        One of its kinds in :mod:`ens_plugin.errors`: the model is not fitted or not supported, was
+        One of its subclasses in :mod:`ens_plugin.errors`: the model is not fitted or not supported, was
         trained without bootstrap, the rows are not the training rows, labels are unknown or missing,
         members or rows are too few, rows are copies of each other or were resampled by an earlier step of a
-        pipeline, groups have a row in nearly every bag, an option is out of range.
+        pipeline, nearly every bag holds rows of too many groups, an option is out of range.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def run_analysis(
     progress: Progress | None = None,
     choose_rows: RowChoice | None = None,
 ) -> EnsembleReport:
-    """Return the report of :func:`analyze`, with progress shown: ``progress(blocks, total)`` wraps an iterable.
+    """Return the report of :func:`analyze`; ``progress(blocks, total)`` wraps the iterable of blocks to show progress.
 
     ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
@@ -207,7 +207,7 @@ def _analyzed(
     features = _prepared(adapter, rows, target.size)
     likeness = row_likeness(options.groups, hash_rows(features, rows), target, data)
     adapter.check_members(features)
-    # One BLAS thread: its sums otherwise depend on the number of cores, and threads of ours would compete with it.
+    # One BLAS thread: with more, sums depend on the number of cores, and BLAS competes with joblib's threads.
     with (
         parallel_config(backend="threading", n_jobs=n_threads(options.n_jobs)),
         threadpool_limits(limits=1, user_api="blas"),
@@ -265,7 +265,7 @@ def _analyzed(
 
 
 def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
-    """Refuse rows whose stored outputs differ from ours; compared before grouping, as the library stored them."""
+    """Raise DataMismatchError if stored out-of-bag outputs differ from those computed before rows are grouped."""
     if adapter.stored_oob_outputs() is None:
         return
     rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
@@ -296,7 +296,7 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     Raises
     ------
     BagError
-        If the bags cannot be known, or there are none (no bootstrap).
+        If the bags cannot be recovered, or there are none (no bootstrap).
     DataMismatchError
         If these are not the training rows in training order, as far as this can be checked.
 

@@ -1,4 +1,4 @@
-"""The arguments of an analysis, checked and completed before anything is computed."""
+"""Checks of the arguments of an analysis, and values for those left at their defaults."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ DEFAULT_CONFIDENCE = 0.99
 
 
 def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> ResolvedOptions:
-    """Return the options of an analysis, checked, with ``"auto"`` and None resolved.
+    """Return the checked options of an analysis, with ``"auto"`` and None replaced by values.
 
     Raises
     ------
     InputError
-        Naming the option that is out of range.
+        If an option is out of range; the message names it.
     TooFewMembersError
         If the ensemble has a single member.
     """
@@ -154,7 +154,7 @@ def n_threads(n_jobs: int | None) -> int:
 def clip_sizes_to_oob(
     settings: ResolvedOptions, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None
 ) -> ResolvedOptions:
-    """Return the options with the sizes of the hypergeometric estimator that most rows have members for."""
+    """Return the options; for the hypergeometric estimator, with the odd sizes that most rows have members for."""
     limit = hypergeometric_limit(trials, rows)
     if settings.estimator != "hypergeometric" or limit < 1:
         return settings
@@ -162,7 +162,7 @@ def clip_sizes_to_oob(
 
 
 def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
-    """Return label codes (int64) or finite values (float64) of shape (n_rows,).
+    """Return y as label codes (int64) or finite values (float64), shape (n_rows,).
 
     Raises
     ------
@@ -201,7 +201,7 @@ def _count_missing(target: NDArray[Any]) -> int:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value is None, or not equal to itself: NaN, NaT, and pandas.NA, which compares as no bool."""
+    """Return whether a value is None, or not equal to itself: NaN, NaT, and pandas.NA, whose comparison is no bool."""
     itself = value == value
     return value is None or not (isinstance(itself, (bool, np.bool_)) and bool(itself))
 

@@ -1,4 +1,4 @@
-"""From tallied rows to a report: which rows can be used, the estimates, and the warnings beside them."""
+"""The last step of an analysis: a report with estimates and warnings, from the members' tallied outputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["build_report", "compare_with_stored"]
 
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
-    "that are not known here, or missing values hide which leaves its rows reached. If y is not exactly the "
+    "that are not known here, or missing values hide in which leaves its rows fell. If y is not exactly the "
     "training target, in training order, every error in this report is wrong."
 )
 UNCHECKED_ROWS = (
@@ -58,7 +58,7 @@ def build_report(
     repeats: RepeatedRows | None = None,
     target: NDArray[Any] | None = None,
 ) -> EnsembleReport:
-    """Return the report: check which rows can be used, estimate everything, and collect the warnings.
+    """Return the report of an analysis: the estimates from all usable tallied rows, warnings and doubts.
 
     Parameters
     ----------
@@ -71,8 +71,7 @@ def build_report(
     sampled_labels : ndarray, shape (n_sampled,)
         Target of the sampled rows as the user gave it.
     repeats : RepeatedRows, optional
-        What is repeated among the rows, where this was searched for; `target`, label codes or values of all rows,
-        is then given too.
+        Repeated rows, where they were searched for; needs `target`, label codes or values of all rows.
     """
     usable = _usable_rows(evidence, adapter.n_members)
     given = evidence.weight
@@ -112,7 +111,7 @@ def _with_repeats(
     repeats: RepeatedRows,
     target: NDArray[Any],
 ) -> EnsembleReport:
-    """Return the report with what is repeated among the rows, and doubts where copies may bias the figures."""
+    """Return the report with the number of repeated rows, and doubts where copies may bias the estimates."""
     assert not isinstance(evidence.tally, GroupedValues)
     used = usable & (evidence.weight.total > 0)
     losses, part = row_losses(evidence.tally)[used], repeats.take(np.flatnonzero(used))
@@ -126,7 +125,7 @@ def _with_repeats(
 
 
 def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[np.intp]) -> None:
-    """Refuse rows for which the library's own stored out-of-bag outputs differ from ours.
+    """Raise an error if out-of-bag outputs that the library stored differ from those computed here.
 
     Parameters
     ----------
@@ -138,7 +137,7 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
     Raises
     ------
     DataMismatchError
-        If some differ.
+        If they differ for some rows.
     """
     stored = adapter.stored_oob_outputs()
     if stored is None:
@@ -157,7 +156,7 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
 
 
 def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
-    """Return the rows with enough out-of-bag members: one for hard votes, else two, for a variance."""
+    """Return which rows have enough out-of-bag members: one for hard votes, else two, for a variance."""
     tally, weight = evidence.tally, evidence.weight
     refuse_groups_in_bags(weight, tally.trials >= 2)
     few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))
@@ -283,7 +282,7 @@ def _cautions(
     elif settings.data == "oob" and not proof.target:
         cautions.append(UNPROVED_TARGET)
     if n_effective < FEWEST_ROWS:
-        cautions.append(f"Only {n_effective:.3g} rows: every figure is rough.")
+        cautions.append(f"Only {n_effective:.3g} rows: every estimate is imprecise. Pass more rows.")
     if dropped:
         cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")
     cautions.extend(estimates.cautions)

@@ -19,7 +19,7 @@ CRITERIA = ("auto", "agreement", "error", "probability")
 
 @dataclass(frozen=True, eq=False)
 class AnalysisOptions:
-    """What a user wants of an analysis, not checked yet.
+    """Options of an analysis as the user gave them, not checked yet.
 
     The attributes are parameters of :func:`ens_plugin.analyze`, and their defaults are those of every function and
     command that analyses a model.

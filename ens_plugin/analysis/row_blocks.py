@@ -1,4 +1,4 @@
-"""From an adapter to tallies: the members' outputs, one block of rows at a time."""
+"""Tallies of the members' outputs, computed by an adapter one block of rows at a time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SAMPLE_BYTES = 48_000_000
 
 @dataclass(frozen=True, eq=False)
 class TalliedRows:
-    """Everything the estimates need, from one pass over the rows.
+    """Sums over members by row (tallies), and sampled outputs, from which all estimates are computed.
 
     Attributes
     ----------
@@ -65,10 +65,10 @@ class TalliedRows:
     weight : RowWeight
         Weights of the entries.
     spreads : ndarray, shape (2, 2), or None
-        Of soft votes whose entries are groups of rows: see
+        For soft votes whose entries are groups of rows: see
         :func:`ens_plugin.analysis.curves.label_models.soft_spreads`.
     crossed : CrossedMargins or None
-        Of margins whose entries are groups of rows.
+        For margins whose entries are groups of rows.
     label : ndarray of int, shape (n_entries,), or None
         Label code of each row; None for regression, and where entries are groups of rows.
     by_label : ndarray, shape (2, n_labels, n_members + 1), or None
@@ -101,9 +101,9 @@ def tally_rows(
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> TalliedRows:
-    """Return the tallies of all members' outputs for their out-of-bag rows.
+    """Return sums over the out-of-bag members of each row (tallies), and sampled outputs.
 
-    Blocks are read in as many threads as joblib's context grants; the result does not depend on it.
+    Blocks are read in as many threads as joblib's context allows; the result does not depend on it.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def tally_rows(
 
 @dataclass(frozen=True, eq=False)
 class TalliedBlock:
-    """What one block of rows adds to :class:`TalliedRows`; attributes as there."""
+    """Tallies of one block of rows, with the attributes of :class:`TalliedRows`."""
 
     tally: AnyTally
     sample: Sample
@@ -147,12 +147,12 @@ class TalliedBlock:
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
-    """Reads blocks of some rows; attributes as the arguments of :func:`tally_rows`.
+    """Reader of blocks of rows, with the parameters of :func:`tally_rows` as attributes.
 
     Attributes
     ----------
     sampled : ndarray of int, shape (n_sampled,)
-        Rows to keep the members' outputs of, ascending.
+        Rows whose members' outputs are kept, ascending.
     """
 
     adapter: EnsembleAdapter
@@ -186,7 +186,7 @@ class BlockReader:
         return Sample(self._both(part), chosen, self.weight[chosen])
 
     def _both(self, block: RowBlock) -> RowBlock:
-        """Return the block with a label axis, also where an adapter gives one score for two labels."""
+        """Return the block with a label axis, also where an adapter returns one score for two labels."""
         if not _has_one_score(self.adapter, block):
             return block
         return replace(block, outputs=both_scores(block.outputs))
@@ -226,10 +226,10 @@ def _row_blocks(adapter: EnsembleAdapter, n_rows: int) -> list[slice]:
 
 def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
     """Return how many rows to read at once: about `wanted` where memory allows, in whole chunks."""
-    # Where rounding follows the height of a block, the height must not follow the threads.
+    # Where rounding depends on the height of a block, the height must not depend on the threads.
     wanted = wanted if adapter.info.is_row_independent else FIXED_ROWS
     n_labels = label_count(adapter)
-    # Raw scores of two labels mostly come as one.
+    # Raw scores of two labels are mostly one number.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
     rows = min(BLOCK_BYTES // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK
@@ -244,18 +244,18 @@ def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, rng: np.random.G
 
 
 def sampling_seed(rng: np.random.Generator) -> int:
-    """Return the seed of the keys by which rows are sampled."""
+    """Return a random seed, from which keys are computed that decide which rows are sampled."""
     return int(rng.integers(2**63))
 
 
 def sample_limit(adapter: EnsembleAdapter, n_labels: int) -> int:
-    """Return the most rows to keep the members' outputs of."""
+    """Return the largest number of rows whose members' outputs are kept."""
     bytes_per_row = adapter.n_members * _output_bytes(adapter, n_labels)
     return min(SAMPLE_ROWS, max(SAMPLE_BYTES // bytes_per_row, CHUNK))
 
 
 def merge_samples(samples: list[Sample]) -> Sample:
-    """Return the samples of disjoint rows as one, one after the other."""
+    """Return the samples of disjoint rows joined into one, in the given order."""
     blocks = [sample.block for sample in samples]
     block = RowBlock(
         np.concatenate([block.outputs for block in blocks], axis=1),

@@ -1,4 +1,4 @@
-"""How much a prediction would vary over training sets, estimated from one trained ensemble."""
+"""Variance of predictions over training sets, estimated from one trained ensemble."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class TrainingVariance:
         The same with the members' noise, which makes it too large.
     jackknife : ndarray of float64 or None
         The same as `variance` by the jackknife after the bootstrap, which tends to be too large where `variance`
-        tends to be too small; None where it is not known or `variance` is it already.
+        tends to be too small; None where it cannot be computed or is `variance` itself.
     seed_variance : ndarray of float64
         Variance over seeds of `prediction`, given this training set.  The variance of `prediction` over training
         sets and seeds is ``variance + seed_variance``.
     noise : ndarray of float64
-        Standard deviation of `variance` over seeds: how far it may be off because members are finitely many.
+        Standard deviation of `variance` over seeds: its error from the finite number of members.
     classes : ndarray of shape (n_labels,) or None
     n_members, n_training_rows : int
     warnings : tuple of str
@@ -90,7 +90,7 @@ class TrainingVariance:
 def training_variance(
     model: Any, X_train: Any, X_new: Any, *, y_train: ArrayLike | None = None, groups: ArrayLike | None = None
 ) -> TrainingVariance:
-    """Return how much the predictions of an ensemble vary over training sets, without training another.
+    """Return the variance of an ensemble's predictions over training sets, without training another ensemble.
 
     The variance in a report's ``bias_variance`` is over seeds, given the training set.  This one is over training
     sets: other draws of as many rows from the same population.
@@ -98,7 +98,7 @@ def training_variance(
     Parameters
     ----------
     model : fitted ensemble
-        As for :func:`ens_plugin.analyze`, trained on random bags; of several labels, not XGBoost's.  A CustomEnsemble
+        As for :func:`ens_plugin.analyze`, trained on random bags; not XGBoost's with over two labels.  A CustomEnsemble
         comes from :meth:`ens_plugin.CustomEnsemble.from_estimators`.
     X_train : array-like of shape (n_training_rows, n_features)
         Exactly the training rows, in training order.
@@ -122,7 +122,7 @@ def training_variance(
     DataMismatchError
         If `X_train` are not the training rows in training order, as far as this can be checked.
     InputError
-        If `groups` does not fit the training rows, or there are fewer than 2 of them.
+        If `groups` does not fit the training rows, or there are fewer than 2 groups.
 
     Notes
     -----
@@ -231,7 +231,7 @@ def _blocks(adapter: EnsembleAdapter, draws: DrawCounts, n_new: int) -> list[sli
 
 
 def _predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
-    """Return the outputs of all members as what the ensemble averages: values, or numbers for each label."""
+    """Return the members' outputs in the form that the ensemble averages: values, or one number for each label."""
     outputs = adapter.outputs(features)
     if adapter.classes is None:
         return outputs.astype(np.float64)
@@ -257,36 +257,36 @@ def _linked(adapter: EnsembleAdapter, scores: FloatArray) -> FloatArray:
 
 
 def _check_own_bags(draws: DrawCounts, model: Any) -> None:
-    """Refuse members that share a bag, as LightGBM's do with a larger bagging_freq: they are not independent."""
+    """Raise BagError if members share a bag, as LightGBM's with bagging_freq above 1: they are not independent."""
     n_members, n_rows = draws.counts.shape
     distinct = len({member.tobytes() for member in draws.counts})
     if distinct < n_members and n_rows >= FEWEST_ROWS:
         raise BagError(
             f"The {n_members} members of this {type(model).__name__} have {distinct} different bags. The variance over "
-            "training sets is known for members with a bag of their own. Train with a new bag for each member (of "
-            "LightGBM: bagging_freq=1)."
+            "training sets can be estimated only if each member has its own bag. Train with a new bag for each member "
+            "(of LightGBM: bagging_freq=1)."
         )
 
 
 def _group_codes(groups: ArrayLike | None, n_rows: int) -> NDArray[np.intp] | None:
     if groups is None:
         if n_rows < 2:
-            raise InputError(f"X_train has {n_rows} rows; the variance over training sets needs 2 at the least.")
+            raise InputError(f"X_train has {n_rows} rows; the variance over training sets needs at least 2.")
         return None
     values = np.asarray(groups)
     if values.shape != (n_rows,):
         raise InputError(f"groups has shape {values.shape}, but X_train has {n_rows} rows; pass one group per row.")
     distinct, codes = np.unique(values, return_inverse=True)
     if distinct.size < 2:
-        raise InputError("groups names one group; the variance over training sets needs 2 at the least.")
+        raise InputError("groups names one group; the variance over training sets needs at least 2.")
     return np.asarray(codes, dtype=np.intp).reshape(-1)
 
 
 def _by_group(draws: DrawCounts, groups: NDArray[np.intp]) -> DrawCounts:
-    """Return the draws of groups: as wholes, where all rows of each were always drawn together, or summed over rows."""
+    """Return how often each group was drawn: as its rows, where these were always drawn together, else their sum."""
     if draws.rule != "with_replacement":
         raise BagError(
-            "groups are covered for bags drawn with replacement alone, and these were drawn without. Train with a "
+            "groups are supported only for bags drawn with replacement, and these were drawn without. Train with a "
             "bootstrap, or leave groups out and take one row of each group for training."
         )
     order = np.argsort(groups, kind="stable")
@@ -302,7 +302,7 @@ def _by_group(draws: DrawCounts, groups: NDArray[np.intp]) -> DrawCounts:
 
 
 def _oob_chance(draws: DrawCounts) -> FloatArray | None:
-    """Return the chance of each row, or group, to be in no draw of a member; None where it is unknown or too small."""
+    """Return the chance of each row, or group, to be out of bag for a member; None where unknown or too small."""
     counts = draws.counts
     if draws.rule == "with_replacement":
         n_rows = counts.shape[1]
@@ -322,7 +322,7 @@ def _oob_chance(draws: DrawCounts) -> FloatArray | None:
 
 
 def _is_as_expected(counts: NDArray[np.number], oob_chance: FloatArray) -> bool:
-    """Return whether rows are out of bag as often as these chances predict, within five standard deviations."""
+    """Return whether rows are out of bag as often as `oob_chance` predicts, within five standard deviations."""
     n_members = counts.shape[0]
     found = np.count_nonzero(counts == 0, axis=0)
     squares = (found - n_members * oob_chance) ** 2 / (n_members * oob_chance * (1 - oob_chance))
@@ -343,7 +343,7 @@ def _cautions_of_draws(
 ) -> tuple[str, ...]:
     cautions = []
     if n_units < FEWEST_ROWS:
-        cautions.append(f"Only {n_units} rows or groups were drawn from the population: every figure is rough.")
+        cautions.append(f"Only {n_units} rows or groups were drawn from the population: every estimate is imprecise.")
     if draws.chance is not None:
         cautions.append(
             "Rows were drawn by weight: each row is assumed to have the same weight in other training sets."
@@ -397,4 +397,4 @@ def _cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) 
     )
     found += f"a mean of {mean:.3g}" + (f", {negative} of {variance.size} negative" if negative else "")
     advice = f"about {n_members * spread / (0.5 * mean):.0f}" if mean > 0.1 * spread else "many more"
-    return (f"{found}. Train {advice} members, or read the mean alone.",)
+    return (f"{found}. Train {advice} members, or use only the mean.",)

@@ -1,4 +1,4 @@
-"""scikit-learn estimators built on an analysis, and the search for a bite size; loaded when they are first used."""
+"""scikit-learn estimators based on an analysis, and the choice of members' sample sizes; imported at first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions of every member of a fitted ensemble for rows, all at once: the input of the papers' estimators."""
+"""Predictions of every member of a fitted ensemble for all rows, the input of the papers' estimators."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Predictions of every member for every row, and which of them are out of bag.
+    """Predictions of every member for every row, with a mask of those out of bag, and the target.
 
     Attributes
     ----------
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        Label codes (integer), of votes and of probabilities that are all 0 or 1; probabilities or raw scores by
-        label, or the score of the second of two; or values.
+        Integer label codes, for votes and for probabilities that are all 0 or 1; probabilities or raw scores by
+        label, or the score of the second of two labels; or values.
     is_oob : ndarray of bool, shape (n_members, n_rows)
         True where the row is out of bag for the member, or held out.
     target : ndarray, shape (n_rows,)
@@ -56,7 +56,7 @@ class Members:
         return 0 if self.classes is None else int(self.classes.size)
 
     def with_trials(self, least: int) -> Members:
-        """Return these predictions without the rows that are out of bag for fewer than `least` members.
+        """Return the predictions for only those rows that are out of bag for at least `least` members.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Members:
 
 
 def out_of_bag_members(model: Any, X: Any, y: ArrayLike) -> Members:
-    """Return what each member predicts for the training rows, and which rows it was not trained on.
+    """Return each member's predictions for the training rows, with a mask of its out-of-bag rows.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ def out_of_bag_members(model: Any, X: Any, y: ArrayLike) -> Members:
         adapter, rows, features, target = _prepared(model, X, y, are_fresh=False)
         bags = adapter.bags(rows, features, np.asarray(y))
         outputs, is_oob = adapter.block(features, bags, slice(0, target.size))
-        # The outputs of rows in bag are kept as well: the papers' E1 and V1 need them.
+        # Outputs for rows in bag are kept as well, for the papers' E1 and V1.
         everywhere = adapter.block(features, None, slice(0, target.size))[0]
         outputs = np.where(is_oob.reshape(*is_oob.shape, *(1,) * (outputs.ndim - 2)), outputs, everywhere)
         return Members(outputs, is_oob, target, adapter.classes, adapter.output_kind)
 
 
 def held_out_members(model: Any, X: Any, y: ArrayLike) -> Members:
-    """Return what each member predicts for rows that none was trained on.
+    """Return each member's predictions for rows that no member was trained on.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def held_out_members(model: Any, X: Any, y: ArrayLike) -> Members:
 
 
 def outputs_without_target(model: Any, X: Any) -> NDArray[Any]:
-    """Return what each member predicts for rows whose target is not known, as :attr:`Members.outputs`."""
+    """Return each member's predictions for rows without a known target, in the form of :attr:`Members.outputs`."""
     with model_errors(model):
         ensemble, rows = unwrap(model, X, are_fresh=True)
         adapter = find_adapter(ensemble)
@@ -138,12 +138,12 @@ def outputs_without_target(model: Any, X: Any) -> NDArray[Any]:
 
 
 def label_probabilities(outputs: NDArray[Any], members: Members) -> FloatArray:
-    """Return outputs as probabilities of labels, or as values: votes become zeros and ones.
+    """Return members' outputs as probabilities of labels, with votes as zeros and ones, or as values.
 
     Raises
     ------
     UnsupportedModelError
-        If the members have raw scores, which are neither.
+        If the members have raw scores, which are neither probabilities nor values.
     """
     if members.output_kind == "scores":
         raise UnsupportedModelError(
@@ -161,7 +161,7 @@ def wrong_labels(members: Members) -> BoolArray:
     Raises
     ------
     UnsupportedModelError
-        If the ensemble is no classifier of two labels, which the papers of 2007 and 2013 are about.
+        If the ensemble is no classifier of two labels, which the papers of 2007 and 2013 assume.
     """
     if members.n_labels != 2:
         found = "a regressor" if members.classes is None else f"a classifier of {members.n_labels} labels"

@@ -1,6 +1,6 @@
-"""Figures of the papers of 2007 and 2013, from your own data (matplotlib).
+"""Figures of the papers of 2007 and 2013 for the user's data (matplotlib).
 
-Every function draws on the axes it is given and returns them, as those of :mod:`ens_plugin.report.plots`.
+Every function draws on the given axes and returns them, as those of :mod:`ens_plugin.report.plots`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BINS_PER_DECADE = 4
 
 
 def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax: Axes | None = None) -> Axes:
-    r"""Draw the expected value of the plug-in estimate against the true probability (2007 Fig. 1, left).
+    r"""Draw the expected plug-in estimate of a row's error against a member's chance to be wrong (2007 Fig. 1, left).
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax
     size : float, default=1001
         Ensemble size B, infinity allowed.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure with one if None.
+        Axes to draw on; those of a new figure if None.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def plot_estimated_curves(
     estimates : mapping of str to array-like of float, shape (n_sizes,)
         Estimates by name, dashed lines.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure with one if None.
+        Axes to draw on; those of a new figure if None.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def plot_estimated_curves(
 def plot_row_sizes(
     probability: ArrayLike, *, weight: ArrayLike | None = None, confidence: float = 0.99, ax: Axes | None = None
 ) -> Axes:
-    """Draw how many votes each row needs, as a histogram over rows (2013 Fig. 2, left).
+    """Draw a histogram over rows of how many votes give the infinite ensemble's label (2013 Fig. 2, left).
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def plot_row_sizes(
     confidence : float, default=0.99
         Wanted probability of the infinite ensemble's label, strictly between 0.5 and 1.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure with one if None.
+        Axes to draw on; those of a new figure if None.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def plot_row_size_tail(
     confidence: float = 0.99,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the share of rows not yet settled, and the law it follows for large sizes (2013 Fig. 2, right).
+    """Draw the share of rows that need more votes than each size, and its law for large sizes (2013 Fig. 2, right).
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def plot_row_size_tail(
     density : float
         f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline.borderline_density`.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure with one if None.
+        Axes to draw on; those of a new figure if None.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def plot_row_size_tail(
 
 
 def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float, *, ax: Axes | None = None) -> Axes:
-    """Draw the disagreement with the infinite ensemble, and the law it follows (2013 Fig. 4).
+    """Draw the disagreement with the infinite ensemble by size, and its law for large sizes (2013 Fig. 4).
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float,
     density : float
         f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline.borderline_density`.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure with one if None.
+        Axes to draw on; those of a new figure if None.
 
     Returns
     -------
@@ -270,7 +270,7 @@ def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float,
 
 
 def _draw_law(ax: Axes, sizes: FloatArray, measured: FloatArray, law: FloatArray) -> None:
-    """Draw measured shares and the law on logarithmic axes, which cannot show shares of 0."""
+    """Draw measured shares and their law on logarithmic axes, without shares of 0, which have no logarithm."""
     from matplotlib.ticker import LogLocator
 
     ax.plot(sizes, np.where(measured > 0, measured, np.nan), color=LINES[0], linewidth=1.8, label="measured")
@@ -299,7 +299,7 @@ def _styles(count: int, name: str) -> list[tuple[str, tuple[int, tuple[int, ...]
 def _as_finite_sizes(sizes: ArrayLike) -> FloatArray:
     at = as_sizes(sizes)
     if np.isinf(at).any():
-        raise InputError("sizes holds infinity, which has no place on the axis; draw the limit with ax.axhline.")
+        raise InputError("sizes holds infinity, which the axis cannot show; draw the limit with ax.axhline.")
     return at
 
 

@@ -29,7 +29,7 @@ def test_rows_that_carry_most_of_the_loss_are_counted_in_a_warning() -> None:
     noise = np.random.default_rng(2).normal(size=1000)
     noise[:8] = 20.0
     report = report_of(noise)
-    assert any("rows carry more than half of the squared error of all 1000" in text for text in report.warnings)
+    assert any("rows have more than half of the squared error of all 1000" in text for text in report.warnings)
 
 
 def test_too_few_rows_with_most_of_the_loss_are_a_doubt() -> None:

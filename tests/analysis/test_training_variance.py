@@ -235,5 +235,5 @@ def test_wrong_rows_and_groups_are_refused() -> None:
     with pytest.raises(InputError, match="names one group"):
         ens_plugin.training_variance(model, X, NEW, groups=np.zeros(80))
     subsamples = BaggingClassifier(max_samples=0.5, bootstrap=False, random_state=0).fit(X, Y > 14)
-    with pytest.raises(BagError, match="drawn with replacement alone"):
+    with pytest.raises(BagError, match="only for bags drawn with replacement"):
         ens_plugin.training_variance(subsamples, X, NEW, groups=np.arange(80) // 2)

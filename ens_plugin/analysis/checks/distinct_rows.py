@@ -1,4 +1,4 @@
-"""Rows that are like each other: in one group, copies, or with equal features, for which members predict the same."""
+"""Similar rows: in one group, copies of each other, or with equal features, for which members predict the same."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["RowLikeness", "row_cells", "row_likeness", "with_distinct_rows"]
 
 
 def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
-    """Number the rows by their features: equal numbers for equal rows, from 0 without gaps.
+    """Return a number for each row, from 0 without gaps, equal for rows with equal features.
 
     Parameters
     ----------
@@ -50,22 +50,22 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
     >>> row_cells(hash_rows(None, np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))).tolist()
     [0, 1, 0]
     """
-    # In the order of the rows, so that nothing depends on the hash.
+    # Numbered by first appearance, which does not depend on the hash.
     return None if rows is None else np.asarray(pd.factorize(rows.hashes)[0], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class RowLikeness:
-    """What is known of rows that are like each other.
+    """Groups, copies and equal features among the rows of an analysis.
 
     Attributes
     ----------
     groups : ndarray of int64, shape (n_rows,), or None
-        Groups of rows that belong together, where they were named.
+        Group of each row, where the user gave groups.
     repeats : RepeatedRows or None
-        Copies among training rows, where no groups were named.
+        Copies among training rows, where the user gave no groups.
     cell : ndarray of int64, shape (n_rows,), or None
-        Equal for rows of equal features; None where the rows are not a table.
+        Number equal for rows of equal features; None where the rows are not a table.
     """
 
     groups: NDArray[np.int64] | None
@@ -73,7 +73,7 @@ class RowLikeness:
     cell: NDArray[np.int64] | None
 
     def take(self, rows: NDArray[np.intp]) -> RowLikeness:
-        """Return what is known of some of the rows."""
+        """Return the groups, copies and equal features of some of the rows."""
         return RowLikeness(
             None if self.groups is None else self.groups[rows],
             None if self.repeats is None else self.repeats.take(rows),
@@ -82,7 +82,7 @@ class RowLikeness:
 
 
 def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> RowLikeness:
-    """Return the groups that the user named, or copies found among training rows, and rows of equal features."""
+    """Return the groups given by the user, or copies found among training rows, and rows of equal features."""
     cell = row_cells(rows)
     if isinstance(groups, str) and groups == "identical":
         return RowLikeness(identical_rows(rows, target), None, cell)
@@ -98,9 +98,9 @@ def with_distinct_rows(
     cell: NDArray[np.int64] | None,
     settings: ResolvedOptions,
 ) -> EnsembleReport:
-    """Return the report with the number of different rows; few of them give another recommended size.
+    """Return the report with the number of distinct rows, and with another recommended size if they are few.
 
-    That size comes from the members' votes on each different row, not from a distribution fitted to all rows.
+    That size is computed from the members' votes on each distinct row, not from a distribution fitted to all rows.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def with_distinct_rows(
     -------
     EnsembleReport
         With ``basis.n_distinct``, and with few cells another recommendation, a warning, and a doubt where the size
-        is not known.
+        cannot be estimated.
     """
     if cell is None:
         return report
@@ -151,7 +151,7 @@ def _by_agreement(report: EnsembleReport, cells: CellVotes, settings: ResolvedOp
     size = cell_size(cells, confidence, max_size)
     draws = cell_size_draws(cells, confidence, max_size, settings.random_state)
     low, high = size_interval(draws, settings.interval_level, max_size)
-    # The expected agreement can call for a larger size than nearly all draws.
+    # The expected agreement can need a larger size than nearly all draws.
     low = min(low, size or max_size)
     high = None if high is None or size is None else max(high, size)
     agreement = float(cell_agreement(cells, [report.n_members])[0])

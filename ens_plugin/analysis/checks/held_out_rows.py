@@ -1,4 +1,4 @@
-"""Rows that are passed as held out: refused or doubted where the model was trained on them."""
+"""Checks that rows passed as held out are not rows that the model was trained on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIKE_TRAINING_ROWS = (
 def judge_held_out_rows(
     adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return doubts and warnings about rows that may be training rows; refuse those that are known to be.
+    """Return doubts and warnings about held-out rows that may be training rows; raise an error if they are.
 
     Parameters
     ----------

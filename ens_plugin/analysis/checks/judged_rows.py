@@ -31,8 +31,8 @@ class JudgedRows(NamedTuple):
         0-1 loss of the row's out-of-bag members, combined, or squared error at the ensemble's own size; NaN
         without enough members.
     seed_variance : float
-        Variance, over seeds, of the error estimated from these rows, without what the rows' own losses show: what rows
-        have in common under a seed, and the noise of going from fewer members to the ensemble's own size.
+        Variance, over seeds, of the error estimated from these rows, without the part that is independent between rows:
+        the part common to rows of one seed, and the noise of extrapolating from fewer members to the ensemble's size.
     shift : float
         Error of all members minus the mean loss, which is that of each row's out-of-bag members; 0 for held-out rows.
     """
@@ -63,21 +63,21 @@ def judge_rows(
     if isinstance(tally, ValueTally):
         losses, variance = _judged_values(tally, evidence, adapter.n_members, data)
     else:
-        # A tie of the few out-of-bag members is none of the ensemble's own; half an error varies less.
+        # A tie of few out-of-bag members need not be a tie of the whole ensemble; half an error varies less.
         losses = row_losses(tally, target if data == "holdout" else None)
         variance = _label_variance(tally, adapter, evidence, data)
     return JudgedRows(losses, variance, 0.0 if data == "holdout" else error - float(np.nanmean(losses)))
 
 
 def judged_by_both(candidate: JudgedRows, baseline: JudgedRows) -> NDArray[np.bool_]:
-    """Return which rows members of both ensembles predict, shape (n_rows,)."""
+    """Return whether members of both ensembles predict each row, shape (n_rows,)."""
     return np.asarray(np.isfinite(candidate.losses) & np.isfinite(baseline.losses))
 
 
 def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, level: float) -> Difference:
-    """Return the candidate's error minus the baseline's, at their own sizes, from the rows that both predict.
+    """Return the candidate's error minus the baseline's, at their own sizes, on the rows that both predict.
 
-    The interval includes what another seed would change in both ensembles.
+    The interval includes the variance over seeds of both ensembles.
 
     Parameters
     ----------

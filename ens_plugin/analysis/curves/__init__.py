@@ -1,1 +1,1 @@
-"""Tallies turned into the parts of a report: error curves, sizes, bias and variance, by kind of loss."""
+"""Parts of a report computed from tallies: error curves, sizes, bias and variance, by kind of loss."""

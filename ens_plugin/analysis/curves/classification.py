@@ -1,4 +1,4 @@
-"""From the tallies of a classifier to the parts of a report."""
+"""Estimates for a classifier from its tallies: error curve, size, bias and variance."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = ["estimate_classification", "seed_noise"]
 
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
-# Of the half-width of an interval.
+# Smallest mismatch that widens an interval, as a share of its half-width.
 CONTRADICTION = 0.5
 JACKKNIFE_ROWS = 2_000
 
@@ -60,12 +60,12 @@ JACKKNIFE_ROWS = 2_000
 def estimate_classification(
     rows: TalliedRows, n_members: int, settings: ResolvedOptions, *, has_scores: bool
 ) -> Estimates:
-    """Return curve, size, bias, variance and uncertainty of a classifier.
+    """Return the error curve, recommended size, bias, variance and uncertainty of a classifier.
 
     Parameters
     ----------
     rows : TalliedRows
-        Of labels; rows that can be used only.
+        Tallies of labels, of usable rows only.
     n_members : int
     settings : ResolvedOptions
     has_scores : bool
@@ -74,7 +74,7 @@ def estimate_classification(
     tally, path = rows.tally, rows.path
     assert isinstance(tally, (SupportTally, MarginTally))
     weight = as_row_weight(rows.weight, tally.trials.size)
-    # What is drawn at random below must not follow the order of the rows, which a cluster does not keep.
+    # Random draws below must not depend on the order of the rows, which a cluster does not keep.
     order = content_order(rows.sample.block)
     sample = rows.sample.select(order)
     crossed = None if rows.crossed is None else replace(rows.crossed, sampled=rows.crossed.sampled[order])
@@ -107,9 +107,9 @@ def estimate_classification(
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
-    """Return the largest even size at which an ensemble is exactly as good as one with a member less.
+    """Return the largest even size up to which an ensemble has exactly the error of one with a member less.
 
-    Of two votes for two labels one is as good as the other; from four votes on, more than two labels tie otherwise.
+    Two votes that differ are right equally often; from four votes on, more than two labels have other ties.
     """
     if counts_hard_votes(tally):
         return np.inf
@@ -120,7 +120,7 @@ def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
 def _subset_rates(
     tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: ResolvedOptions
 ) -> SubsetRates | None:
-    """Return error rates of random subsets of the members, which correct a model whose form is an approximation."""
+    """Return error rates of random subsets of the members, which correct approximate row models; None if not needed."""
     limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
     if limit < 1 or counts_hard_votes(tally):
         return None
@@ -137,7 +137,7 @@ def _anchor(
 
 
 def _size_model(model: RowModel, rates: SubsetRates | None, sample: Sample) -> RowModel:
-    """Return the model of the agreement, corrected by subsets, and by all contests where labels are more than two."""
+    """Return the row model of the agreement, corrected by subset rates and, for over two labels, by leading labels."""
     if rates is None or (isinstance(model, Mixture) and model.density is None):
         return model
     n_rows = sample.rows.size
@@ -148,7 +148,7 @@ def _size_model(model: RowModel, rates: SubsetRates | None, sample: Sample) -> R
 
 
 def _odd_sizes(limit: int) -> IntArray:
-    """Return log-spaced odd sizes up to `limit`: at even ones votes tie, and the curve would zigzag."""
+    """Return log-spaced odd sizes up to `limit`: at even ones votes tie, and the curve is not smooth."""
     sizes = subset_sizes(limit)
     return np.asarray(np.unique(sizes - (sizes % 2 == 0)))
 
@@ -168,11 +168,11 @@ def _classification_curve(
     ties_to: float,
     seed_sd: float | FloatArray,
 ) -> tuple[ErrorCurve, tuple[str, ...]]:
-    """Return the curve with its intervals, and the warnings about them.
+    """Return the error curve with its intervals, and warnings about them.
 
-    An interval allows for the rows, for the members that happened to be trained, and for what models correct.
+    An interval includes the uncertainty from the rows, from the members trained, and from the models' corrections.
     """
-    # The path follows the model's own predict, where the first of two labels wins.
+    # The growth path uses the model's own rule, which resolves a tie for the first label.
     ties_to = ties_to if path is None else 0.0
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
     sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
@@ -207,19 +207,19 @@ def _classification_curve(
 
 
 def _member_sd(sample: Sample, settings: ResolvedOptions, ties_to: float, seed_sd: float) -> FloatArray:
-    """Return the standard deviation over members by size and at infinity, for raw scores, which need not be normal."""
+    """Return the error's standard deviation over members by size and at infinity, for raw scores of any form."""
     part = sample.some_rows(JACKKNIFE_ROWS)
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
     return np.maximum(seed_sd, left_out_sd(_margins(part.block), part.block.seen, part.weight, sizes))
 
 
 def _margins(block: RowBlock) -> FloatArray:
-    """Return each member's margin over the strongest rival of all, shape (n_members, n_rows)."""
+    """Return each member's margin over the wrong label that all members support most, shape (n_members, n_rows)."""
     return member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
 
 
 def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
-    """Return the models' share of the curve: 0 up to the largest subsets, whose averages it is, and 1 at infinity."""
+    """Return the share of the curve that rests on models, by size: 0 up to the largest subsets, 1 at infinity."""
     known = 0.0 if anchor is None else float(anchor.sizes[-1])
     return np.asarray(np.clip(1.0 - known / sizes, 0.0, 1.0))
 
@@ -227,25 +227,25 @@ def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
 def _widened(
     lower: FloatArray, upper: FloatArray, check: float | None, of_models: FloatArray
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Return intervals widened by the difference between models and subsets, where it is large, with a warning."""
+    """Return the intervals, widened where models and subsets differ much by that difference, and a warning."""
     if check is None or check <= CONTRADICTION * (upper[-1] - lower[-1]) / 2.0:
         return lower, upper, ()
     extra = check * of_models
     sentence = (
         f"The fitted distribution differs from subsets of the members by {100.0 * check:.2g} points of error, which is "
-        "much beside the interval. The intervals are widened by it. Train more members for narrower ones."
+        "much compared with the interval. The intervals are widened by it. Train more members for narrower ones."
     )
     return np.maximum(lower - extra, 0.0), np.minimum(upper + extra, 1.0), (sentence,)
 
 
 def _even_shift(model: RowModel, sample: Sample, sizes: FloatArray) -> FloatArray:
-    """Return what the error of hard votes on two labels gains at even sizes because the first label wins ties."""
+    """Return by how much the error of hard votes rises at even sizes, where ties of two labels give the first label."""
     assert isinstance(model, Mixture)
     return even_size_shift(model, sample, sizes)
 
 
 def _with_even_sizes(curve: ErrorCurve, shift: FloatArray) -> ErrorCurve:
-    """Return the curve with the model's own rule for ties; unchanged where the estimator counts ties half."""
+    """Return the curve with ties resolved as by the model; unchanged if the estimator counts a tie as half an error."""
     if curve.estimator != "deconvolved":
         return curve
     here = shift * is_tied(curve.sizes, curve.ties_to)
@@ -260,7 +260,7 @@ def _compared_values(
     settings: ResolvedOptions,
     sizes: FloatArray,
 ) -> FloatArray:
-    """Return the error by an estimator offered for comparison; NaN at infinity, the last size, where it stops short."""
+    """Return the errors by an estimator other than the default; NaN at infinity, the last size, if it has no limit."""
     if path is not None:
         return np.append(path_values(path, settings.sizes), np.nan)
     if not counts_hard_votes(tally):
@@ -277,9 +277,9 @@ def _compared_values(
 def _check(
     models: list[RowModel], anchor: Anchor | None, tally: SupportTally | MarginTally, weight: RowWeight
 ) -> float | None:
-    """Return the largest difference between the model and the unbiased average over subsets of the members.
+    """Return the largest difference between the row models' error and its unbiased average over subsets of members.
 
-    For an anchored model, which is put right where the two differ, the one at the largest subset.
+    An anchored model is corrected by these averages; its difference at the largest subset is returned.
     """
     if anchor is not None:
         return anchor.mismatch
@@ -335,7 +335,7 @@ def _classification_sd(
 def _row_noise(
     model: RowModel, tally: SupportTally | MarginTally, sample: Sample, n_members: int
 ) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-    """Return the members' outputs for the sampled rows, their slopes and own variances."""
+    """Return the members' outputs for the sampled rows, and the slope and own variance of each row."""
     odd_size = n_members - (n_members + 1) % 2
     slopes, own_variance = row_slopes(model, odd_size), row_variances(model, odd_size)
     block = sample.block
@@ -347,7 +347,7 @@ def _row_noise(
 def seed_noise(
     tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
 ) -> float:
-    """Return the variance over seeds of the error at the current size, without what the losses of single rows show.
+    """Return the variance over seeds of the error at the current size, less what is independent between rows.
 
     Parameters
     ----------

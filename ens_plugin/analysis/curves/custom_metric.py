@@ -1,4 +1,4 @@
-"""The curve of a user's own metric, by subset averages and extrapolation in 1/B."""
+"""The curve of a user's own metric, from averages over subsets of members, extrapolated in 1/size."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 
 N_ORDERS = 30
 N_RESAMPLES = 200
-# Each takes two more calls of the metric.
+# Bootstrap samples for the change between two sizes, each with two more calls of the metric.
 N_STEPS = 60
 MIN_LIMIT = 3
 MAX_TRIES = 20
 # The skewness of 200 normal values has a standard error of 0.17.
 CLEAR_SKEWNESS = 0.35
-# How far the mean outputs are pulled towards equal probabilities, to check whether the metric has a value at 0.
+# Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
 PULLS = (1e-9, 1e-6)
 NO_VALUE = 1e-4
 
 
 @dataclass(frozen=True)
 class Resampled:
-    """The metric over bootstrap samples of the rows, all members at once.
+    """Moments of the metric of all members over bootstrap samples of the rows.
 
     Attributes
     ----------
     sd, skewness : float
     step_variance : float
-        Variance of the metric's change from half the largest subset to the largest, less the noise of one order.
+        Variance of the metric's change from half the largest subset to the largest, less its variance over orders.
     shared : float
-        Covariance of both.
+        Covariance of the metric and that change.
     """
 
     sd: float
@@ -65,7 +65,7 @@ def with_metric_curve(
     limit: int | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> Estimates:
-    """Return the estimates with the curve of `metric` as error curve; size, bias and variance stay those of the task.
+    """Return the estimates with the curve of `metric` as error curve; size, bias and variance are unchanged.
 
     Parameters
     ----------
@@ -142,12 +142,12 @@ def _cautions(name: str, estimates: Estimates, curve: ErrorCurve, floor: float) 
 
 
 def _limits(trials: IntArray, limit: int | None) -> tuple[int, int]:
-    """Return the largest subsets of nine in ten rows, and of half of them; both `limit` if that is given.
+    """Return the largest subset sizes that nine in ten rows, and half of them, have members for; `limit` if given.
 
     Raises
     ------
     TooFewMembersError
-        If the latter have fewer than three members.
+        If half of the rows have fewer than three members.
     """
     common, largest = (int(np.quantile(trials, q, method="lower")) if trials.size else 0 for q in (0.1, 0.5))
     if limit is not None:
@@ -166,10 +166,10 @@ def _by_order(
     value: Callable[[FloatArray, NDArray[np.intp]], float],
     rng: np.random.Generator,
 ) -> tuple[IntArray, FloatArray]:
-    """Return sizes, and the metric of subsets of the members by random order and size.
+    """Return subset sizes, and the metric by random order of the members and size, shape (n_orders, n_sizes).
 
     Nine in ten rows give the curve up to the size they have members for, and half of the rows its steps beyond.  Rows
-    with fewer members move the level, by what they add to the metric with all members.
+    with fewer members shift the whole curve, by their effect on the metric of all members.
     """
     common, largest = limits
     trials = sample.block.seen.sum(axis=0)
@@ -191,10 +191,10 @@ def _by_order(
 
 
 def _refuse_no_value(metric: Metric, target: NDArray[Any], mean: NDArray[Any], n_labels: int) -> None:
-    """Refuse a metric like the log loss where some row's mean probabilities reach 0.
+    """Raise InputError if the metric has no value at mean probabilities of 0, as the log loss, and some are 0.
 
-    Pulled a little towards equal probabilities, a metric with a value at 0 hardly moves, and one with a threshold moves
-    by as much for every pull.  A logarithm moves by as much for every factor of the pull.
+    If probabilities are mixed with a little of equal ones, a metric with a value at 0 hardly changes, and one with a
+    threshold changes equally for every weight.  A logarithm changes equally for every factor of the weight.
     """
     if not n_labels or mean.ndim != 2 or mean.min() > 0 or mean.min() < 0:
         return
@@ -212,7 +212,7 @@ def _refuse_no_value(metric: Metric, target: NDArray[Any], mean: NDArray[Any], n
 
 
 def _floor(metric: Metric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any], law: Extrapolation) -> float:
-    """Return the metric of perfect outputs, the least possible; minus infinity where it is not known."""
+    """Return the metric of perfect outputs, the least possible; minus infinity where it cannot be computed."""
     block = sample.block
     perfect: NDArray[Any] = np.eye(block.n_labels)[block.target] if block.n_labels else y.astype(np.float64)
     try:
@@ -223,7 +223,7 @@ def _floor(metric: Metric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[
 
 
 def _refuse_unknown_limit(metric: Metric, law: Extrapolation, floor: float, resampled: Resampled) -> None:
-    """Refuse a metric whose limit is more uncertain than its distance from that of perfect outputs."""
+    """Raise TooFewMembersError if the metric's limit is more uncertain than its distance from perfect outputs."""
     model, asymptote = float(law.model_error([np.inf])[0]), float(law.at([np.inf])[0])
     known = asymptote - floor if np.isfinite(floor) else float(np.ptp(law.averages))
     if model <= 2.0 * resampled.sd or model < known:
@@ -237,7 +237,7 @@ def _refuse_unknown_limit(metric: Metric, law: Extrapolation, floor: float, resa
 
 
 def _row_variance(resampled: Resampled, law: Extrapolation, sizes: FloatArray) -> FloatArray:
-    """Return the variance over rows of level and slope together, at each size."""
+    """Return the variance over rows of the extrapolated metric, level and slope together, at each size."""
     half, largest = _half_and_largest(law)
     reach = np.maximum(1.0 / law.sizes[largest] - 1.0 / sizes, 0.0)
     steps = reach / (1.0 / law.sizes[half] - 1.0 / law.sizes[largest])
@@ -246,7 +246,7 @@ def _row_variance(resampled: Resampled, law: Extrapolation, sizes: FloatArray) -
 
 
 def _half_and_largest(law: Extrapolation) -> tuple[int, int]:
-    """Return the positions of the ends of the line among the sizes."""
+    """Return the positions, among the subset sizes, of half the largest size and of the largest."""
     largest = law.sizes.size - 1
     return min(int(np.searchsorted(law.sizes, law.sizes[-1] / 2.0)), largest - 1), largest
 
@@ -261,7 +261,7 @@ def _resample(
     groups: NDArray[np.integer] | None,
     rng: np.random.Generator,
 ) -> Resampled:
-    """Return the metric over bootstrap samples of the rows, and its change between two sizes of subsets."""
+    """Return the moments, over bootstrap samples of rows, of the metric and of its change between two subset sizes."""
     trials = sample.block.seen.sum(axis=0)
     known = np.flatnonzero(trials)
     mean = adapter.inverse_link(sample.mean_outputs())
@@ -277,7 +277,7 @@ def _resample(
         levels[index] = _call(metric, target[rows], mean[rows])
         if index >= N_STEPS:
             continue
-        # Another draw where a label is missing; the two are then independent, which is rare and of no weight.
+        # Where a label is missing, rows are drawn anew, independent of the level; this is rare.
         inside = rows[place[rows] >= 0]
         if np.unique(codes[inside]).size < np.unique(codes[usable]).size:
             inside = _draw(usable, codes, groups, rng)
@@ -294,10 +294,9 @@ def _resample(
 def _draw(
     rows: NDArray[np.intp], codes: NDArray[Any], groups: NDArray[np.integer] | None, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Return a bootstrap sample of rows, or of groups, with every label: many metrics are not defined without one.
+    """Return a bootstrap sample of rows, or of groups, with every label, which many metrics need.
 
-    A sample that misses a label is drawn again.  Where that hardly ever helps, each label's rows are drawn by
-    themselves.
+    A sample that misses a label is drawn again; after too many attempts, each label's rows are drawn separately.
     """
     own = codes[rows]
     n_present = np.unique(own).size

@@ -1,4 +1,4 @@
-"""Options and estimates of an analysis, and what classification and regression have in common."""
+"""Options and estimates of an analysis, and functions shared by classification and regression."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ResolvedOptions:
     Attributes
     ----------
     estimator : str
-        As the user chose it, ``"auto"`` resolved.
+        As the user chose it, ``"auto"`` replaced by a name.
     data : {"oob", "holdout"}
     criterion : {"agreement", "excess_error", "probability"}
         What the recommended size has to meet.
@@ -56,7 +56,7 @@ class ResolvedOptions:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """The statistical parts of a report, and the warnings beside them.
+    """Error curve, size, bias, variance and deviation of an ensemble, with warnings and doubts.
 
     Attributes
     ----------
@@ -77,12 +77,12 @@ class Estimates:
 
 
 def path_values(path: PathTally, sizes: IntArray) -> FloatArray:
-    """Return the error along the order of growth at some sizes.
+    """Return the error of the first members in the order of growth, at each of the sizes.
 
     Raises
     ------
     InputError
-        If a size is above the members there are.
+        If a size is above the number of members.
     """
     curve = path.curve()
     if sizes.max() > curve.size:
@@ -105,7 +105,7 @@ def algorithmic_sd(
 
     It is estimated from the sampled rows, each with its slope and own variance.
 
-    On held-out rows it is that of the error on these rows; on out-of-bag rows that on fresh rows without end.
+    For held-out rows it is that of the error on these rows; for out-of-bag rows, on infinitely many new rows.
     """
     n_rows, seen = weight.n_rows, sample.block.seen
     relative = sample.weight / (weight.total.sum() / n_rows)

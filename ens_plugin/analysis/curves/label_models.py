@@ -1,4 +1,4 @@
-"""From the tallies of a classifier to fitted distributions over rows: the row models of an analysis."""
+"""Row models of a classifier: distributions over rows fitted to its tallies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["correction_sd", "counts_hard_votes", "row_models", "soft_spreads"]
 FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
 SHIFT_ROWS = 2_000
-# By how much a correction may be wrong, as a share of itself: what simulations with known truth showed.
+# Relative error of a correction, from simulations with known truth.
 SHIFT_ERROR = 0.2
 CROSSING_ERROR = 0.25
 NO_VARIANCE = 1e-14
@@ -47,17 +47,17 @@ def row_models(
     sample: Sample,
     has_scores: bool,
 ) -> list[RowModel]:
-    """Return one fitted model; two for raw scores of more than two labels, with the noisy rival and crossed rivals.
+    """Return one row model fitted to the tally; two, with different rival labels, for raw scores of over two labels.
 
     Parameters
     ----------
     tally : SupportTally or MarginTally
-        Rows that can be used only.
+        Tally of usable rows only.
     weight : RowWeight
     spreads : ndarray, shape (2, 2), or None
         :func:`soft_spreads` of all rows, where the tally's entries are groups of rows that share a cell.
     crossed : CrossedMargins or None
-        Margins against crossed rivals, where they are grouped by themselves.
+        Margins against crossed rivals, where they are grouped separately.
     sample : Sample
         Its rows are entries of the tally; the models keep the groups of these rows.
     has_scores : bool
@@ -86,7 +86,7 @@ def _crossed_model(
 
 
 def _rival_shift(sample: Sample) -> tuple[float, float]:
-    """Return the shift of margins against rivals chosen by noisy votes, found on some of the sampled rows."""
+    """Return the shift of margins due to rival labels chosen by noisy votes, estimated on some sampled rows."""
     part = sample.some_rows(SHIFT_ROWS)
     block = part.block
     support = label_support(block, block.seen)
@@ -97,12 +97,12 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
 
 
 def _of_rows(model: FittedModel, rows: NDArray[np.intp]) -> FittedModel:
-    """Return the same model, with the groups of some of the tally's entries."""
+    """Return a fitted model of only some of the rows, given by their positions in the tally."""
     return replace(model, group=model.group[rows])
 
 
 def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArray | None) -> float:
-    """Return the effective votes in one member's probability: 1 for hard votes, infinite where all members agree."""
+    """Return how many votes one member's probability is worth: 1 for hard votes, infinite where all members agree."""
     if counts_hard_votes(tally):
         return 1.0
     every_row, close_rows = soft_spreads(tally) if spreads is None else spreads
@@ -112,9 +112,9 @@ def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArra
 
 
 def soft_spreads(tally: SupportTally) -> FloatArray:
-    """Return the sums of n q(1 - q) and of n times the members' variance.
+    """Return sums of n q(1 - q) and of n times the variance of a row's n members with mean support q for wrong labels.
 
-    Over all rows, and over those with close votes; shape (2, 2).
+    The sums are over all rows, and over those with close votes; shape (2, 2).
 
     Parameters
     ----------
@@ -135,12 +135,12 @@ def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
 
 
 def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
-    """Return whether the tally counts hard votes on two labels, each as one."""
+    """Return whether the tally counts hard votes for one of two labels."""
     return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
 
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
-    """Return the standard deviation of what the models correct for rivals chosen by noisy votes."""
+    """Return the standard error, by size, of the models' correction for rival labels chosen by noisy votes."""
     first = models[0]
     if len(models) > 1:
         return CROSSING_ERROR * np.abs(model_error(first, sizes) - model_error(models[1], sizes))

@@ -1,4 +1,4 @@
-"""From the tallies of a regressor to the parts of a report."""
+"""Estimates for a regressor from its tallies: error curve, size, bias and variance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommenda
 
 __all__ = ["estimate_regression"]
 
-# Fewer rows with half of the squared error are a count too small to estimate from.
+# The frequency of rows with half of the squared error can be estimated only from more rows than these.
 FEWEST_CARRIERS = 5
 FEWEST_SHARE = 0.05
 CONCENTRATED = 0.01
@@ -27,12 +27,12 @@ LONGEST_TAIL = 0.75
 
 
 def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOptions) -> Estimates:
-    """Return curve, size, bias, variance and uncertainty of a regressor under squared loss.
+    """Return the error curve, recommended size, bias, variance and uncertainty of a regressor under squared loss.
 
     Parameters
     ----------
     data : TalliedRows
-        Of values; rows with at least two members only.
+        Tallies of values, of rows with at least two members only.
     n_members : int
     settings : ResolvedOptions
     """
@@ -68,7 +68,7 @@ def _concentration(moments: LossMoments) -> tuple[str, ...]:
     carriers = moments.carriers()
     if carriers is None or carriers > max(1.0, CONCENTRATED * moments.n_rows):
         return ()
-    rows = "1 row carries" if carriers == 1 else f"{carriers} rows carry"
+    rows = "1 row has" if carriers == 1 else f"{carriers} rows have"
     return (
         f"{rows} more than half of the squared error of all {moments.n_rows} rows: the mean squared error depends on "
         "them more than on all others. Check these rows, or model a transformed target such as its logarithm.",
@@ -76,11 +76,11 @@ def _concentration(moments: LossMoments) -> tuple[str, ...]:
 
 
 def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[str, ...]:
-    """Return why no interval holds where the largest losses are too few, or have no finite variance."""
+    """Return a doubt about the intervals where the largest losses are too few, or have no finite variance."""
     carriers = moments.carriers()
     if carriers is not None and carriers <= min(FEWEST_CARRIERS, FEWEST_SHARE * moments.n_rows):
         return (
-            f"Half of the squared error lies on {carriers} of {moments.n_rows} rows, and how often such rows come "
+            f"Half of the squared error lies on {carriers} of {moments.n_rows} rows, and how often such rows occur "
             "cannot be estimated from so few: use more rows, or another target or loss that these rows do not "
             "dominate.",
         )

@@ -10,7 +10,7 @@ __all__ = ["agreement_reason", "excess_reason"]
 
 
 def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
-    """Return one sentence with the agreement of the members, and the size that the wanted agreement takes."""
+    """Return one sentence with the agreement of the members, and the size needed for the wanted agreement."""
     now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
     wanted = f"{100 * settings.confidence:.6g} %"
     if size is None:

@@ -1,4 +1,4 @@
-"""Estimates by parts of the rows that were left out about as often, put together (docs/methods.md, section 16)."""
+"""Estimates combined from parts of the rows with similar numbers of members (docs/methods.md, section 16)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommenda
 
 __all__ = ["combine_estimates", "estimate_by_members", "largest_shared_size", "parts_by_members"]
 
-# A part whose rows the sample of the members' outputs hardly holds has no estimates of its own.
+# A part with fewer rows in the sample of members' outputs is joined to another.
 FEWEST_SAMPLED = 5
 FEWEST_SIZES = 100
 N_SIZES = 220
@@ -33,7 +33,7 @@ LEAST = 1e-12
 
 
 def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> Estimates:
-    """Return the estimates of a classifier, combined from parts of the rows with equal numbers of members.
+    """Return the estimates of a classifier, combined from parts of the rows with similar numbers of members.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOpt
         return combine_estimates(estimates, share / share.sum(), rows.weight.n_effective, n_members, options)
 
     with warnings.catch_warnings():
-        # A part of few rows is no reason to warn: what the interval of all rows makes of it is.
+        # Few rows in a part need no warning: the interval of all rows includes their uncertainty.
         warnings.simplefilter("ignore", WeakEstimateWarning)
         found = combined(settings)
         if settings.sizes.size >= FEWEST_SIZES and settings.sizes[-1] >= settings.max_size:
             return found
-        # The recommended size is read off the tabulated agreement, whatever sizes the curve has.
+        # The recommended size is interpolated from tabulated agreement, which must not depend on the curve's sizes.
         grid = np.geomspace(1, settings.max_size, N_SIZES).astype(np.int64) // 2 * 2 + 1
         wide = combined(replace(settings, sizes=np.unique(grid), estimator="deconvolved")).recommendation
     return replace(
@@ -71,7 +71,7 @@ def _of_part(rows: TalliedRows, part: BoolArray) -> TalliedRows:
 
 
 def parts_by_members(trials: FloatArray, sampled: NDArray[np.integer]) -> list[BoolArray]:
-    """Return the rows of each part; one part of all rows where their numbers of members hardly differ.
+    """Return a mask of the rows of each part, by number of members; one part where these hardly differ.
 
     Parameters
     ----------
@@ -90,14 +90,14 @@ def parts_by_members(trials: FloatArray, sampled: NDArray[np.integer]) -> list[B
 
 
 def largest_shared_size(trials: FloatArray, sampled: NDArray[np.integer]) -> int:
-    """Return the largest odd size that most rows of every part have members for."""
+    """Return the largest odd size for which most rows of every part have enough members."""
     return min(hypergeometric_limit(trials[part]) for part in parts_by_members(trials, sampled))
 
 
 def combine_estimates(
     estimates: Sequence[Estimates], share: FloatArray, n_effective: float, n_members: int, settings: ResolvedOptions
 ) -> Estimates:
-    r"""Return the estimates for all rows from those of disjoint parts of them.
+    r"""Return the estimates for all rows, combined from those of disjoint parts of the rows.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def combine_estimates(
     Errors and agreements add up by their shares.  The interval is recovered from those of the parts (Zou and Donner
     2008): its end lies :math:`\sqrt{\sum_s (w_s (u_s - e_s))^2 + z^2 \sum_s w_s (e_s - e)^2 / N}` from the
     estimate, the second term for the shares, which are those of a sample.  The algorithmic standard deviation
-    adds up as if the parts moved together, an upper bound.
+    adds up as if the parts were fully correlated, an upper bound.
     """
     curve = _curve([part.error_curve for part in estimates], share, n_effective, settings)
     bias_variance = _bias_variance([part.bias_variance for part in estimates], share)
@@ -211,7 +211,7 @@ def _tabulated(sizes: NDArray[np.int64], max_size: int) -> FloatArray:
 
 
 def _relative_bounds(part: SizeRecommendation, wanted: float) -> tuple[float, float]:
-    """Return the bounds of a part's disagreement, relative to it, that its interval of the size stands for."""
+    """Return limits of a part's disagreement, as ratios to its estimate, from its interval of the recommended size."""
     disagreement = 1.0 - np.interp([part.interval[0], part.interval[1] or part.max_size], part.sizes, part.values)
     if part.size == 1 and disagreement.max() <= LEAST:
         return 1.0, 1.0

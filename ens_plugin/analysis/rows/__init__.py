@@ -1,1 +1,1 @@
-"""What the rows of an analysis are: repeated, in groups, out of bag or not; no model is read here."""
+"""Properties of the rows of an analysis, without the model: hashes, repeats, groups, shares out of bag."""

@@ -1,4 +1,4 @@
-"""Rows that belong together, as the user names them: checked, counted, and refused where they are too few."""
+"""Groups of rows given by the user: their codes, design effect and checks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DOUBTED_WEIGHT = 0.05
 
 
 def encode_groups(groups: Any, n_rows: int) -> IntArray:
-    """Return the group of each row as a number from 0, in the order in which the groups come.
+    """Return the group of each row as a number from 0, in the order of first appearance.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def encode_groups(groups: Any, n_rows: int) -> IntArray:
 def _as_column(groups: Any) -> NDArray[Any]:
     column = np.asarray(groups)
     if column.dtype.kind in "US" and not isinstance(groups, np.ndarray):
-        # NumPy turns missing values among texts into texts.
+        # NumPy converts missing values among strings to strings.
         column = np.asarray(groups, dtype=object)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
@@ -79,9 +79,9 @@ def _as_column(groups: Any) -> NDArray[Any]:
 
 
 def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], level: float) -> RowWeight:
-    """Return the weights with the design effect of their groups, on the loss or on a single member's.
+    """Return the weights with the design effect of their groups, of the ensemble's loss or of a member's.
 
-    The larger of the two counts, for the size rests on how close votes are; it is raised for few groups.
+    The larger effect is used, because the size depends on how close votes are; it is raised for few groups.
 
     Parameters
     ----------
@@ -113,19 +113,19 @@ def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], l
 
 
 def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_]) -> None:
-    """Refuse groups of which too many have a row in nearly every bag.
+    """Raise TooFewMembersError if too many groups have a row in nearly every bag.
 
     Parameters
     ----------
     weight : RowWeight
         With groups; of all rows.
     usable : ndarray of bool, shape (n_rows,)
-        Rows about which enough members predict.
+        Rows that enough members predict.
 
     Raises
     ------
     TooFewMembersError
-        If the other rows have more than a fifth of the weight.
+        If rows that are not usable have more than a fifth of the weight.
     """
     if weight.groups is None:
         return
@@ -156,13 +156,13 @@ def _remedies(weight: RowWeight) -> str:
 
 
 def group_doubts(weight: RowWeight, usable: NDArray[np.bool_]) -> list[str]:
-    """Return why figures from these groups are doubtful: too few of them, or large ones left out."""
+    """Return doubts about estimates from groups: too few groups, or large ones without usable rows."""
     if weight.groups is None:
         return []
     found = []
     n_groups = np.unique(weight.groups[usable]).size
     if n_groups < FEWEST_GROUPS:
-        found.append(f"Only {n_groups} groups of rows: too few to estimate how much groups differ.")
+        found.append(f"Only {n_groups} groups of rows: too few to estimate how much groups differ. Pass more groups.")
     lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
     sizes = np.bincount(weight.groups)[weight.groups]
     if lost > DOUBTED_WEIGHT:

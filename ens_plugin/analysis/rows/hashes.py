@@ -49,7 +49,7 @@ def as_table(features: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class HashedRows:
-    """Rows with a hash of each.
+    """A table of rows, with a hash of each row.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class HashedRows:
 
 
 def hash_rows(features: Any, rows: Any) -> HashedRows | None:
-    """Hash each row over all columns; None where the rows are not a table; arguments as of :func:`as_table`.
+    """Return the rows with a hash of each over all columns; None if they are no table; parameters as of `as_table`.
 
     Examples
     --------
@@ -76,10 +76,10 @@ def hash_rows(features: Any, rows: Any) -> HashedRows | None:
 
 
 def row_hashes(table: Any, chosen: NDArray[np.bool_] | None = None) -> Hashes:
-    """Hash each row over all columns, or over some; equal values have equal hashes, and others hardly ever.
+    """Return a hash of each row over all columns, or over some; equal values have equal hashes, others hardly ever.
 
-    0 equals -0, 1 equals 1.0, and a missing value equals a missing value.  The time it takes is in proportion to the
-    values that are stored.
+    0 equals -0, 1 equals 1.0, and a missing value equals a missing value.  The time is proportional to the number of
+    stored values.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def _column_hashes(column: pd.Series[Any]) -> Hashes:
 def _value_hashes(values: NDArray[Any]) -> Hashes:
     kind = values.dtype.kind
     if kind == "f":
-        # Adding 0 turns -0 into 0; a missing value can be any of many patterns of bits.
+        # Adding 0 changes -0 to 0; missing values have many patterns of bits.
         numbers = np.add(values, 0.0, dtype=np.float64)
         missing = np.isnan(numbers)
         if missing.any():
@@ -151,7 +151,7 @@ def _value_hashes(values: NDArray[Any]) -> Hashes:
     if kind in "biu":
         numbers = values.astype(np.float64)
         if values.dtype.itemsize == 8:
-            # Beyond, several whole numbers share one float.
+            # Above this limit, several whole numbers have the same float.
             return _mixed(np.where(np.abs(numbers) < EXACT, numbers.view(np.uint64), values.astype(np.uint64)))
         return _mixed(numbers.view(np.uint64))
     flat = np.ascontiguousarray(values).reshape(-1)
@@ -167,7 +167,7 @@ def _text_hashes(values: NDArray[Any]) -> Hashes:
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """Mix the bits of values in place."""
+    """Return the values with their bits mixed, in place."""
     for mixer in MIXERS:
         values ^= values >> HALF
         values *= mixer

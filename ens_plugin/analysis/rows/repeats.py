@@ -1,4 +1,4 @@
-"""Rows that stand in the training data more than once, and what that does to out-of-bag figures."""
+"""Rows that occur more than once in the training data, and their effect on out-of-bag estimates."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ REMEDIES = (
 
 @dataclass(frozen=True, eq=False)
 class RepeatedRows:
-    """What is repeated among training rows.
+    """Masks of repeated and copied training rows, and rows that an oversampler appended.
 
     Attributes
     ----------
     repeated : ndarray of bool, shape (n_rows,)
-        Rows whose features and target stand in the data more than once.
+        Rows whose features and target occur in the data more than once.
     copied : ndarray of bool, shape (n_rows,)
-        Those among them that chance does not explain.
+        Repeated rows that chance does not explain.
     appended : int
-        Rows of one label at the end of the data, as oversamplers leave them; 0 where there are none.
+        Number of rows of one label at the end of the data, as oversamplers append them; 0 without such rows.
     appended_label : int
         Code of that label.
     """
@@ -60,7 +60,7 @@ class RepeatedRows:
     appended_label: int = 0
 
     def take(self, rows: NDArray[np.intp]) -> RepeatedRows:
-        """Return what is known of some of the rows."""
+        """Return the repeats of some of the rows, with flags as among all rows."""
         return replace(self, repeated=self.repeated[rows], copied=self.copied[rows])
 
 
@@ -99,7 +99,7 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
 
 
 def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.int64]:
-    """Return groups of rows with the same features and target, as numbers; arguments as of :func:`find_repeats`.
+    """Return a number for each row, equal for rows with the same features and target; see :func:`find_repeats`.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.
             "groups='identical' compares rows, and this ensemble was given none that can be compared; pass one group "
             "for each row."
         )
-    # In the order in which they come, as groups that are named.
+    # Numbered by first appearance, as groups given by the user.
     return np.asarray(pd.factorize(records)[0], dtype=np.int64)
 
 
@@ -123,14 +123,14 @@ def _records(rows: HashedRows, target: NDArray[Any]) -> NDArray[np.int64] | None
 
 
 def record_hashes(hashes: NDArray[np.uint64], target: NDArray[Any]) -> NDArray[np.uint64]:
-    """Hash each row together with its target, shape (n_rows,)."""
-    # Another factor than that of any column: a target is no column.
+    """Return a hash of each row together with its target, shape (n_rows,)."""
+    # No column has this factor, because the target is no column.
     own = row_hashes(target.reshape(-1, 1))[0] * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(hashes + own)
 
 
 def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
-    """Refuse training rows of which a large part are copies of each other.
+    """Raise InputError if a large part of the training rows are copies of each other.
 
     Raises
     ------
@@ -166,8 +166,8 @@ def copies_findings(
 
     Notes
     -----
-    A copied row may really be as hard as the single rows of its label; as hard as can be where a label has fewer
-    than ten of those.
+    Without copies, a copied row may have the mean loss of the single rows of its label; the largest possible loss is
+    taken where a label has fewer than ten single rows.
     """
     copied = repeats.copied
     n_copied = int(np.count_nonzero(copied))
@@ -185,7 +185,7 @@ def copies_findings(
 
 
 def _hidden_loss(copied: NDArray[np.bool_], losses: FloatArray, target: NDArray[Any], share: FloatArray) -> float:
-    """Return by how much the mean loss would rise if copied rows were as hard as single ones."""
+    """Return by how much the mean loss would rise if copied rows had the mean loss of single rows."""
     has_labels = target.dtype.kind in "iu"
     kinds = target if has_labels else np.zeros(target.size, dtype=np.int64)
     hidden = 0.0
@@ -199,7 +199,7 @@ def _hidden_loss(copied: NDArray[np.bool_], losses: FloatArray, target: NDArray[
 
 
 def appended_doubt(n_appended: int, label: Any) -> str:
-    """Return the doubt about rows that look like those an oversampler returns."""
+    """Return the doubt about rows that look like those an oversampler appends."""
     return (
         f"The last {n_appended} rows all have the label {label!r} and make all labels equally frequent, as "
         "oversamplers such as SMOTE leave them. The members were then trained on near-copies of the rows that they are "

@@ -1,4 +1,4 @@
-"""Whether the rows with enough members represent all rows: refused, or weighted, by label."""
+"""Weights with which the rows with enough members represent all rows of their label, or errors where they cannot."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ens_plugin.report.text import printable
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]
 
-# Mean number of members of a row, where its label is left out less often than others.
+# Least mean number of members of a row, by members needed, for a label that is out of bag less often than others.
 LEAST_MEMBERS = {1: 3.0, 2: 4.0}
 # Shares of weight on rows that no usable row represents.
 MOST_MISSING = 0.03
 REFUSED_MISSING = 0.10
 MOST_MISSING_OF_LABEL = 0.25
 MOST_MISSING_BY_LABEL = 0.005
-# Mean change of the weights that a metric, which takes none, may go without.
+# Largest mean change of the weights that is ignored for a metric, which takes no weights.
 MOST_CHANGE = 0.03
-# Between chances to be left out.
+# Smallest difference between chances to be out of bag that is no rounding.
 LEAST_DIFFERENCE = 1e-12
 # So few rows would not estimate the error of their label even if all were usable.
 HANDFUL = 5
@@ -53,12 +53,12 @@ class RowShares:
     ----------
     evidence : TalliedRows
     is_even : bool
-        Whether nothing had to be changed.
+        Whether no weight had to be changed.
     change : float
-        Mean change of a usable row's weight, relative.
+        Mean relative change of a usable row's weight.
     labels : tuple of LabelBasis
     cautions, doubts : tuple of str
-        Sentences to warn with, and reasons not to rely on the figures.
+        Warnings, and reasons not to rely on the estimates.
     """
 
     evidence: TalliedRows
@@ -70,7 +70,7 @@ class RowShares:
 
 
 def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[np.bool_], needed: int) -> RowShares:
-    """Return the usable rows, weighted to represent all rows; refuse where too few are left to do so.
+    """Return the usable rows, weighted to represent all rows; raise an error if too few are left for that.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
     )  # fmt: skip
     handfuls = _refuse_scarce_labels(found, names, needed) if adapter.classes is not None else ()
-    # What groups leave out is judged with the groups.
+    # Weight missing because of groups is checked in groups.py.
     doubts = _missing_weight(found) if evidence.weight.groups is None else ()
     if adapter.classes is not None:
         _refuse_partial_labels(found, names)
@@ -116,14 +116,14 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
             "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
             'with {data="holdout"}.'
         )
-    apart = "judged apart by their number of members, and those left " if labels else ""
+    apart = "analysed in parts by number of members, and usable ones " if labels else ""
     caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to represent all{_by_label(labels)}."
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
     return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *cautions), doubts)
 
 
 def refuse_unweighable(shares: RowShares, estimator: str, *, has_metric: bool) -> None:
-    """Refuse what cannot take the weights of rows that are left out unevenly.
+    """Raise InputError if the estimator or metric cannot take the weights of rows that are out of bag unevenly.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found:
 def _entries(
     evidence: TalliedRows, n_members: int
 ) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
-    """Return label, members, weight and rows of each entry; on a cluster, entries are by label and members."""
+    """Return label, number of members, weight and rows of each entry; on a cluster, these are by label and members."""
     if evidence.by_label is None:
         trials = evidence.tally.trials
         label = np.zeros(trials.size, dtype=np.int64) if evidence.label is None else evidence.label
@@ -173,7 +173,7 @@ def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
 
 
 def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) -> tuple[str, ...]:
-    """Refuse labels of too few members or rows; return warnings about labels of a few rows, which are left out."""
+    """Raise an error for labels with too few members or rows; return warnings about labels of few rows, left out."""
     is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
     is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
     is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
@@ -187,7 +187,7 @@ def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) 
 
 
 def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[str, ...]:
-    """Return a warning about a rare label whose few rows decide the raw scores of all."""
+    """Return a warning about a rare label whose few rows determine the raw scores of all rows."""
     usable = [basis for basis in labels if basis.n_usable]
     rarest = min(usable, key=lambda basis: basis.n_usable)
     if rarest.n_usable >= FEWEST_SCORED or rarest.n_usable > LARGEST_RARE_SHARE * sum(each.n_usable for each in usable):
@@ -200,7 +200,7 @@ def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[str, ...]:
 
 
 def _refuse_partial_labels(found: Representation, names: list[str]) -> None:
-    """Refuse labels of which much of the weight lies on rows that no usable row represents."""
+    """Raise TooFewMembersError if much of a label's weight lies on rows that no usable row represents."""
     missing = found.missing * found.weight
     for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
         _refuse_label(found, names, int(label))
@@ -221,7 +221,7 @@ def _refuse_label(found: Representation, names: list[str], label: int) -> None:
 
 
 def _missing_weight(found: Representation) -> tuple[str, ...]:
-    """Return a doubt, or refuse, where much of the weight lies on rows that no usable row represents."""
+    """Return a doubt, or raise an error, if much of the weight lies on rows that no usable row represents."""
     missing = float(found.missing @ found.weight)
     if missing <= MOST_MISSING:
         return ()

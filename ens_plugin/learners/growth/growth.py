@@ -1,4 +1,4 @@
-"""Training of an ensemble to the size it needs: in one shot from a probe, or step by step (2013, Fig. 3)."""
+"""Training of an ensemble to its recommended size: in one step from a probe, or iteratively (2013, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["MAX_SIZE", "grow"]
 
 MAX_SIZE = 5001
 PROBE_SIZES = {"one_shot": 50, "iterative": 100}
-# Below these every figure is rough, and no size is acted on.  Four out-of-bag members per row can all agree by chance,
-# and the size would be far too small.
+# Below these limits no estimated size is used.  Four out-of-bag members per row can all agree by chance, and the size
+# would be far too small.
 FEWEST_OUT_OF_BAG = 5
 
 
@@ -50,7 +50,7 @@ def grow(
     sample_weight: ArrayLike | None = None,
     verbose: bool = False,
 ) -> Growth:
-    """Train an ensemble to the size it needs, as estimated from out-of-bag rows.
+    """Train an ensemble to the size recommended by out-of-bag rows, and return it with the estimates made.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ def grow(
     criterion : {"auto", "agreement", "error", "probability"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
     confidence : float, optional
-        Classification alone: wanted mean agreement with the infinite ensemble, in (0.5, 1).
+        Classification only: wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
         Wanted excess of the error or the Brier score relative to the infinite ensemble's; 0.01 by default.
     method : {"one_shot", "iterative"}, default="one_shot"
         ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
         after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
         ``"figure3"`` is its old name).
-        Either way, members beyond the estimate are left out.
+        With both, members beyond the estimate are left out.
     probe_size : int, optional
         Members trained before the first estimate, at least 10; by default 50 for ``"one_shot"``, 100 for
         ``"iterative"``.
@@ -91,9 +91,9 @@ def grow(
     ------
     InputError
         If an argument is out of range or belongs to the other task, if y holds a single label, or if the estimator
-        refuses X or y (the message is then its own).
+        raises an error for X or y (whose message is kept).
     UnsupportedModelError
-        If the estimator is no ensemble of members drawn alike, or its library is not covered.
+        If the members are not all trained in the same way, or the library is not supported.
     BagError
         If every member would be trained on every row, so that no row is out of bag.
 
@@ -142,7 +142,7 @@ def grow(
     return Growth(
         model=steps.around(model),
         n_members=outcome.n_members,
-        # The models on the way may be of another class than the last one.
+        # Models before the last one may be of another class.
         report=None if course.report is None else replace(course.report, model=type(model).__name__),
         history=tuple(course.steps),
         method=method,
@@ -156,7 +156,7 @@ def grow(
 
 
 def _current_name(method: str) -> str:
-    """Return the name of a method; of an old name, the new one."""
+    """Return the current name of a growing method, with a warning for its old name."""
     if not isinstance(method, str):
         raise InputError(f"method must be 'one_shot' or 'iterative', got {method!r}.")
     if method != "figure3":
@@ -178,7 +178,7 @@ def _rule(method: str) -> NextWanted:
 
 
 def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
-    """Return the size to train to: the recommended one after the probe, None after that."""
+    """Return the size to train to: the recommended one after the probe, 0 after the second estimate."""
     return wanted if len(history) == 1 else 0
 
 
@@ -223,7 +223,7 @@ def _refuse_other_task(ensemble: Any, confidence: float | None) -> None:
 
 @dataclass
 class _Course:
-    """The course of one growth: the estimates so far, and the size to train to next."""
+    """State of one growth: the estimates so far, and the size to train to next."""
 
     rule: NextWanted
     first: int
@@ -238,7 +238,7 @@ class _Course:
         self.bar.update(n_members - self.bar.n)
 
     def next_size(self, evidence: TrainedModel) -> int | None:
-        """Estimate the size, add it to the history, and return a size above the model's, or None to stop."""
+        """Estimate the size needed, append it to the history, and return the next size to train to, or None to stop."""
         trained = time.perf_counter()
         self.report, problem = self._estimate(evidence)
         ended = time.perf_counter()
@@ -252,7 +252,7 @@ class _Course:
 
     @property
     def wanted(self) -> float:
-        """The size recommended last: infinity where above all sizes tried, 0 without an estimate."""
+        """Latest recommended size: infinity if above all sizes tried, 0 without an estimate."""
         last = self.steps[-1]
         if last.problem:
             return 0
@@ -267,7 +267,7 @@ class _Course:
 
 
 def _weakness(report: EnsembleReport) -> str:
-    """Return why a report's recommended size must not be acted on; empty if it may."""
+    """Return the reason not to use a report's recommended size; an empty string if it can be used."""
     if report.n_rows < FEWEST_ROWS:
         return f"{report.n_rows} rows are too few to estimate a size from; {FEWEST_ROWS} are needed."
     if report.mean_oob_members < FEWEST_OUT_OF_BAG:

@@ -14,12 +14,12 @@ __all__ = ["find_trainer"]
 
 
 def find_trainer(estimator: Any) -> Trainer:
-    """Return the function that trains this kind of ensemble to a size that is not known beforehand.
+    """Return the function that trains this kind of ensemble to a size chosen during training.
 
     Raises
     ------
     UnsupportedModelError
-        If it is no ensemble of members drawn alike, or of a kind that cannot be grown.
+        If its members are not all trained in the same way, or it is of a kind that cannot be grown.
     BagError
         If every member would be trained on every row.
     """
@@ -27,6 +27,6 @@ def find_trainer(estimator: Any) -> Trainer:
     if library is None:
         raise UnsupportedModelError(
             f"A {type(estimator).__name__} cannot be grown. {GROWABLE}. Boosting cannot be grown: its members correct "
-            "one another. Of a search, grow its best_estimator_."
+            "one another. For a search, grow its best_estimator_."
         )
     return library.trainer(estimator)

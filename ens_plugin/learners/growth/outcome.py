@@ -1,4 +1,4 @@
-"""The result of growing an ensemble: the model, the estimates on the way, and the reason to stop."""
+"""The result of growing an ensemble: the model, the estimates during growth, and the reason to stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Growth", "GrowthStep", "Outcome", "outcome_of"]
 
 @dataclass(frozen=True)
 class GrowthStep:
-    """One estimate of the size that an ensemble needs, made while it grew.
+    """One estimate of an ensemble's recommended size, made while it grew.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class GrowthStep:
     error : float or None
         Expected error at `n_members`.
     train_seconds, estimate_seconds : float
-        Spent on the members added since the step before, and on this estimate.
+        Time spent on the members added since the step before, and on this estimate.
     problem : str
-        Why there is no estimate to act on; empty where there is one.
+        Why no estimate can be used; empty if one can.
     """
 
     n_members: int
@@ -52,17 +52,17 @@ class GrowthStep:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """A model of the size it needs, and how that was found.
+    """A model grown to its recommended size, with the estimates made during growth.
 
     Attributes
     ----------
     model : fitted ensemble, or Pipeline
-        Of `n_members` members, like one trained at that size at once.
+        Ensemble of `n_members` members, like one trained at that size at once.
     n_members : int
         Members of `model`.
     report : EnsembleReport or None
-        Of the largest ensemble there was: `model` itself, or, where members were left out, all of them, because more
-        members make the better estimate.  None where no estimate could be made.
+        Analysis of the largest ensemble trained: `model`, or all members if some were left out, because more members
+        give the better estimate.  None where no estimate could be made.
     history : tuple of GrowthStep
         Every estimate, in order.
     method : {"one_shot", "iterative"}
@@ -70,16 +70,16 @@ class Growth:
         Whether `model` has the size that was estimated to be enough; False where `max_size` or a missing estimate
         stopped it.
     suffices : bool or None
-        Whether `n_members` are enough by the last estimate, of all members trained.  After one shot they may not be,
-        although nothing went wrong: the size was estimated from the probe alone.  None without an estimate.
+        Whether `n_members` are enough by the last estimate, from all members trained.  They may not be after one
+        shot, whose size is estimated from the probe alone.  None without an estimate.
     wanted_size : int or None
-        Size recommended by the estimate that decided; None if above all sizes tried, or without an estimate.
+        Size by the estimate that `n_members` follows; None if above all sizes tried, or without an estimate.
     reason : str
-        What happened, in a sentence or two.
+        Why growth stopped, in a sentence or two.
     trained_members : int
-        Members trained in total, the probe and models thrown away among them.
+        Members trained in total, with those of the probe and of discarded models.
     seconds : float
-        From start to end.
+        Total time of the growth.
     """
 
     model: Any
@@ -101,7 +101,7 @@ class Growth:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the history as a pandas DataFrame, one row for each step, the fields of GrowthStep as columns."""
+        """Return the history as a pandas DataFrame with a row for each step and the fields of GrowthStep as columns."""
         import pandas as pd
 
         return pd.DataFrame([vars(step) for step in self.history])
@@ -109,7 +109,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many members to keep, and the fields of Growth of the same names."""
+    """Number of members to keep, and other fields of :class:`Growth`, decided from the history."""
 
     n_members: int
     converged: bool
@@ -119,9 +119,9 @@ class Outcome:
 
 
 def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target: str) -> Outcome:
-    """Return how many members to keep, and why; `target` names in words what the size is for."""
+    """Return how many members to keep, and why; `target` describes the wanted agreement or excess error in words."""
     last = history[-1]
-    # One shot stands by the probe's estimate: to act on the second one as well would be another method.
+    # One shot uses the probe's estimate only: using the second one as well would be another method.
     decided = history[0] if method == "one_shot" else last
     wanted, trained = decided.recommended_size, last.n_members
     if last.problem:

@@ -1,4 +1,4 @@
-"""A pipeline taken apart, so that its last step can be trained more than once on the same transformed rows."""
+"""Separation of a pipeline's steps, so that the last one can be trained repeatedly on the same transformed rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Steps", "split_pipeline"]
 
 @dataclass
 class Steps:
-    """The steps before an ensemble: of no pipeline, of one, or of several inside one another.
+    """Preprocessing steps before an ensemble, in no pipeline, in one, or in several nested ones.
 
     Attributes
     ----------
     pipelines : list of Pipeline
-        Unfitted, from the outermost in; their last steps stand for what is inside.
+        Unfitted pipelines, the outermost first; each one's last step is the next pipeline or the ensemble.
     """
 
     pipelines: list[Pipeline]
 
     def fit_transform(self, X: Any, y: Any) -> Any:
-        """Fit the steps, and return the rows as they reach the ensemble."""
+        """Fit the steps, and return the transformed rows that the ensemble is trained on."""
         for pipeline in self.pipelines:
             earlier = pipeline[:-1]
             if earlier.steps:
@@ -37,7 +37,7 @@ class Steps:
         return X
 
     def around(self, ensemble: Any) -> Any:
-        """Return the fitted pipeline that ends in a fitted ensemble; the ensemble itself if there was none."""
+        """Return the fitted pipeline that ends in the ensemble; the ensemble itself without pipelines."""
         for pipeline in reversed(self.pipelines):
             pipeline.steps[-1] = (pipeline.steps[-1][0], ensemble)
             ensemble = pipeline

@@ -1,4 +1,4 @@
-"""scikit-learn meta-estimators that train an ensemble to the size it needs."""
+"""scikit-learn meta-estimators that train an ensemble to its recommended size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
 
 
 class _RightSized(BaseEstimator):
-    """What the right-sized classifier and regressor have in common."""
+    """Base class of the right-sized classifier and regressor."""
 
     estimator: Any
     method: str
@@ -60,9 +60,9 @@ class _RightSized(BaseEstimator):
         Raises
         ------
         NotFittedError
-            Before :meth:`fit`.
+            If called before :meth:`fit`.
         DataMismatchError
-            If the columns are not those of the fit.
+            If the columns are not those that the ensemble was trained on.
         """
         return np.asarray(self._fitted_to(X).predict(X))
 
@@ -70,7 +70,7 @@ class _RightSized(BaseEstimator):
         return self._default() if self.estimator is None else self.estimator
 
     def _unfitted(self) -> Any:
-        """Return the ensemble to grow, with the seed given here, if there is one."""
+        """Return the unfitted ensemble to grow, with `random_state` as its seed unless that is None."""
         find_trainer(split_pipeline(self._template())[0])
         estimator = clone(self._template())
         if self.random_state is not None:
@@ -107,7 +107,7 @@ class _RightSized(BaseEstimator):
         take_columns(self, growth.model)
 
     def _fitted_to(self, X: Any) -> Any:
-        """Return the fitted ensemble, if X has the columns it was fitted to."""
+        """Return the fitted ensemble, or raise an error if X has other columns than in training."""
         if not hasattr(self, "estimator_"):
             raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
         check_columns(self, X)
@@ -125,7 +125,7 @@ class _RightSized(BaseEstimator):
 
 
 class RightSizedClassifier(ClassifierMixin, _RightSized):
-    """Classifier that trains an ensemble to the size it needs.
+    """Classifier that trains an ensemble to its recommended size.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
     -----
     With fewer than 30 rows, or fewer than 5 out-of-bag members per row, the probe is kept and a
     :class:`~ens_plugin.errors.NotConvergedWarning` is issued.  ``predict_proba``, ``predict_log_proba`` and
-    ``decision_function`` are there if the ensemble has them.  ``sample_weight`` weighs rows in training and in the
+    ``decision_function`` exist if the ensemble has them.  ``sample_weight`` weighs rows in training and in the
     estimate of the size; with metadata routing on, ``set_fit_request(sample_weight=True)`` requests it.
 
     Examples
@@ -203,7 +203,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> RightSizedClassifier:
-        """Train the ensemble to the size it needs.
+        """Train the ensemble to its recommended size, and return the fitted estimator.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         Raises
         ------
         EnsPluginError
-            As :func:`ens_plugin.grow`; what was fitted before stays as it was.
+            As :func:`ens_plugin.grow`; an earlier fit is then kept.
         """
         wanted = {"criterion": self.criterion, "confidence": self.confidence, "tolerance": self.tolerance}
         self._keep(self._grow(X, y, sample_weight, **wanted))
@@ -228,22 +228,22 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
 
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the ensemble's probabilities of the labels, shape (n_rows, n_labels); raises as `predict`."""
+        """Return the ensemble's probabilities of the labels, shape (n_rows, n_labels); errors as for `predict`."""
         return np.asarray(self._fitted_to(X).predict_proba(X))
 
     @available_if(_delegates("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
-        """Return the logarithms of the ensemble's probabilities, shape (n_rows, n_labels); raises as `predict`."""
+        """Return the logarithms of the ensemble's probabilities, shape (n_rows, n_labels); errors as for `predict`."""
         return np.asarray(self._fitted_to(X).predict_log_proba(X))
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return the ensemble's decision function, shape (n_rows,) or (n_rows, n_labels); raises as `predict`."""
+        """Return the ensemble's decision function, shape (n_rows,) or (n_rows, n_labels); errors as for `predict`."""
         return np.asarray(self._fitted_to(X).decision_function(X))
 
 
 class RightSizedRegressor(RegressorMixin, _RightSized):
-    """Regressor that trains an ensemble to the size it needs.
+    """Regressor that trains an ensemble to its recommended size.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> RightSizedRegressor:
-        """Train the ensemble to the size it needs.
+        """Train the ensemble to its recommended size, and return the fitted estimator.
 
         Parameters
         ----------
@@ -324,7 +324,7 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         Raises
         ------
         EnsPluginError
-            As :func:`ens_plugin.grow`; what was fitted before stays as it was.
+            As :func:`ens_plugin.grow`; an earlier fit is then kept.
         """
         self._keep(self._grow(X, y, sample_weight, tolerance=self.tolerance))
         return self

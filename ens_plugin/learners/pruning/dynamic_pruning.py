@@ -1,4 +1,4 @@
-"""A classifier that stops querying an ensemble's members for a row once the row's label is settled."""
+"""A classifier that stops querying an ensemble's members for a row once its label is nearly certain."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 
 @dataclass(frozen=True, eq=False)
 class PrunedPrediction:
-    """The prediction for some rows, made by as few members as each row needed.
+    """Predictions for some rows, each from the members queried until its label was nearly certain.
 
     Attributes
     ----------
     labels : ndarray, shape (n_rows,)
     probabilities : ndarray of float, shape (n_rows, n_labels)
-        Mean over the members that were queried.
+        Mean output of the members that were queried.
     n_queries : ndarray of int, shape (n_rows,)
-        Members that were queried.
+        Number of members that were queried.
     """
 
     labels: NDArray[Any]
@@ -59,39 +59,39 @@ class PrunedPrediction:
 
 
 class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Classifier that predicts with an ensemble, but queries only as many members for a row as its label needs.
+    """Classifier that predicts with an ensemble, but queries members only until a row's label is nearly certain.
 
-    Members are queried in order.  At checkpoints, which are ever further apart, rows whose label is settled are
-    dropped.  Rows that are never settled get the whole ensemble's label.
+    Members are queried in order.  At checkpoints, at growing distances, rows whose label is settled, hence
+    unlikely to change, are dropped.  All other rows get the whole ensemble's label.
 
     Parameters
     ----------
     estimator : classifier
-        An ensemble that ens_plugin has an adapter for, also inside a Pipeline or a search: it is cloned and fitted.
-        Or a fitted one in ``sklearn.frozen.FrozenEstimator`` (scikit-learn 1.6 or newer): it is used as it is.
+        An ensemble with an adapter in ens_plugin, also inside a Pipeline or a search, which is cloned and fitted; or
+        a fitted one in ``sklearn.frozen.FrozenEstimator`` (scikit-learn 1.6 or newer), which is used unchanged.
     rule : {"learned", "full", "infinite"}, default="learned"
-        When a row is settled.  "full" (2009): the whole ensemble's label is the present one with probability
-        `confidence`, if any share of votes is as likely beforehand.  "infinite" (2011): the same for the label of
-        an ensemble without end.  "learned": as "full", with shares of votes as likely as they were among the
+        When a row is settled.  "full" (2009): the whole ensemble's label is the current one with probability
+        `confidence`, if all shares of votes are equally likely a priori.  "infinite" (2011): the same for the label
+        of the infinite ensemble.  "learned": as "full", with the distribution of vote shares fitted to the
         training rows' out-of-bag votes; queries fewer members for the same agreement.
     confidence : float, default=0.99
-        Wanted probability that a row's label stays as it is, strictly between 0.5 and 1.
+        Wanted probability that a settled row's label is final, strictly between 0.5 and 1.
     data : {"oob", "holdout"}, default="oob"
-        What the rows given to `fit` are to a frozen ensemble: its training rows, in training order, or rows that it
+        Whether the rows given to `fit` are a frozen ensemble's training rows, in training order, or rows that it
         was not trained on.
 
     Attributes
     ----------
     estimator_ : fitted classifier
-        The whole ensemble; for a frozen one, itself.
+        The whole ensemble; a frozen one is not copied.
     classes_ : ndarray, shape (n_labels,)
     n_members_ : int
         Members of the whole ensemble.
     expected_queries_ : float or None
-        Members that fresh rows will need on average.  None where rule is "full" or "infinite" and no row is out of
+        Mean number of members that new rows will need.  None where rule is "full" or "infinite" and no row is out of
         bag.
     expected_disagreement_ : float or None
-        Share of fresh rows that will get another label than from the whole ensemble.
+        Expected share of new rows with another label than from the whole ensemble.
     n_features_in_ : int
         Where the fitted estimator has it.
     feature_names_in_ : ndarray of str
@@ -99,7 +99,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     Notes
     -----
-    The formulas, what they assume, and how far each rule keeps its promise: ``docs/pruning.md``.
+    Formulas, assumptions, and measured agreement of each rule: ``docs/pruning.md``.
 
     Examples
     --------
@@ -124,15 +124,15 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         self.data = data
 
     def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> DynamicPruningClassifier:
-        """Fit the ensemble, unless it is frozen, and compute the table that settles rows.
+        """Fit the ensemble, unless it is frozen, and compute the votes at which a row needs no further member.
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
         y : array-like, shape (n_rows,)
         **fit_params
-            Given to the ensemble's own ``fit``: `sample_weight`, for example.  With scikit-learn's metadata routing
-            on, what the ensemble requests.
+            Passed to the ensemble's own ``fit``: `sample_weight`, for example.  With scikit-learn's metadata routing
+            on, only the parameters that the ensemble requests.
 
         Returns
         -------
@@ -148,9 +148,9 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         UnsupportedModelError
             If there is no adapter for the ensemble, or it is a regressor.
         BagError
-            If the rule needs out-of-bag rows and there are none, or they cannot be proved.
+            If the rule needs out-of-bag rows and there are none, or bags cannot be proved.
         DataMismatchError
-            If rows are not what `data` declares, or y holds labels that a frozen ensemble was not trained on.
+            If rows contradict `data`, or y holds labels that a frozen ensemble was not trained on.
         """
         self._check_parameters()
         model = self._fitted(X, y, fit_params)
@@ -167,7 +167,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return self
 
     def query(self, X: Any) -> PrunedPrediction:
-        """Return each row's label, the mean output of the members queried for it, and their number.
+        """Return each row's label, the mean output of the members queried for the row, and their number.
 
         Parameters
         ----------
@@ -176,9 +176,9 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         Raises
         ------
         NotFittedError
-            Before `fit`.
+            If called before `fit`.
         InputError
-            If X is not a table of values that the ensemble takes.
+            If X is not a table of values that the ensemble accepts.
         DataMismatchError
             If the columns are not the ones the ensemble was trained on.
         """
@@ -188,24 +188,24 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         )
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row, shape (n_rows,); raises as :meth:`query`."""
+        """Return the label of each row, shape (n_rows,); errors as for :meth:`query`."""
         totals, adapter = self._totals(X)
         return np.asarray(self.classes_[codes(totals, adapter.output_kind)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the mean over the members queried, shape (n_rows, n_labels), highest for the label of `predict`.
+        """Return the mean output of the members queried, shape (n_rows, n_labels), highest for the label of `predict`.
 
         Coarser than the whole ensemble's, which is ``estimator_.predict_proba``: where the first five members agree,
-        they may be the only ones queried, and the row gets probability 1.  Raises as :meth:`query`.
+        they may be the only ones queried, and the row gets probability 1.  Errors as for :meth:`query`.
         """
         return _probabilities(*self._totals(X))
 
     def count_queries(self, X: Any) -> NDArray[np.int64]:
-        """Return how many members are queried for each row, shape (n_rows,); raises as :meth:`query`."""
+        """Return how many members are queried for each row, shape (n_rows,); errors as for :meth:`query`."""
         return self._totals(X)[0].queries
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return scikit-learn's routing of metadata: what `fit` is given goes to the ensemble's own ``fit``."""
+        """Return scikit-learn's routing of metadata, from `fit` to the ensemble's own ``fit``."""
         return MetadataRouter(owner=type(self).__name__).add(
             estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit")
         )
@@ -218,11 +218,11 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return tags
 
     def _more_tags(self) -> dict[str, Any]:
-        # scikit-learn before 1.6 reads these in place of __sklearn_tags__.
+        # scikit-learn before 1.6 uses these tags in place of __sklearn_tags__.
         return {"allow_nan": self.estimator._get_tags()["allow_nan"]}
 
     def __getstate__(self) -> dict[str, Any]:
-        # The adapter is made again from the ensemble: it may hold what neither pickle nor skops can store.
+        # The adapter may hold objects that neither pickle nor skops can store; it is made again from the ensemble.
         state = dict(super().__getstate__())
         state.pop("_adapter", None)
         return state
@@ -260,12 +260,12 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         if self.data == "holdout" and _are_training_rows(adapter, features, y):
             raise DataMismatchError(
                 "These are the rows the ensemble was trained on. Its members agree on them far more often than on "
-                "fresh rows. Leave out data='holdout', or pass rows that were not used for training."
+                "new rows. Leave out data='holdout', or pass rows that were not used for training."
             )
         try:
             return out_of_bag_outputs(adapter, rows, features, y, self.data)
         except BagError:
-            # "full" and "infinite" assume a distribution of votes, so they need no rows; scores need their spread.
+            # "full" and "infinite" assume a distribution of votes and need no rows; scores need their spread.
             if self.rule == "learned" or adapter.output_kind == "scores":
                 raise
             return None
@@ -294,12 +294,12 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
 
 def _refuse_before_training(estimator: Any, rule: str) -> None:
-    """Raise before training what would be raised after it, as far as class and parameters decide it."""
+    """Raise, before training, the errors about the ensemble that its class and parameters determine."""
     ensemble = estimator
     while isinstance(ensemble, Pipeline) and ensemble.steps:
         ensemble = ensemble.steps[-1][1]
     library, has_own_adapter = find_library(ensemble, Trainable), is_registered(ensemble)
-    # An adapter that a user registered may take the boosted ensembles of a built-in library.
+    # An adapter that a user registered may support boosted ensembles of a built-in library.
     if library is not None and (issubclass(library, EnsembleAdapter) or not has_own_adapter):
         library.refuse_boosting(ensemble)
     if has_own_adapter:
@@ -310,7 +310,7 @@ def _refuse_before_training(estimator: Any, rule: str) -> None:
         raise UnsupportedModelError(no_adapter(ensemble))
     if rule == "learned" and isinstance(ensemble, FORESTS) and not ensemble.bootstrap:
         raise BagError(
-            f"This {type(ensemble).__name__} is without bootstrap (bootstrap=False): every tree is trained on every "
+            f"This {type(ensemble).__name__} has no bootstrap (bootstrap=False): every tree is trained on every "
             "row, so rule='learned' has no out-of-bag rows to learn from. Set bootstrap=True, or use rule='full', "
             "which needs none."
         )

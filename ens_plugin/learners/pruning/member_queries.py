@@ -1,4 +1,4 @@
-"""Query members in blocks, and drop the rows whose label is settled."""
+"""Queries of members in blocks, only for the rows whose label is still uncertain."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Members", "QueriedRows", "ReplayedRows", "StoppingRule", "Totals", "
 BLOCK_BYTES = 16_000_000
 CACHE_BYTES = 1_000_000
 FEWEST_ROWS = 256
-# Up to here, counting label by label is faster than counting cells.
+# Up to this number of labels, counting votes label by label is faster than counting cells.
 FEW_LABELS = 24
 
 
 class StoppingRule(Protocol):
-    """The checkpoints of a stopping rule, and which rows are settled at each."""
+    """Protocol of a rule for when a row's label is certain enough to query no further member."""
 
     @property
     def checkpoints(self) -> IntArray:
@@ -31,38 +31,38 @@ class StoppingRule(Protocol):
         ...
 
     def settled(self, place: int, total: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member, shape (n_rows,)."""
+        """Return which rows need no further member at checkpoint number `place`, shape (n_rows,)."""
         ...
 
 
 class Members(Protocol):
-    """Source of the members' outputs for rows, some of which are dropped on the way."""
+    """Protocol of a source of members' outputs for rows, of which settled ones are dropped."""
 
     @property
     def together(self) -> int:
-        """Members that cost little more together than one does."""
+        """Number of members whose outputs together take little more time than those of one."""
         ...
 
     def outputs(self, members: range) -> NDArray[Any]:
-        """Outputs of consecutive members for the rows that are left."""
+        """Return the outputs of consecutive members for the rows not dropped yet."""
         ...
 
     def keep(self, rows: NDArray[np.intp]) -> None:
-        """Drop all rows but these, by position among those that are left."""
+        """Drop all rows but `rows`, positions among the rows not dropped yet."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Sums of the queried members' outputs, and how many members they are of.
+    """Sums of the queried members' outputs by row, and the number of members in each sum.
 
     Attributes
     ----------
     total : ndarray, shape (n_rows,) or (n_rows, n_labels)
-        Of two labels that are voted for, or scored: votes for the second, or its summed score less the first's.
-        Else votes, summed probabilities or summed scores by label.
+        For votes or scores of two labels: votes for the second, or its summed score less the first's.  Else votes,
+        summed probabilities or summed scores by label.
     queries : ndarray of int, shape (n_rows,)
-        Members queried.
+        Number of members queried.
     """
 
     total: FloatArray
@@ -70,7 +70,7 @@ class Totals:
 
 
 class QueriedRows:
-    """Prepared rows that an adapter's members predict.
+    """Source of outputs that queries an adapter's members for prepared rows.
 
     Parameters
     ----------
@@ -84,18 +84,18 @@ class QueriedRows:
         self._features = features
 
     def outputs(self, members: range) -> NDArray[Any]:
-        """Outputs of consecutive members for the rows that are left."""
+        """Return the outputs of consecutive members for the rows not dropped yet."""
         return self._adapter.outputs(self._features, members)
 
     def keep(self, rows: NDArray[np.intp]) -> None:
-        """Drop all rows but these."""
+        """Drop all rows but `rows`, positions among the rows not dropped yet."""
         features = self._features
-        # On arrays, take is several times as fast as an index.
+        # For arrays, take is several times as fast as indexing.
         self._features = features.take(rows, axis=0) if isinstance(features, np.ndarray) else features[rows]
 
 
 class ReplayedRows:
-    """Rows whose outputs of all members are known already.
+    """Source of outputs that were computed before, of all members for all rows.
 
     Parameters
     ----------
@@ -107,16 +107,16 @@ class ReplayedRows:
         self._outputs = outputs
 
     def outputs(self, members: range) -> NDArray[Any]:
-        """Outputs of consecutive members for the rows that are left."""
+        """Return the outputs of consecutive members for the rows not dropped yet."""
         return self._outputs[members.start : members.stop]
 
     def keep(self, rows: NDArray[np.intp]) -> None:
-        """Drop all rows but these."""
+        """Drop all rows but `rows`, positions among the rows not dropped yet."""
         self._outputs = self._outputs[:, rows]
 
 
 def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: int, kind: str) -> Totals:
-    """Query block after block of members, each for the rows that are not settled yet, and return the sums.
+    """Query members block by block, each for the rows whose label is still uncertain, and return sums of outputs.
 
     Parameters
     ----------
@@ -126,12 +126,12 @@ def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: i
     n_labels : int
         At least two.
     kind : {"labels", "probabilities", "scores"}
-        What members put out.
+        Kind of the members' outputs.
     """
     one_sum = n_labels == 2 and kind != "probabilities"
     found = np.zeros(n_rows if one_sum else (n_rows, n_labels))
     queries = np.zeros(n_rows, dtype=np.int64)
-    # By label where labels are counted one by one.
+    # Memory by label where labels are counted one by one.
     total, left = found.copy(order="F" if kind == "labels" else "C"), np.arange(n_rows)
     begun = 0
     for place, checkpoint in enumerate(rule.checkpoints.tolist()):
@@ -147,13 +147,13 @@ def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: i
             break
         kept = np.flatnonzero(~settled)
         members.keep(kept)
-        # A transposed take keeps the order of the totals, which a plain one would not.
+        # Taking from the transpose keeps the memory order of the totals.
         total, left = total.T.take(kept, axis=-1).T, left.take(kept)
     return Totals(found, queries)
 
 
 def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> Totals:
-    """Query an adapter's members for prepared rows, in blocks of rows that fit into memory, and return the sums.
+    """Query an adapter's members for prepared rows, in blocks that fit into memory, and return the sums of outputs.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> T
 
 
 def codes(totals: Totals, kind: str) -> NDArray[np.intp]:
-    """Return the position of each row's label among the classes; the first of equals, as the libraries have it.
+    """Return the position of each row's predicted label among the classes; of tied labels, the first.
 
     Parameters
     ----------
@@ -204,14 +204,14 @@ def mean_outputs(totals: Totals, kind: str) -> FloatArray:
 
 
 def _parts(begun: int, checkpoint: int, together: int, total: FloatArray, kind: str) -> Iterator[range]:
-    """Ranges of members from one checkpoint to the next whose outputs fit into the processor's cache."""
+    """Return ranges of members from one checkpoint to the next whose outputs fit into the processor's cache."""
     bytes_of_member = len(total) if kind == "labels" else total.nbytes
     step = max(CACHE_BYTES // max(bytes_of_member, 1), together, 1)
     return (range(start, min(start + step, checkpoint)) for start in range(begun, checkpoint, step))
 
 
 def _add(total: FloatArray, outputs: NDArray[Any], kind: str) -> None:
-    """Add a block of members' outputs to the totals, member by member: the libraries' own order of summation."""
+    """Add a block of members' outputs to the totals in place, member by member, the libraries' order of summation."""
     if kind == "labels" and total.ndim == 1:
         total += count_members(outputs)
         return

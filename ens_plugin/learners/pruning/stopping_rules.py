@@ -1,4 +1,4 @@
-"""The stopping table of a fitted ensemble, and what it is expected to save."""
+"""Rules for when a row needs no further member of a fitted ensemble, and the queries expected to be saved."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class OutOfBagOutputs:
-    """Outputs of members for rows that are out of bag, or held out: at most 20 000 random ones.
+    """Members' outputs for at most 20 000 random rows that are out of bag or held out.
 
     Attributes
     ----------
     block : RowBlock
-        Outputs, and which of them count; at least two members for each row.  Scores have a label axis.
+        Outputs, and which are out of bag or held out, at least two for each row.  Scores have a label axis.
     first, second : ndarray of int, shape (n_rows,)
-        The two labels with most support, in the order of the classes.
+        Codes of the two labels with most support, the lower code first.
     """
 
     block: RowBlock
@@ -60,22 +60,22 @@ class OutOfBagOutputs:
 
     @property
     def trials(self) -> FloatArray:
-        """Members that count for each row."""
+        """Number of out-of-bag members of each row, shape (n_rows,)."""
         return np.asarray(self.block.seen.sum(axis=0), dtype=np.float64)
 
     @property
     def is_hard(self) -> bool:
-        """Whether members vote for one label."""
+        """Whether the outputs are votes for one label."""
         return self.block.outputs.ndim == 2
 
     def support(self) -> FloatArray:
-        """Summed support of `first` and `second`, shape (2, n_rows)."""
+        """Return the summed support of the labels `first` and `second`, shape (2, n_rows)."""
         by_label = label_support(self.block, self.block.seen)
         rows = np.arange(self.first.size)
         return np.stack([by_label[rows, self.first], by_label[rows, self.second]])
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance (ddof 1) over members of the support of `second` less that of `first`."""
+        """Return mean and variance (ddof 1) over members of the second label's support less the first's, by row."""
         rows = np.arange(self.first.size)
         outputs, counted, trials = self.block.outputs, self.block.seen, self.trials
         lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * counted
@@ -91,10 +91,10 @@ def out_of_bag_outputs(adapter: EnsembleAdapter, X: Any, features: Any, y: Array
     ----------
     adapter : EnsembleAdapter
         Of a classifier.
-    X : the rows as the ensemble takes them
+    X : rows in the form given to the ensemble
     features : the same rows, prepared
     y : array-like, shape (n_rows,)
-        Their labels, for the proof of the bags.
+        Labels of the rows, for the proof of the bags.
     data : {"oob", "holdout"}
         Training rows, in training order, or rows that no member was trained on.
 
@@ -125,7 +125,7 @@ def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
     usable = np.flatnonzero(block.seen.sum(axis=0) >= 2)
     if usable.size == 0:
         raise TooFewMembersError(
-            f"No row is out of bag for two of the {n_members} members, so nothing can be learned about their votes. "
+            f"No row is out of bag for two of the {n_members} members, so no distribution of votes can be fitted. "
             "Train more members. For an ensemble that votes or averages probabilities, rule='full' or 'infinite' "
             "needs no such rows."
         )
@@ -135,7 +135,7 @@ def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
 
 
 def row_prior(found: OutOfBagOutputs, kind: str) -> RowPrior:
-    """Fit the distribution over rows of one member's mean output, for the two labels with most support.
+    """Return the fitted distribution over rows of a member's mean output, for the two labels with most support.
 
     Parameters
     ----------
@@ -153,13 +153,13 @@ def row_prior(found: OutOfBagOutputs, kind: str) -> RowPrior:
 
 
 def _close_spread(mean: FloatArray, variance: FloatArray) -> float:
-    """Standard deviation of one member's score: of all rows, or of the half closest to a draw if that is larger."""
+    """Return the standard deviation of one member's score, of all rows or of the half closest to a tie if larger."""
     close = np.abs(mean) <= np.median(np.abs(mean))
     return float(np.sqrt(max(variance.mean(), variance[close].mean(), 1e-300)))
 
 
 def _votes_per_member(found: OutOfBagOutputs) -> float:
-    """Hard votes that one member's probabilities are worth, from the rows with a small lead."""
+    """Return how many hard votes one member's probabilities are worth, from the rows with a small lead."""
     mean, variance = found.lead()
     trials = found.trials
     as_votes = found.support().sum(axis=0) / trials - mean**2
@@ -168,7 +168,7 @@ def _votes_per_member(found: OutOfBagOutputs) -> float:
 
 
 def make_stopping_rule(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> StoppingRule:
-    """Return the stopping table of a classifier.
+    """Return the stopping rule of a classifier: the votes, by checkpoint, at which a row needs no further member.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def make_stopping_rule(adapter: EnsembleAdapter, rule: str, confidence: float, p
     rule : {"full", "infinite", "learned"}
     confidence : float
     prior : RowPrior or None
-        Learned from rows; "full" and "infinite" use its spread alone, and only of scores.
+        Fitted to rows; "full" and "infinite" use only its spread, and only for scores.
     """
     assert adapter.classes is not None
     target = "infinite" if rule == "infinite" else "full"
@@ -206,10 +206,10 @@ def _vote_prior(prior: RowPrior | None, n_members: int) -> VotePrior:
 def expected_saving(
     adapter: EnsembleAdapter, table: StoppingRule, found: OutOfBagOutputs, prior: RowPrior
 ) -> tuple[float, float]:
-    """Return the mean number of members that fresh rows need, and the share that gets another label than the whole's.
+    """Return how many members new rows need on average, and what share gets another label than the whole ensemble's.
 
-    Exact, given the learned distribution of votes, where members vote for one of two labels.  Else the rule is
-    replayed on members drawn with replacement from those that each row has, of at most 500 rows.
+    Both are exact, given the fitted distribution of votes, where members vote for one of two labels.  Else the rule
+    is applied to members drawn with replacement from each row's own, for at most 500 rows.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def expected_saving(
 
 @dataclass(frozen=True)
 class _WholeEnsemble:
-    """The stopping rule that queries every member."""
+    """Stopping rule that queries every member for every row."""
 
     n_members: int
 
@@ -245,7 +245,7 @@ class _WholeEnsemble:
 
 
 def _redrawn(block: RowBlock, n_members: int) -> NDArray[Any]:
-    """Outputs of `n_members` members for some rows, drawn with replacement from those out of bag for each row."""
+    """Return the outputs of `n_members` members for some rows, drawn with replacement from a row's out-of-bag ones."""
     rng = np.random.default_rng(SEED)
     rows = rng.permutation(block.seen.shape[1])[:REPLAYED_ROWS]
     chosen = [rng.choice(np.flatnonzero(block.seen[:, row]), n_members) for row in rows]

@@ -1,4 +1,4 @@
-r"""Squared error of a bagged ensemble at test inputs without labels, from the members it already has.
+r"""Squared error of a bagged ensemble at test inputs without labels, from its trained members.
 
 Wolpert and Macready (1996), section 3: the expected error E of one member less the variance V of
 members is the error of their average.  Outputs are values, shape (n_members, n_rows), or label
@@ -24,7 +24,7 @@ __all__ = ["e1", "e2", "mix", "ratio", "simple_estimate", "simple_estimates", "v
 
 
 def v1(outputs: ArrayLike) -> FloatArray:
-    r"""Return V1: the variance over all members at each training row, dividing by their number less one.
+    r"""Return V1: the variance of all members' outputs at each training row, with their number less one as divisor.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def v1(outputs: ArrayLike) -> FloatArray:
 
 
 def v2(outputs: ArrayLike, out_of_bag: ArrayLike) -> FloatArray:
-    r"""Return V2: the variance over the out-of-bag members of each training row, dividing by their number less one.
+    r"""Return V2: the variance of the out-of-bag members' outputs at each training row, with divisor number less one.
 
     Parameters
     ----------
@@ -88,9 +88,9 @@ def v2(outputs: ArrayLike, out_of_bag: ArrayLike) -> FloatArray:
 
 
 def v3(test_outputs: ArrayLike) -> FloatArray:
-    r"""Return V3: the variance over all members at each test input, dividing by their number less one.
+    r"""Return V3: the variance of all members' outputs at each test input, with their number less one as divisor.
 
-    Argument, result and errors as of :func:`v1`, but of test inputs, which need no labels (1996 section 3.2, V_3).
+    Argument, result and errors as for :func:`v1`, but at test inputs, which need no labels (1996 section 3.2, V_3).
 
     Examples
     --------
@@ -101,9 +101,9 @@ def v3(test_outputs: ArrayLike) -> FloatArray:
 
 
 def v_c(test_outputs: ArrayLike) -> FloatArray:
-    r"""Return V_c: the variance over all members at each test input, dividing by their number: exact, not an estimate.
+    r"""Return V_c: the exact variance of all members' outputs at each test input, with their number as divisor.
 
-    Argument, result and errors as of :func:`v3`, but one member is enough.  1996 section 3.3: the ensemble's squared
+    Argument, result and errors as for :func:`v3`, but one member is enough.  1996 section 3.3: the ensemble's squared
     error at q is E_c(q) - V_c(q).
 
     Examples
@@ -181,14 +181,14 @@ def e2(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> FloatArr
 
 
 def simple_estimate(error: ArrayLike, variance: ArrayLike) -> float:
-    r""":math:`[E_j - V_i]^+`: mean expected error less mean variance, 0 where that is negative.
+    r"""Return :math:`[E_j - V_i]^+`: the mean expected error less the mean variance, 0 where that is negative.
 
     Parameters
     ----------
     error : array-like, shape (n_rows,)
         :func:`e1` or :func:`e2`.
     variance : array-like, shape (n_points,)
-        :func:`v1`, :func:`v2`, or at other rows :func:`v3` or :func:`v_c`.
+        :func:`v1`, :func:`v2`, or at test inputs :func:`v3` or :func:`v_c`.
 
     Returns
     -------
@@ -218,7 +218,7 @@ def simple_estimate(error: ArrayLike, variance: ArrayLike) -> float:
 def simple_estimates(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
 ) -> dict[str, float]:
-    r"""Return every simple estimate of the ensemble's mean squared error over the test inputs.
+    r"""Return six estimates of the ensemble's mean squared error at test inputs: members' mean error less variance.
 
     Parameters
     ----------
@@ -228,12 +228,12 @@ def simple_estimates(
     Returns
     -------
     dict of str to float
-        Keys "E1-V1", "E2-V2", "E1-V3", "E2-V3", "E1-Vc", "E2-Vc"; the second is the best of them.
+        Keys "E1-V1", "E2-V2", "E1-V3", "E2-V3", "E1-Vc", "E2-Vc"; "E2-V2" is the best of them.
 
     Raises
     ------
     InputError
-        As the functions combined.
+        As for the functions whose values are combined.
 
     Notes
     -----
@@ -256,16 +256,16 @@ def simple_estimates(
 
 
 def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike) -> FloatArray:
-    r"""Squared error at each test input: the out-of-bag error, in proportion to the members' variance there.
+    r"""Return the squared error at each test input: the mean out-of-bag error, scaled by the members' variance at q.
 
     Parameters
     ----------
     outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        At the training rows.
+        Members' outputs for the training rows.
     out_of_bag : array-like of bool, shape (n_members, n_rows)
     target : array-like, shape (n_rows,)
     test_outputs : array-like, shape (n_members, n_test) or (n_members, n_test, n_labels)
-        At test inputs, which need no labels.
+        Members' outputs for test inputs, which need no labels.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
     -----
     Not in the paper: :math:`[E_2 - V_2]^+ \min(V(q), \max_i S_i^2) / \overline{S^2} + V(q)/M` with V = V_3 and
     :math:`S_i^2` = V_2; the first term is 0 where the out-of-bag members never differ.  No tuning, no unit.
-    It loses where noise hides the link between variance and error: prefer :func:`mix` when in doubt.
+    It is worse than E2 - V2 where noise hides the link of variance and error: prefer :func:`mix` when in doubt.
 
     Examples
     --------
@@ -293,9 +293,9 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
 
 
 def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike) -> FloatArray:
-    r"""Squared error at each test input: halfway between :func:`ratio` and E2 - V2, the safe choice.
+    r"""Return the squared error at each test input: the mean of :func:`ratio` and the simple estimate E2 - V2.
 
-    Arguments, result and errors as of :func:`ratio`.  Not in the paper: the mean of that and
+    Arguments, result and errors as for :func:`ratio`.  The safe choice.  Not in the paper: the mean of `ratio` and
     :math:`[E_2 - V_2]^+ + V_3(q)/M`.
 
     Examples
@@ -311,7 +311,7 @@ def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outpu
 def _ratio_parts(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Return `ratio`, and E2 - V2 with the finite ensemble's own variance."""
+    """Return two squared errors at each test input: :func:`ratio`, and out-of-bag error less variance, plus V3/M."""
     h, q = as_outputs(outputs, "outputs"), as_outputs(test_outputs, "test_outputs")
     check_same_members(h, q)
     spread = v2(h, out_of_bag)
@@ -331,10 +331,10 @@ def _unbiased_variance(outputs: ArrayLike, name: str) -> FloatArray:
 
 
 def _over_labels(squares: FloatArray) -> FloatArray:
-    """Sum over the labels, if there are any: per-row squares become a Brier score."""
+    """Return the squares summed over the labels, if there are any: a Brier score for each row."""
     return squares if squares.ndim == 1 else np.asarray(squares.sum(axis=1))
 
 
 def _spread(mask: NDArray[np.bool_], outputs: FloatArray) -> NDArray[np.bool_]:
-    """Return the mask in the dimensions of the outputs."""
+    """Return a mask of members and rows, extended by a label axis if the outputs have one."""
     return mask if outputs.ndim == 2 else mask[:, :, None]

@@ -1,4 +1,4 @@
-"""Every estimate of 1996 of a bagged ensemble's squared error, for a fitted model, and ours beside them."""
+"""The estimates of 1996 of a bagged ensemble's squared error, for a fitted model, and those of this package."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = ["BaggingErrors", "estimate"]
 
 @dataclass(frozen=True, eq=False)
 class BaggingErrors:
-    """Estimates of an ensemble's squared error, by name.
+    """Estimates of an ensemble's squared error, by name of the method.
 
     Attributes
     ----------
     n_members : int
     per_set : dict of str to float
-        Of the mean over rows: squared units of y, or the Brier score of a classifier, summed over its labels.
+        Estimates of the mean over rows: squared units of y, or a classifier's Brier score, summed over its labels.
     per_point : dict of str to ndarray, shape (n_test,)
-        Of each test row; empty where no test rows were given.
+        Estimates for each test row; empty where no test rows were given.
     """
 
     n_members: int
@@ -45,14 +45,14 @@ class BaggingErrors:
     per_point: dict[str, FloatArray]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the estimates of the mean as a DataFrame with the columns estimate and error."""
+        """Return the estimates of the mean error as a DataFrame with the columns estimate and error."""
         import pandas as pd
 
         return pd.DataFrame({"estimate": list(self.per_set), "error": list(self.per_set.values())})
 
 
 def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErrors:
-    r"""Estimate the squared error of a bagged ensemble in every way of Wolpert and Macready (1996).
+    r"""Return the estimates of a bagged ensemble's squared error by all methods of Wolpert and Macready (1996).
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErr
     X, y : array-like
         The training rows, in training order.
     X_test : array-like of shape (n_test, n_features), optional
-        Rows to predict, which need no labels: the estimates by V3, Vc, stacking, `ratio` and `mix` are of their error.
+        Rows to predict, without labels, whose error is estimated by V3, Vc, stacking, `ratio` and `mix`.
 
     Returns
     -------
     BaggingErrors
         "E1-V1" and "E2-V2" of the training rows; with test rows "E1-V3", "E2-V3", "E1-Vc", "E2-Vc", "conservative",
-        "weighted" (in the target's own unit), and ours: "ratio" and "mix", not in the paper.  "closed form" is ours
-        for the ensemble as it is, E2 - V2 + V2/M; "closed form, infinite" for infinitely many members.
+        "weighted" (in the target's own unit), and, not in the paper, "ratio" and "mix".  "closed form" is this
+        package's for the current size, E2 - V2 + V2/M; "closed form, infinite" for infinitely many members.
 
     Raises
     ------

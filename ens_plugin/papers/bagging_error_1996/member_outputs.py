@@ -14,7 +14,7 @@ SUM_TOLERANCE = 1e-6
 
 
 def as_outputs(outputs: ArrayLike, name: str) -> FloatArray:
-    """Return checked outputs as float64, or raise InputError naming `name`.
+    """Return members' outputs as a checked float64 array, or raise InputError with `name` in its message.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def _check_probabilities(array: FloatArray, name: str) -> None:
 
 
 def as_mask(out_of_bag: ArrayLike, outputs: FloatArray, least: int) -> BoolArray:
-    """Return the out-of-bag mask, checked: one entry per member and row, at least `least` members per row."""
+    """Return the checked out-of-bag mask: one entry per member and row, at least `least` members per row."""
     array = np.asarray(out_of_bag)
     if array.shape != outputs.shape[:2]:
         raise InputError(f"out_of_bag must have shape {outputs.shape[:2]} as outputs has, got {array.shape}.")
@@ -69,7 +69,7 @@ def as_mask(out_of_bag: ArrayLike, outputs: FloatArray, least: int) -> BoolArray
 
 
 def as_aligned_target(target: ArrayLike, outputs: FloatArray) -> FloatArray:
-    """Return the target in the form of one member's outputs.
+    """Return the target in the form of one member's outputs: values, or indicators of labels.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def as_aligned_target(target: ArrayLike, outputs: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of float64, shape (n_rows,) or (n_rows, n_labels)
-        Label codes come back as indicators, so that squared distances sum to the Brier score.
+        Label codes are returned as indicators, so that squared distances sum to the Brier score.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def as_aligned_target(target: ArrayLike, outputs: FloatArray) -> FloatArray:
 
 
 def check_same_members(outputs: FloatArray, test_outputs: FloatArray) -> None:
-    """Raise InputError unless both outputs are of equally many members and labels."""
+    """Raise InputError unless both outputs have equally many members and labels."""
     if outputs.ndim != test_outputs.ndim or outputs.shape[2:] != test_outputs.shape[2:]:
         raise InputError(f"test_outputs must have the labels of outputs: {test_outputs.shape} against {outputs.shape}.")
     if outputs.shape[0] != test_outputs.shape[0]:

@@ -45,17 +45,17 @@ class StackedLine:
     chi_squared: float
 
     def error(self, test_outputs: ArrayLike) -> FloatArray:
-        """Return Err(q) at each test input, shape (n_test,); below 0 where the line is."""
+        """Return the squared error Err(q) on the line at each test input, shape (n_test,); it can be negative."""
         return self.slope * v_c(test_outputs) + self.intercept
 
 
 def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> StackedLine:
-    r"""Fit the line through each training row's variance and squared error, from out-of-bag members only.
+    r"""Return the line of squared error against variance, fitted to training rows with their out-of-bag members.
 
     Parameters
     ----------
     outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        At three or more training rows.
+        Members' outputs for three or more training rows.
     out_of_bag : array-like of bool, shape (n_members, n_rows)
         True where the row is out of bag for the member; at least two members per row.
     target : array-like, shape (n_rows,)
@@ -64,7 +64,7 @@ def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> St
     Returns
     -------
     StackedLine
-        Level, through the mean error, where all rows have the same variance.
+        Horizontal, at the mean error, where all rows have the same variance.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> St
 
     Notes
     -----
-    1996 section 3.4, unweighted as there.
+    1996 section 3.4; unweighted, as in the paper.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> St
     variance = v2(h, out_of_bag) * ((n - 1) / n)
     error = np.maximum(e2(h, out_of_bag, target) - variance, 0.0)
     centred = variance - variance.mean()
-    # Variances that are equal up to rounding would give a slope that is rounding alone.
+    # With variances that are equal up to rounding, the slope would consist of rounding errors.
     level = np.abs(centred).max() <= ROUNDING * variance.max()
     slope = 0.0 if level else float(centred @ error) / float(centred @ centred)
     intercept = float(error.mean() - slope * variance.mean())
@@ -113,7 +113,7 @@ def target_unit(outputs: ArrayLike, target: ArrayLike) -> float:
     Returns
     -------
     float
-        For labels, the root of the variances' sum over labels.
+        For labels, the root of the sum of the variances over labels.
 
     Raises
     ------
@@ -144,26 +144,26 @@ def conservative_stacking(
     threshold: float = 1.0,
     unit: float = 1.0,
 ) -> FloatArray:
-    r"""Squared error at each test input: the stacked line where it fits well, else E2 - V2.
+    r"""Return the squared error at each test input: from the stacked line if it fits well, else error less variance.
 
     Parameters
     ----------
     outputs : array-like, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        At the training rows.
+        Members' outputs for the training rows.
     out_of_bag : array-like of bool, shape (n_members, n_rows)
     target : array-like, shape (n_rows,)
     test_outputs : array-like, shape (n_members, n_test) or (n_members, n_test, n_labels)
-        At test inputs, which need no labels.
+        Members' outputs for test inputs, which need no labels.
     threshold : float
         c: the line is used if its chi-squared is at most this.  Not negative.
     unit : float
-        Unit in which y is measured when chi-squared is taken.  1 is the paper's scheme, which changes when
-        y is rescaled; :func:`target_unit` makes it free of the unit.  Positive.
+        Unit of y for chi-squared, positive.  1 is the paper's scheme, whose result depends on the scale of y;
+        with :func:`target_unit` it does not.
 
     Returns
     -------
     ndarray of float64, shape (n_test,)
-        The estimate for a test set is its mean.  Not cut at 0: the paper does not, and a line can be below.
+        The estimate for a test set is its mean.  Not cut at 0, as in the paper; a line can be negative.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def conservative_stacking(
 
     Notes
     -----
-    1996 section 3.4 and Table 2(a), there with c = 1.
+    1996 section 3.4 and Table 2(a), which has c = 1.
 
     Examples
     --------
@@ -189,12 +189,12 @@ def conservative_stacking(
 def weighted_stacking(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike, *, unit: float = 1.0
 ) -> FloatArray:
-    r"""Squared error at each test input: the stacked line and E2 - V2, weighted by the line's fit.
+    r"""Return the squared error at each test input: the stacked line and E2 - V2 (error less variance), weighted.
 
     Parameters
     ----------
     outputs, out_of_bag, target, test_outputs, unit
-        As for :func:`conservative_stacking`, and so are the result and the errors.
+        As for :func:`conservative_stacking`, also the result and the errors.
 
     Notes
     -----
@@ -215,7 +215,7 @@ def weighted_stacking(
 def _guesses(
     outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
 ) -> tuple[StackedLine, FloatArray, float]:
-    """Return the line, its error at the test inputs, and E2 - V2."""
+    """Return the stacked line, its squared error at each test input, and the simple estimate E2 - V2."""
     h, q = as_outputs(outputs, "outputs"), as_outputs(test_outputs, "test_outputs")
     check_same_members(h, q)
     flat = simple_estimate(e2(h, out_of_bag, target), v2(h, out_of_bag))
@@ -224,7 +224,7 @@ def _guesses(
 
 
 def _misfit(line: StackedLine, unit: float) -> float:
-    """Chi-squared with y in the given unit: it is made of fourth powers of y."""
+    """Return a stacked line's chi-squared, a sum of fourth powers of y, with y in the given unit."""
     if not (unit > 0 and np.isfinite(unit)):
         raise InputError(f"unit must be positive and finite, got {unit}.")
     return line.chi_squared / unit**4

@@ -1,6 +1,6 @@
-r"""Borderline rows, and the law of large ensembles: disagreement falls as one over root T (2013).
+r"""Borderline rows, and the law of large ensembles: disagreement is proportional to size^(-1/2) (2013).
 
-For large ensembles only rows whose vote probability is close to 1/2 still matter.  With f the density
+In large ensembles only rows whose vote probability is close to 1/2 can change their label.  With f the density
 of that probability over rows, everything is proportional to f(1/2) (2013 eq. 13, 14 and 16).
 """
 
@@ -22,7 +22,7 @@ HALF_LINE = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 def borderline_density(probability: ArrayLike, weight: ArrayLike | None = None, width: float = 0.1) -> float:
-    """Density at 1/2 of the rows' vote probability: share of rows within a window, over its width.
+    """Return the density at 1/2 of the rows' vote probability: the share of rows in a window, over its width.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def borderline_density(probability: ArrayLike, weight: ArrayLike | None = None, 
     weight : array-like, shape (n_points,), optional
     width : float, default=0.1
         Width of the window around 1/2, strictly between 0 and 1.  Shares of M votes are blurred by
-        0.5 / sqrt(M), which the window should exceed.
+        0.5 / sqrt(M); the window should be wider.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def borderline_density(probability: ArrayLike, weight: ArrayLike | None = None, 
 
 
 def limiting_row_size_tail(density: float, sizes: ArrayLike, confidence: float = 0.99) -> FloatArray:
-    r"""Return the share of rows not yet settled at each size, for large sizes.
+    r"""Return the share of rows that need more votes than each size for the infinite ensemble's label, for large sizes.
 
     Parameters
     ----------

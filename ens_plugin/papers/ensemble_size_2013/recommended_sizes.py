@@ -1,4 +1,4 @@
-"""The sizes that 2013 and the rules it compares recommend for a fitted ensemble."""
+"""Sizes recommended for a fitted ensemble by the paper of 2013 and the rules compared in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sizes(
     confidence: float = 0.99,
     max_size: int = 20001,
 ) -> pd.Series:
-    """Recommend a size by every rule of Hernandez-Lobato et al. (2013), and by ours.
+    """Return the sizes recommended by each rule of Hernandez-Lobato et al. (2013) and by this package's.
 
     Parameters
     ----------
@@ -42,16 +42,16 @@ def sizes(
     X_validation, y_validation : array-like, optional
         Held-out rows for McNemar's rule, which cannot use out-of-bag rows.
     confidence : float, default=0.99
-        Wanted mean agreement with the infinite ensemble, strictly between 0.5 and 1; the share of the error
-        reduction that (m-1)/m brings.
+        Wanted mean agreement with the infinite ensemble, strictly between 0.5 and 1; for "error_reduction", the
+        wanted share of it.
     max_size : int, default=20001
 
     Returns
     -------
     Series
-        Size by rule: "plug_in", the paper's (eq. 17); "deconvolved", ours; "borderline", eq. 16, the law for large
+        Size by rule: "plug_in", the paper's (eq. 17); "deconvolved", this package's; "borderline", eq. 16, for large
         ensembles; "ban" (Banfield et al. 2007); "mcnemar" (Latinne et al. 2001), with validation rows;
-        "error_reduction" (Fumera et al. 2008).  NaN where a rule finds none up to `max_size`, or among the members.
+        "error_reduction" (Fumera et al. 2008).  NaN where a rule has none up to `max_size` or `n_members`.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def sizes(
 
 
 def row_sizes(model: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99) -> pd.DataFrame:
-    """Return how many votes settle each training row: the smallest size with the infinite ensemble's label.
+    """Return, for each training row, the number of votes that give the infinite ensemble's label, with a confidence.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 r"""Earlier rules for the size of an ensemble, for comparison: BAN, McNemar and (m-1)/m (2013 section 3).
 
-The first two follow an estimate of the error, which fluctuates with the members drawn; the third does
+The first two depend on an estimate of the error, which fluctuates with the members drawn; the third does
 not depend on the data at all.  None of them estimates how far the labels still are from the infinite
 ensemble's: see :mod:`ens_plugin.papers.ensemble_size_2013.vote_size`.
 """
@@ -29,14 +29,14 @@ def ban_size(error_path: ArrayLike) -> int | None:
     ----------
     error_path : array-like of float, shape (n_members,)
         Out-of-bag error after 1, 2, ..., n_members members, as
-        :meth:`ens_plugin.core.tallies.growth_path.PathTally.curve` gives it.
+        :meth:`ens_plugin.core.tallies.growth_path.PathTally.curve` returns it.
 
     Returns
     -------
     int or None
         The path is averaged over the last 5 sizes.  Starting with 20 members, batches of 20 are added
-        while the lowest average falls; the result is the size of the lowest average (the smallest of
-        equal ones).  None if it still fell in the last whole batch: the ensemble is too small to stop.
+        while the lowest average decreases; the result is the size of the lowest average (the smallest of
+        equal ones).  None if the last whole batch still decreased it: the ensemble is too small to stop.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def ban_size(error_path: ArrayLike) -> int | None:
 
 
 def _trailing_mean(path: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over the last 5 sizes, over fewer where there are fewer."""
+    """Return, at each size, the mean of an error path over the last 5 sizes, or over all where there are fewer."""
     total = np.concatenate([np.zeros(1), np.cumsum(path)])
     size = np.arange(1, path.size + 1)
     first = np.maximum(size - WINDOW, 0)
@@ -99,8 +99,8 @@ def mcnemar_size(wrong: ArrayLike, level: float = 0.05) -> int:
 
     Notes
     -----
-    2013 section 3, reference [26] (Latinne et al. 2001).  The fewer the rows, the weaker the test and
-    the smaller the size.
+    2013 section 3, reference [26] (Latinne et al. 2001).  With fewer rows the test is weaker and the size
+    smaller.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def mcnemar_size(wrong: ArrayLike, level: float = 0.05) -> int:
 
 
 def error_reduction(n_members: int) -> float:
-    r"""Share of bagging's whole error reduction that m members bring: (m-1)/m.
+    r"""Return (m-1)/m, the share of bagging's whole error reduction that m members achieve.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def error_reduction(n_members: int) -> float:
     Returns
     -------
     float
-        Of the difference between one member's error and the infinite ensemble's, on average.
+        Mean share of the difference between one member's error and the infinite ensemble's.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def error_reduction(n_members: int) -> float:
 
 
 def reduction_size(share: float) -> int:
-    """Smallest number of members that brings a share of the error reduction, by the (m-1)/m rule.
+    """Return the smallest number of members with a share of bagging's error reduction, by the (m-1)/m rule.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def reduction_size(share: float) -> int:
     100
     """
     wanted = as_chance(share, "share")
-    # 1 / (1 - 0.99) is a hair above 100 in binary.
+    # 1 / (1 - 0.99) is slightly above 100 in binary.
     return max(math.ceil(1.0 / (1.0 - wanted) - 1e-9), 2)
 
 

@@ -30,7 +30,7 @@ LARGEST_SIZE = 10**9
 
 
 def row_size(probability: ArrayLike, confidence: float = 0.99, max_size: int = LARGEST_SIZE) -> FloatArray:
-    r"""Smallest odd number of votes that settles each row's label with a wanted confidence.
+    r"""Return the smallest odd number of votes that gives each row the infinite ensemble's label, with a confidence.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def row_size(probability: ArrayLike, confidence: float = 0.99, max_size: int = L
 
 
 def _smallest_odd(minority: FloatArray, wanted: float, limit: int) -> FloatArray:
-    """Bisection over k, size 2k + 1, of all points at once; the first bracket is found by doubling."""
+    """Return, by vote probability, the smallest odd size whose majority is the likelier label as often as wanted."""
     enough: IntArray = np.zeros(minority.size, dtype=np.int64)
     settled = _settles(minority, enough, wanted)
     too_few: IntArray = np.full(minority.size, -1, dtype=np.int64)
@@ -87,7 +87,7 @@ def _settles(minority: FloatArray, k: NDArray[np.int64], wanted: float) -> NDArr
 
 
 def normal_row_size(probability: ArrayLike, confidence: float = 0.99) -> FloatArray:
-    r"""Approximate each row's size for probabilities close to 1/2.
+    r"""Return an approximation of :func:`row_size` for vote probabilities close to 1/2.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def normal_row_size(probability: ArrayLike, confidence: float = 0.99) -> FloatAr
 def row_size_tail(
     probability: ArrayLike, sizes: ArrayLike, confidence: float = 0.99, weight: ArrayLike | None = None
 ) -> FloatArray:
-    r"""Share of rows that are not yet settled at each size: the distribution of the rows' sizes.
+    r"""Return the share of rows that need more votes than each size for the infinite ensemble's label.
 
     Parameters
     ----------
@@ -156,19 +156,19 @@ def row_size_tail(
     own = row_size(p, confidence)
     order = np.argsort(own)
     settled = np.concatenate([[0.0], np.cumsum(w[order])]) / w.sum()
-    # Infinity is a size at which all but the undecidable rows are settled.
+    # At infinity all rows are settled but those with probability 1/2.
     finite = np.where(np.isinf(wanted), np.finfo(np.float64).max, wanted)
     return np.asarray(np.clip(1.0 - settled[np.searchsorted(own[order], finite, side="right")], 0.0, 1.0))
 
 
 def plugin_size(votes: ArrayLike, trials: ArrayLike, confidence: float = 0.99, max_size: int = 20001) -> int | None:
-    """Recommended size as published in 2013: shares of votes in place of probabilities.
+    """Return the recommended size as published in 2013, with shares of votes in place of probabilities.
 
     Parameters
     ----------
     votes : array-like, shape (n_rows,)
-        Votes of each row for one of the two labels, the same label for all rows.  No truth is needed,
-        so unlabelled test rows will do.  Where the truth is known (out-of-bag or validation rows), wrong
+        Votes of each row for one of the two labels, the same label for all rows.  No true label is
+        needed, so test rows can be unlabelled.  Where the truth is known (out-of-bag or validation rows), wrong
         votes give the same size.
     trials : array-like, shape (n_rows,)
         Votes of each row for either label: its out-of-bag members for training rows, all members for
@@ -191,7 +191,7 @@ def plugin_size(votes: ArrayLike, trials: ArrayLike, confidence: float = 0.99, m
     Notes
     -----
     Biased upwards while the rows have fewer votes than that size: use :func:`deconvolved_size`, or
-    let the ensemble grow until it is larger than its own recommendation (2013 Fig. 3).
+    train more members until the ensemble is larger than its own recommendation (2013 Fig. 3).
 
     Examples
     --------
@@ -206,7 +206,7 @@ def plugin_size(votes: ArrayLike, trials: ArrayLike, confidence: float = 0.99, m
 def deconvolved_size(
     votes: ArrayLike, trials: ArrayLike, confidence: float = 0.99, max_size: int = 20001
 ) -> int | None:
-    """Recommended size from a fitted distribution of the rows' probabilities; few members suffice.
+    """Return the recommended size from a fitted distribution of the rows' vote probabilities; few members suffice.
 
     Parameters
     ----------
@@ -227,12 +227,12 @@ def deconvolved_size(
     Warns
     -----
     WeakEstimateWarning
-        Below 30 rows.
+        If there are fewer than 30 rows.
 
     Notes
     -----
     Wrong votes, where the truth is known, usually have a smoother distribution than votes for one
-    label, which pile up at both ends: prefer them.
+    label, whose shares are mostly near 0 or 1: prefer wrong votes.
 
     Examples
     --------

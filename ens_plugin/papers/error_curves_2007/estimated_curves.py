@@ -1,4 +1,4 @@
-"""The error curves of 2007 for a fitted ensemble, and ours beside them."""
+"""Error curves of a fitted ensemble by the paper of 2007 and by this package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = (1, 3, 5, 11, 21, 51, 101, 201, 501, 1001, np.inf)
 
 
 def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.DataFrame:
-    r"""Estimate the 0-1 error of an ensemble of each size as Hernandez-Lobato et al. (2007) do, and as we do.
+    r"""Return the 0-1 error of an ensemble at each size, by Hernandez-Lobato et al. (2007) and by this package.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.Dat
     -------
     DataFrame
         One row for each size, with the columns size; plug_in, the paper's estimate (eq. 7 and 11); unbiased, the mean
-        over subsets of the out-of-bag members, NaN for sizes that few rows reach; deconvolved, ours; and
+        over subsets of the out-of-bag members, NaN where few rows have enough; deconvolved, this package's; and
         plug_in_bias, which eq. 9 and 10 give for the deconvolved distribution.
 
     Raises

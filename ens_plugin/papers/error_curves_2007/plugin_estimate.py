@@ -1,4 +1,4 @@
-r"""Bias of the plug-in estimator of 2007, from the binomial spread of a finite number of votes.
+r"""Bias of the plug-in estimator of 2007, from the binomial distribution of a finite number of votes.
 
 The plug-in puts the share m/M of M votes into the majority's error :math:`\pi`.  As :math:`\pi` is
 not linear, its expectation differs from :math:`\pi(p, B)`: upwards for p < 1/2, downwards above
@@ -19,15 +19,15 @@ __all__ = ["expected_plugin_curve", "expected_plugin_error", "plugin_bias", "plu
 
 
 def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> FloatArray:
-    r"""Return the expected value of the plug-in estimate on single rows, given their true probabilities.
+    r"""Return the expected plug-in estimate (vote shares as probabilities) of rows' errors.
 
     Parameters
     ----------
     probability : array-like of float, shape (n_points,)
         True probability that one member is wrong.
     n_votes : int
-        Votes M that the share m/M is taken from: the row's out-of-bag members, or all members for
-        held-out rows.
+        Number of votes M in the share m/M: the row's out-of-bag members, or all members for held-out
+        rows.
     sizes : array-like, shape (n_sizes,)
         Ensemble sizes B, whole numbers or infinity.
 
@@ -55,7 +55,7 @@ def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike
 
 
 def plugin_bias(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> FloatArray:
-    r"""Return the bias of the plug-in estimate on single rows: its expected value minus the truth.
+    r"""Return the bias of the plug-in estimate (vote shares as probabilities) of rows' errors.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ def plugin_bias(probability: ArrayLike, n_votes: int, sizes: ArrayLike) -> Float
 def expected_plugin_curve(
     probability: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Return the expected value over seeds of the plug-in estimate over a data set.
+    """Return the mean over seeds of the plug-in estimate (vote shares as probabilities) of a data set's error, by size.
 
     Parameters
     ----------
     probability : array-like of float, shape (n_rows,)
-        True probability that one member is wrong about each row.
+        True probability that one member is wrong for each row.
     trials : array-like of int, shape (n_rows,)
-        Votes about each row.
+        Number of votes for each row.
     sizes : array-like, shape (n_sizes,)
         Ensemble sizes, whole numbers or infinity.
     weight : array-like, shape (n_rows,), optional
@@ -98,7 +98,7 @@ def expected_plugin_curve(
     Returns
     -------
     ndarray of float64, shape (n_sizes,)
-        2007 eq. 9, with a number of votes of each row's own.
+        2007 eq. 9, with another number of votes for each row.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def expected_plugin_curve(
 def plugin_bias_curve(
     probability: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Return the bias of the plug-in estimate over a data set, by size.
+    """Return the bias of the plug-in estimate (vote shares as probabilities) of a data set's error, by ensemble size.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def plugin_bias_curve(
 
 
 def _binomial(votes: int, p: FloatArray) -> FloatArray:
-    """Probabilities of 0, 1, ..., `votes` wrong votes, shape (votes + 1, n_points)."""
+    """Return the probabilities of 0, 1, ..., `votes` wrong votes, shape (votes + 1, n_points)."""
     m = np.arange(votes + 1.0)[:, None]
     log_choose = gammaln(votes + 1.0) - gammaln(m + 1.0) - gammaln(votes - m + 1.0)
     return np.asarray(np.exp(log_choose + xlogy(m, p) + xlog1py(votes - m, -p)))

@@ -1,4 +1,4 @@
-"""The models that are averaged: what a base must have, and how one model is fitted to a bootstrap sample."""
+"""The models that are averaged: checks of their base, and the fit of one model to a bootstrap sample."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["check_base", "drawn_rows", "fit_member", "fit_single", "member_templ
 
 
 def check_base(base: Any, bootstrap: str) -> None:
-    """Raise UnsupportedModelError if the base lacks what model averaging needs."""
+    """Raise UnsupportedModelError if the base lacks a method that model averaging needs."""
     name = type(base).__name__
     if isinstance(base, type):
         raise UnsupportedModelError(f"estimator must be an instance, got the class {base.__name__}: add ().")
@@ -45,7 +45,7 @@ def check_base(base: Any, bootstrap: str) -> None:
 
 
 def drawn_rows(sample_weight: ArrayLike | None, n_rows: int) -> tuple[Any, FloatArray | None]:
-    """Return the rows that can be drawn, and the chance of each; None where all are equal."""
+    """Return an index of the rows with weight, and the chance of each to be drawn; None where all are equal."""
     if sample_weight is None:
         return slice(None), None
     if not np.any(np.asarray(sample_weight)):
@@ -57,14 +57,14 @@ def drawn_rows(sample_weight: ArrayLike | None, n_rows: int) -> tuple[Any, Float
 
 
 def fit_single(base: Any, X: Any, y: NDArray[Any], weight: FloatArray | None, bootstrap: str) -> Any:
-    """Fit the base to all rows, with their weights if it takes any.
+    """Return the base fitted to all rows, with their weights if its ``fit`` accepts weights.
 
     Raises
     ------
     InputError
-        If the base refuses the rows.
+        If the base raises an error for the rows.
     UnsupportedModelError
-        If rows are to be drawn from it and it takes no weights.
+        If rows are to be drawn from the fitted base, and its ``fit`` accepts no weights.
     """
     if weight is not None and not has_fit_parameter(base, "sample_weight"):
         if bootstrap == "parametric":
@@ -78,21 +78,22 @@ def fit_single(base: Any, X: Any, y: NDArray[Any], weight: FloatArray | None, bo
 
 
 def member_template(base: Any, single: Any) -> Any:
-    """Return the base as members are cloned from: categories missing from a sample must stay categories."""
+    """Return the unfitted base to clone members from, set to keep categories that a bootstrap sample lacks."""
     if not isinstance(base, CategoricalNB):
         return base
     return clone(base).set_params(min_categories=single.n_categories_)
 
 
 def fit_member(template: Any, draw: Draw, seed: list[int], some_rows: Any, classes: NDArray[Any]) -> Any:
-    """Return one model fitted to a bootstrap sample, checked to return joint probabilities.
+    """Return one model fitted to a bootstrap sample, after a check that it returns joint probabilities.
 
     Raises
     ------
     InputError
-        If the base refuses the sample (the message names the labels it lacks), or gives no probabilities.
+        If the base cannot be fitted to the sample (the message names labels the sample lacks), or returns no
+        probabilities.
     UnsupportedModelError
-        If what the base returns has a wrong shape.
+        If the joint probabilities have a wrong shape.
     """
     rng = np.random.default_rng(seed)
     X, y = draw(rng)

@@ -23,14 +23,14 @@ DRAWN_CELLS = 1 << 22
 
 
 def row_draw(X: Any, y: NDArray[Any], chance: FloatArray | None) -> Draw:
-    """Return a function that draws as many rows as there are, with replacement.
+    """Return a function that draws a bootstrap sample: as many rows as X has, with replacement.
 
     Parameters
     ----------
     X : ndarray or CSR matrix, shape (n_rows, n_features)
     y : ndarray, shape (n_rows,)
     chance : ndarray, shape (n_rows,), or None
-        Probability of each row, summing to 1; None for equal ones.
+        Probability of each row, summing to 1; None for equal probabilities.
     """
 
     def draw(rng: np.random.Generator) -> tuple[Any, NDArray[Any]]:
@@ -41,7 +41,7 @@ def row_draw(X: Any, y: NDArray[Any], chance: FloatArray | None) -> Draw:
 
 
 def model_draw(model: Any, X: Any, chance: FloatArray | None) -> Draw:
-    """Return a function that draws as many rows as X has from the fitted model.
+    """Return a function that draws a parametric bootstrap sample: as many rows as X has, from a fitted model.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ def model_draw(model: Any, X: Any, chance: FloatArray | None) -> Draw:
         scikit-learn's GaussianNB, BernoulliNB, MultinomialNB and CategoricalNB.
     X, chance
         Training rows and their probabilities, as for :func:`row_draw`.  A multinomial model has no
-        distribution of the total of a row: each row drawn takes that of a training row drawn at random.
+        distribution of the total of a row: each row drawn has the total of a training row drawn at random.
 
     Raises
     ------
     InputError
-        If the model is multinomial and X holds other than whole counts.
+        If the model is multinomial and X holds numbers other than whole counts.
     UnsupportedModelError
-        If the model cannot draw rows, naming the method it lacks.
+        If the model cannot draw rows; the message names the method it lacks.
     """
     n_rows = X.shape[0]
     if hasattr(model, "sample"):
@@ -78,7 +78,7 @@ def model_draw(model: Any, X: Any, chance: FloatArray | None) -> Draw:
 
 
 def draws_own_rows(model: object) -> bool:
-    """Return whether :func:`model_draw` covers this kind of model, fitted or not."""
+    """Return whether :func:`model_draw` can draw rows from this kind of model, fitted or not."""
     return hasattr(model, "sample") or _feature_draw.dispatch(type(model)) is not _feature_draw.dispatch(object)
 
 
@@ -108,7 +108,7 @@ def _gaussian_draw(model: Any, X: Any, chance: FloatArray | None) -> FeatureDraw
 @_feature_draw.register(BernoulliNB)
 def _bernoulli_draw(model: Any, X: Any, chance: FloatArray | None) -> FeatureDraw:
     share = np.exp(model.feature_log_prob_)
-    # Values above the model's threshold count as 1, so that is where ones have to be.
+    # Ones must lie above the model's threshold, where values count as 1.
     zero = 0.0 if model.binarize is None else float(model.binarize)
 
     def draw(codes: IntArray, rng: np.random.Generator) -> Any:
@@ -147,7 +147,7 @@ def _categorical_draw(model: Any, X: Any, chance: FloatArray | None) -> FeatureD
 
 
 def _sparse_like(X: Any, n_features: int, draw: FeatureDraw) -> FeatureDraw:
-    """Draw in blocks, and keep them sparse where the training rows are: all at once may not fit into memory."""
+    """Return a function that draws features in blocks, sparse where the training rows are, to bound the memory."""
     if not sparse.issparse(X):
         return draw
     height = max(DRAWN_CELLS // n_features, 1)

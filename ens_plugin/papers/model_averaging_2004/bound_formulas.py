@@ -2,8 +2,8 @@ r"""Bounds on how far T bootstrap models are from infinitely many, for averages 
 
 A parameter of T models, fitted to independent bootstrap samples, has a sample mean and a sample
 standard deviation.  Each is within the bound of its limit for infinitely many models except with
-chance :math:`\delta`.  The bounds do not cover the distance of that limit from the posterior:
-no number of models removes it.  Where the paper's own figures do not hold, the bound that does is here
+chance :math:`\delta`.  The bounds do not cover the distance of that limit from the posterior, which
+does not depend on T.  Where the paper's bound is exceeded more often, a valid one is given,
 and the paper's is kept as ``published_...`` (``docs/methods.md``, section 8).
 """
 
@@ -34,7 +34,7 @@ def mean_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
         Standard deviation of a single model's parameter (or score) over bootstrap samples; in
         practice that of the T models.
     n_models : int
-        Models T.
+        Number of models T.
     delta : float, default=0.05
         Chance that the bound is exceeded, strictly between 0 and 1.
 
@@ -53,7 +53,7 @@ def mean_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
     With the standard deviation of three or more models in place of the true one, the bound still holds
     for normal parameters: Student's t exceeds x with a chance of at most 1/x^2.
 
-    The paper's example (its section 8.2) prints 0.00456 for sd 0.057, T = 250, delta = 0.05: that is
+    The paper's example (its section 8.2) has 0.00456 for sd 0.057, T = 250, delta = 0.05: that is
     0.057 / 12.5, without the root.  Eq. 11 gives 0.0161.
 
     Examples
@@ -72,7 +72,7 @@ def sd_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
     sd, delta
         As for :func:`mean_bound`.
     n_models : int
-        Models T, at least 2.
+        Number of models T, at least 2.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def sd_bound(sd: ArrayLike, n_models: int, delta: float = 0.05) -> FloatArray:
 
 
 def general_sd_bound(sd: ArrayLike, n_models: int, delta: float = 0.05, excess_kurtosis: float = 0.0) -> FloatArray:
-    r"""Return a bound as :func:`sd_bound` does, for parameters of any distribution with a known kurtosis.
+    r"""Return a bound as by :func:`sd_bound`, but for parameters of any distribution with a known kurtosis.
 
     Parameters
     ----------
@@ -141,14 +141,14 @@ def general_sd_bound(sd: ArrayLike, n_models: int, delta: float = 0.05, excess_k
 
 
 def published_sd_bound(sd: ArrayLike, n_models: int, n_rows: int, delta: float = 0.05) -> FloatArray:
-    r"""Return the bound on the standard deviation as published; too tight, for comparison only.
+    r"""Return the bound on the standard deviation as published in 2004, which is too small; for comparison only.
 
     Parameters
     ----------
     sd, n_models, delta
         As for :func:`mean_bound`.
     n_rows : int
-        Rows n of the training data, at least 2.
+        Number of rows n of the training data, at least 2.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def published_sd_bound(sd: ArrayLike, n_models: int, n_rows: int, delta: float =
 
     Notes
     -----
-    The standard error of a standard deviation of T draws falls with T alone; the paper divides by the
+    The standard error of a standard deviation of T draws depends on T only; the paper divides by the
     number of rows as well.  With 50 rows and delta = 0.05 it is exceeded in more than half of the
     cases, whatever T is (``benchmarks/paper_2004.py``).
 

@@ -28,7 +28,7 @@ __all__ = [
 
 Scores = Callable[[Any, Any, NDArray[Any]], FloatArray]
 
-# A fixed height, whatever n_jobs is: matrix products round by the height of a block.
+# A fixed height, whatever n_jobs is: the rounding of matrix products depends on the height of a block.
 BLOCK_ROWS = 4096
 BLOCK_CELLS = 1 << 22
 
@@ -39,10 +39,10 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
     Parameters
     ----------
     model : fitted classifier
-        With ``predict_joint_log_proba`` and ``classes_``.
+        Has ``predict_joint_log_proba`` and ``classes_``.
     X : ndarray or CSR matrix, shape (n_rows, n_features)
     classes : ndarray, shape (n_labels,)
-        Sorted labels of the ensemble, at least those of the model.
+        Sorted labels of the ensemble, which include those of the model.
 
     Returns
     -------
@@ -52,9 +52,9 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
     Raises
     ------
     InputError
-        If the model gives NaN or plus infinity, or X holds categories that its sample did not.
+        If the model returns NaN or plus infinity, or X holds categories that its sample did not.
     UnsupportedModelError
-        If what the model returns has another shape.
+        If the model returns an array of another shape.
     """
     try:
         found = np.asarray(model.predict_joint_log_proba(X), dtype=np.float64)
@@ -70,8 +70,8 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
         )
     if np.isnan(found).any() or np.isposinf(found).any():
         raise InputError(
-            f"A {type(model).__name__} gives NaN or plus infinity as log joint probability: its bootstrap sample has "
-            "a feature without any spread, or X holds values it cannot take. Train on more rows, leave constant "
+            f"A {type(model).__name__} returns NaN or plus infinity as log joint probability: its bootstrap sample has "
+            "a feature with zero variance, or X holds values it cannot use. Train on more rows, leave constant "
             "features out, or let the base smooth more (var_smoothing of GaussianNB)."
         )
     aligned = np.full((found.shape[0], classes.size), -np.inf)
@@ -80,9 +80,9 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
 
 
 def conditional_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
-    """Return the log probability of each label given the row under one model, as :func:`joint_scores` does.
+    """Return the log probability of each label given the row under one model; see :func:`joint_scores`.
 
-    A row that the model gives no probability under any label stays at minus infinity.
+    A row of joint probability 0 with every label has minus infinity for each.
     """
     joint = joint_scores(model, X, classes)
     total = np.asarray(logsumexp(joint, axis=1, keepdims=True))
@@ -93,7 +93,7 @@ SCORES: dict[str, Scores] = {"joint": joint_scores, "conditional": conditional_s
 
 
 def mean_scores(models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Scores) -> FloatArray:
-    """Logarithm of the models' mean probability, shape (n_rows, n_labels), summed in the order of the models."""
+    """Return the log of the models' mean probability, shape (n_rows, n_labels), summed in the order of the models."""
     total = np.full((X.shape[0], classes.size), -np.inf)
     for model in models:
         np.logaddexp(total, scores(model, X, classes), out=total)
@@ -101,17 +101,17 @@ def mean_scores(models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Sc
 
 
 def stacked_scores(models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Scores) -> FloatArray:
-    """Log probabilities of all models, shape (n_models, n_rows, n_labels)."""
+    """Return the log probabilities of all models, shape (n_models, n_rows, n_labels)."""
     return np.stack([scores(model, X, classes) for model in models])
 
 
 def models_needed(
     models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Scores, delta: float, n_jobs: int | None
 ) -> FloatArray:
-    """Estimate the models that settle each row, shape (n_rows,); infinite where no number does.
+    """Return the estimated number of models that give each row the label of infinitely many; infinite if none does.
 
-    Rows that every model gives no probability under any label are never settled; nor is any row while some label
-    is missing from every model, since nothing is known of its probabilities.
+    Rows of probability 0 under every model and label are never settled; nor is any row while some label is missing
+    from every model, since its probabilities are unknown.
     """
     if np.unique(np.concatenate([model.classes_ for model in models])).size < classes.size:
         return np.full(X.shape[0], np.inf)
@@ -128,9 +128,9 @@ def models_needed(
 
 
 def in_row_blocks(function: Callable[[Any], Any], X: Any, cells_per_row: int, n_jobs: int | None) -> list[Any]:
-    """Apply a function to blocks of rows, in threads; what the base refuses is raised as InputError.
+    """Return a function's results for blocks of rows, computed in threads; errors of the base become InputError.
 
-    The height of a block depends on the cells of a row alone, not on the threads.
+    The height of a block depends only on the cells of a row, not on the threads.
     """
     height = max(min(BLOCK_ROWS, BLOCK_CELLS // cells_per_row), 1)
     calls = (delayed(function)(X[start : start + height]) for start in range(0, X.shape[0], height))

@@ -1,4 +1,4 @@
-"""Bootstrap model averaging: the sum of the joint probabilities of models of bootstrap samples (2004)."""
+"""Bootstrap model averaging: the sum of the joint probabilities of models fitted to bootstrap samples (2004)."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     ----------
     estimator : classifier, default=None
         The base: any with ``predict_joint_log_proba``, as scikit-learn's GaussianNB (None),
-        BernoulliNB, MultinomialNB and CategoricalNB.  ComplementNB is refused: its scores are not
+        BernoulliNB, MultinomialNB and CategoricalNB.  ComplementNB raises an error: its scores are not
         log probabilities.
     n_estimators : int or "auto", default=100
-        Models T.  "auto" grows until the labels of a share of the training rows are settled.
+        Number of models T.  "auto" adds models until the labels of a share of the training rows are settled.
     bootstrap : {"rows", "parametric"}, default="rows"
         Draw training rows with replacement, or draw rows from the base fitted to all of them:
         scikit-learn's four naive Bayes classes above, or a base with ``sample(n_samples, random_state)``
         that returns rows and labels.
     combine : {"joint", "conditional"}, default="joint"
-        Sum P(y, x | theta_t), or P(y | x, theta_t), which the paper shows for comparison.
+        Sum P(y, x | theta_t), or P(y | x, theta_t), the paper's comparison.
     share : float, default=0.95
         With "auto": wanted share of training rows whose label is settled.
     delta : float, default=0.05
         With "auto": chance that a settled label is not that of infinitely many models, at each check.
     max_n_estimators : int, default=1000
-        With "auto": stop here, with a warning, whatever is settled.
+        With "auto": largest number of models; a warning is issued if too few rows are settled then.
     random_state : int, RandomState instance or None, default=None
-        Seed of the samples, and of bases that take one.
+        Seed of the samples, and of bases that have one.
     n_jobs : int or None, default=None
-        Threads that fit and predict; results do not depend on it.
+        Number of threads to fit and predict; results do not depend on it.
 
     Attributes
     ----------
@@ -87,22 +87,22 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         The base fitted to all rows (weighted, if it takes weights), for comparison; parametric samples are
         drawn from it.
     n_estimators_ : int
-        Models grown.
+        Number of models.
     n_drawn_rows_ : int
-        Rows of each bootstrap sample: the training rows of positive weight.
+        Rows of each bootstrap sample: the number of training rows with positive weight.
     history_ : list of SettlingStep
         Empty unless ``n_estimators="auto"``.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As in scikit-learn.
 
     Notes
     -----
-    A label missing from a bootstrap sample has joint probability 0 under that model.  A row to which
-    no model gives any probability gets ``class_prior_``.  Missing values are handed to the base, so
-    that a base that refuses them refuses the fit.  ``sample_weight`` is the chance of a row to be drawn,
+    A label missing from a bootstrap sample has joint probability 0 under that model.  A row of
+    probability 0 under all models gets ``class_prior_``.  Missing values are passed to the base, whose errors
+    are raised.  ``sample_weight`` is the chance of a row to be drawn,
     as in scikit-learn's bagging; parametric samples come from the base fitted with the weights.
 
-    A joint sum is dominated by the models that find a row likely.  ``docs/model_averaging.md`` has
+    A joint sum is dominated by the models with a high probability of the row.  ``docs/model_averaging.md`` has
     examples where that helps.
 
     Examples
@@ -141,7 +141,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> BootstrapModelAveragingClassifier:
-        """Fit the models to bootstrap samples.
+        """Fit the models to bootstrap samples, and return the fitted classifier.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         y : array-like, shape (n_rows,)
             Labels, of at least two kinds.
         sample_weight : array-like, shape (n_rows,), default=None
-            Chance of each row to be drawn, in any unit; rows of weight 0 are as if left out.
+            Chance of each row to be drawn, up to a factor; rows of weight 0 are ignored.
 
         Returns
         -------
@@ -158,9 +158,9 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If a parameter, the rows, the labels or the weights are invalid, or the base refuses them.
+            If a parameter, the rows, the labels or the weights are invalid, or the base raises an error.
         UnsupportedModelError
-            If the base lacks a method that is needed; the message names it.
+            If the base lacks a method that is needed; the message names the method.
         """
         with unchanged_on_failure(self):
             self._check_parameters()
@@ -181,13 +181,13 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray, shape (n_rows, n_labels)
-            Columns as in ``classes_``; minus infinity where every model gives 0.
+            Columns as in ``classes_``; minus infinity where every model has probability 0.
 
         Raises
         ------
         NotFittedError
         InputError
-            If X has other features than the training rows, or the base refuses it.
+            If X has other features than the training rows, or the base raises an error.
         """
         return self._mean_scores(X, joint_scores)
 
@@ -199,7 +199,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(np.subtract(scores, total, out=prior, where=np.isfinite(total)))
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the share of each label in the sum over models.
+        """Return the probability of each label: its share in the sum over models.
 
         Parameters
         ----------
@@ -218,17 +218,17 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label with the largest sum over models for each row; the first of ``classes_`` of equals."""
+        """Return the label with the largest sum over models for each row; of tied labels, the first in ``classes_``."""
         best = np.argmax(self.predict_log_proba(X), axis=1)
         return np.asarray(self.classes_[best])
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy, as every scikit-learn classifier does.
+        """Return the accuracy of the predicted labels: the weighted share of correct ones.
 
         Raises
         ------
         InputError
-            If `y` holds labels that the training rows did not.
+            If `y` holds labels that no training row has.
         """
         require_fitted(self, "estimators_")
         unknown = np.setdiff1d(np.asarray(y), self.classes_)
@@ -241,15 +241,15 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return float(super().score(X, y, sample_weight))
 
     def score_regions(self, X: Any, delta: float = 0.05) -> ScoreRegions:
-        """Return the region of each row's mean score, label by label, that holds the limit of infinitely many models.
+        """Return intervals that hold, for each row and label, the mean score of infinitely many models.
 
-        See :func:`ens_plugin.papers.model_averaging_2004.score_regions.score_regions`; of the scores that
+        See :func:`ens_plugin.papers.model_averaging_2004.score_regions.score_regions`; scores are those that
         `combine` sums.
 
         Raises
         ------
         NotFittedError, InputError
-            As :meth:`predict_joint_log_proba`; InputError also for a row that no model gives any probability.
+            As :meth:`predict_joint_log_proba`; InputError also for a row of probability 0 under all models.
         TooFewMembersError
             If there are fewer than three models.
         """
@@ -263,7 +263,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return ScoreRegions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def settled_rows(self, X: Any, delta: float = 0.05) -> NDArray[np.bool_]:
-        """Return which rows have a settled label: the regions of the best label and of all others do not overlap.
+        """Return which rows have a settled label: the interval of its mean score overlaps that of no other label.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of bool, shape (n_rows,)
-            Their mean is the share to report.  A row that no model gives any probability is not settled.
+            The mean is the share of settled rows.  A row of probability 0 under all models is not settled.
 
         Raises
         ------
@@ -286,7 +286,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self._models_by_row(X, delta) <= self.n_estimators_)
 
     def models_to_settle(self, X: Any, share: float = 0.95, delta: float = 0.05) -> int | None:
-        """Estimate how many models settle the labels of a share of these rows; None where no number would.
+        """Return the estimated number of models that give a share of the rows the label of infinitely many, or None.
 
         See :func:`ens_plugin.papers.model_averaging_2004.score_regions.models_to_settle`.
 
@@ -307,7 +307,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         parameter : str
             A fitted attribute of the base, ``"theta_"`` of GaussianNB for example.
         delta : float, default=0.05
-            Chance that a bound is exceeded, for each number on its own.
+            Chance that a bound is exceeded, for each number separately.
         """
         require_fitted(self, "estimators_")
         return parameter_bounds(self.estimators_, parameter, self.classes_, self.n_drawn_rows_, delta)
@@ -349,7 +349,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         with refusals():
             seed = int(check_random_state(self.random_state).randint(2**31))
         weight = None if chance is None else chance * y.size
-        # Members have the streams [seed, 0], [seed, 1], ...; this one is apart from them all.
+        # Members have the streams [seed, 0], [seed, 1], ...; this one differs from all of them.
         base = seeded_clone(self._base(), np.random.default_rng([seed, 0, 1]))
         single = fit_single(base, X, y, weight, self.bootstrap)
         joint_scores(single, X[:CHECKED_ROWS], classes)

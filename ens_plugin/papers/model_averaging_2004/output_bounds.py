@@ -1,4 +1,4 @@
-"""Bounds of 2004 on how far an ensemble's outputs are from those of infinitely many members."""
+"""Bounds of 2004 on the distance of an ensemble's outputs from those of infinitely many members."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["bounds"]
 
 
 def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
-    """Return bounds on how far the mean of the members' outputs is from that of infinitely many (Davidson 2004).
+    """Return bounds on the distance of the members' mean output from that of infinitely many (Davidson 2004).
 
     Parameters
     ----------
     model : fitted ensemble
-        Whose members have values, probabilities or raw scores; not votes.
+        Its members have values, probabilities or raw scores, not votes.
     X : array-like of shape (n_rows, n_features)
-        Rows of any kind: no target is needed.
+        Any rows: no target is needed.
     delta : float, default=0.05
         Chance that a bound is exceeded, strictly between 0 and 1.
 
     Returns
     -------
     DataFrame
-        One row for each row of X, and for each label where there are labels, with the columns row, label (the place
-        of the label, for a classifier), mean and sd of the members' outputs, and mean_bound and sd_bound (eq. 11 and
+        One row for each row of X, and for each label of a classifier, with the columns row, label (the position of the
+        label, for a classifier), mean and sd of the members' outputs, and mean_bound and sd_bound (eq. 11 and
         13, the latter with the number of models in place of the number of rows).
 
     Raises

@@ -1,4 +1,4 @@
-"""The bounds of 2004 for the parameters of averaged models."""
+"""Bounds on the distance of averaged models' parameters from those of infinitely many models (2004)."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ MIN_MODELS = 5
 
 
 class ParameterBounds(NamedTuple):
-    """Mean and spread of a parameter over the models, and how far from infinitely many models they may be.
+    """Mean and standard deviation of a parameter over models, with bounds on their distance from infinitely many.
 
     Attributes
     ----------
     mean, sd : ndarray, shape of the parameter
-        Over the models, the latter with ddof 1.
+        Mean and standard deviation (ddof 1) over the models.
     mean_bound : ndarray
-        Of the distance of `mean` (2004 eq. 11).
+        Bound on the distance of `mean` (2004 eq. 11).
     sd_bound : ndarray
-        Of the distance of `sd`, for parameters that are normal over bootstrap samples: eq. 13 corrected.
+        Bound on the distance of `sd`, for parameters that are normal over bootstrap samples: eq. 13 corrected.
     general_sd_bound : ndarray
-        The same without that assumption, at the kurtosis the models show (at least the normal one).
+        The same without that assumption, for the kurtosis over the models (at least the normal one).
     published_sd_bound : ndarray
-        Eq. 13 as published; too tight, for comparison only.
+        Eq. 13 as published, which is too small; for comparison only.
     n_models : int
-        Models that have the parameter for every label.
+        Number of models that have the parameter for every label.
     """
 
     mean: FloatArray
@@ -53,7 +53,7 @@ class ParameterBounds(NamedTuple):
 def parameter_bounds(
     models: Sequence[Any], parameter: str, classes: NDArray[Any], n_rows: int, delta: float
 ) -> ParameterBounds:
-    """Return bounds on the distance of a parameter's mean and spread over models from those of infinitely many.
+    """Return bounds on the distance of a parameter's mean and standard deviation from those of infinitely many models.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def parameter_bounds(
     n_rows : int
         Rows of each bootstrap sample, for the published bound.
     delta : float
-        Chance that a bound is exceeded, for each number on its own.
+        Chance that a bound is exceeded, for each number separately.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _values(models: Sequence[Any], parameter: str) -> FloatArray:
 
 
 def _general_bound(values: FloatArray, sd: FloatArray, delta: float) -> FloatArray:
-    """Return the general bound entry by entry: each has a kurtosis of its own."""
+    """Return `general_sd_bound` for each entry of a parameter, at the entry's kurtosis over the models."""
     centred = values - values.mean(axis=0)
     spread = np.where(sd > 0, sd, 1.0)
     kurtosis = np.maximum(np.mean((centred / spread) ** 4, axis=0) - 3.0, 0.0)

@@ -1,8 +1,8 @@
-r"""Regions of the class scores of averaged models: is a row's label settled at T models? 2004 section 8.2.
+r"""Regions of the class scores of averaged models, and which labels are settled at T models (2004 section 8.2).
 
-A model gives each label y the joint score P(y, x | theta_t); T models predict the label of the largest
-mean.  Around each mean lies a region that holds the mean of infinitely many models except with a small
-chance.  Where the regions of the best label and of all others are apart, the label is settled.
+A model has the joint score P(y, x | theta_t) for each label y; T models predict the label of the largest
+mean.  Around each mean is a region that holds the mean of infinitely many models except with a small
+chance.  Where the best label's region overlaps no other region, the label is settled.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ens_plugin.papers.model_averaging_2004.settled_growth import models_for_sha
 
 __all__ = ["ScoreRegions", "models_by_row", "models_to_settle", "score_regions", "settled_rows"]
 
-# With the spread of two models in place of the true one, the bound is exceeded too often.
+# With the standard deviation of two models in place of the true one, the bound is exceeded too often.
 MIN_MODELS = 3
 
 
 class ScoreRegions(NamedTuple):
-    """Mean joint score of each row and label, and the region around it.
+    """Mean joint score of each row and label, with an interval that holds the mean of infinitely many models.
 
     Attributes
     ----------
@@ -38,16 +38,16 @@ class ScoreRegions(NamedTuple):
 
 
 def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
-    r"""Return the region of each row's mean joint score, label by label.
+    r"""Return intervals that hold, for each row and label, the mean joint score of infinitely many models.
 
     Parameters
     ----------
     log_scores : array-like of float, shape (n_models, n_rows, n_labels)
         Logarithms of the joint scores P(y, x | theta_t), as ``predict_joint_log_proba`` of
-        scikit-learn's naive Bayes classes gives them; minus infinity for a score of 0.
+        scikit-learn's naive Bayes classes returns them; minus infinity for a score of 0.
     delta : float, default=0.05
         Chance that the mean of infinitely many models lies outside a region, strictly between 0
-        and 1, for each region on its own.
+        and 1, for each region separately.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
 
 
 def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_]:
-    r"""Return which rows have a settled label: the regions of the best label and of all others are apart.
+    r"""Return which rows have a settled label: the interval of its mean score overlaps that of no other label.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_
     Returns
     -------
     ndarray of bool, shape (n_rows,)
-        Their mean is the share to report.
+        The mean is the share of settled rows.
 
     Raises
     ------
@@ -99,12 +99,12 @@ def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_
 
     Notes
     -----
-    2004 section 8.2.  All of a row's regions must hold at once, so each is given delta over the number
-    of labels; the paper gives each the whole delta, and the chances then add up.
+    2004 section 8.2.  All of a row's regions must hold at once, so each has delta over the number
+    of labels; in the paper each has the whole delta, and the chances add up.
 
-    The spread is that of the models at hand.  Where a rival's score varies by orders of magnitude and its
-    mean rests on models rarer than one in T, they show neither: a rival that is log-normal with a
-    standard deviation of 3 in logarithms and a mean 1.1 times the best label's is settled against in 36 %
+    The standard deviation is that of the T models.  Where a rival's score varies by orders of magnitude and
+    its mean depends on models rarer than one in T, both are underestimated: a rival that is log-normal with a
+    standard deviation of 3 in logarithms and a mean 1.1 times the best label's is wrongly excluded in 36 %
     of the cases at T = 25 and 5 % at 1000 (with 1.5 instead of 3, in 0.6 % and never).
 
     Examples
@@ -126,12 +126,12 @@ def settled_rows(log_scores: ArrayLike, delta: float = 0.05) -> NDArray[np.bool_
 
 
 def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 0.05) -> int | None:
-    r"""Estimate how many models settle the labels of a wanted share of the rows.
+    r"""Return the estimated number of models that give a share of the rows the label of infinitely many models.
 
     Parameters
     ----------
     log_scores : array-like of float, shape (n_models, n_rows, n_labels)
-        Scores of the models at hand, as for :func:`score_regions`.
+        Scores of the current models, as for :func:`score_regions`.
     share : float, default=0.95
         Wanted share of settled rows, strictly between 0 and 1.
     delta : float, default=0.05
@@ -140,9 +140,9 @@ def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 
     Returns
     -------
     int or None
-        The number at which the regions of that share of the rows come apart if means and standard
-        deviations stay as they are: :math:`T > ((s_1 + s_2) / (m_1 - m_2))^2 L / \delta` for L labels
-        and the rival that takes longest.  None where the means of too many rows are equal.
+        The number at which the regions of that share of the rows stop overlapping if means and standard
+        deviations do not change: :math:`T > ((s_1 + s_2) / (m_1 - m_2))^2 L / \delta` for L labels
+        and the rival that needs most models.  None where the means of too many rows are equal.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 
     Notes
     -----
     2004 section 8.2: "only as many models as required".  An extrapolation: check with
-    :func:`settled_rows` once they are grown.
+    :func:`settled_rows` after they are fitted.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def models_to_settle(log_scores: ArrayLike, share: float = 0.95, delta: float = 
 
 
 def models_by_row(log_scores: ArrayLike, delta: float = 0.05) -> FloatArray:
-    """Estimate how many models settle each row's label.
+    """Return the estimated number of models that give each row the label of infinitely many models.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def models_by_row(log_scores: ArrayLike, delta: float = 0.05) -> FloatArray:
     -------
     ndarray of float64, shape (n_rows,)
         Whole numbers of at least 3, infinite where the means of two labels are equal.  A row is settled
-        (:func:`settled_rows`) just if this is at most the number of models at hand.
+        (:func:`settled_rows`) exactly if this is at most the number of current models.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def models_by_row(log_scores: ArrayLike, delta: float = 0.05) -> FloatArray:
 
 
 def _score_moments(log_scores: ArrayLike) -> tuple[FloatArray, FloatArray, int]:
-    """Mean and standard deviation (ddof 1) over models, relative to the row's largest score."""
+    """Return mean and standard deviation (ddof 1) over models, relative to a row's largest score, and their number."""
     logs = _as_log_scores(log_scores)
     scores = np.exp(logs - logs.max(axis=(0, 2))[None, :, None])
     return scores.mean(axis=0), scores.std(axis=0, ddof=1), scores.shape[0]

@@ -1,4 +1,4 @@
-"""Growing an average of models until the labels of enough rows are settled (2004, section 8.2)."""
+"""Growth of an average of models until the labels of enough rows are settled (2004, section 8.2)."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ens_plugin.user_warnings import warn_user
 __all__ = ["FIRST_BATCH", "SettlingStep", "grow_until_settled", "models_for_share"]
 
 FIRST_BATCH = 25
-# A warning is issued before max_size is reached where the models needed, in units of max_size, and the models still to
-# come, in units of those at hand, are at least these.
+# An early warning is issued where the models needed are at least FAR times max_size, and those still to fit at least
+# MOST_TO_COME times the current ones.
 FAR = 3
 MOST_TO_COME = 3
 
 
 class SettlingStep(NamedTuple):
-    """One check of how many training rows are settled, made while an average grows.
+    """One check, during the growth of an average, of the share of training rows whose label is final.
 
     Attributes
     ----------
     size : int
-        Models at this point.
+        Number of models at this check.
     settled : float
-        Share of the training rows whose label they settle.
+        Share of the training rows whose label these models settle.
     needed : int or None
-        Models that would settle the wanted share, extrapolated; None where no number would.
+        Number of models that would settle the wanted share, extrapolated; None where no number would.
     seconds : float
-        Since the growth began.
+        Time since the start of the growth.
     """
 
     size: int
@@ -49,18 +49,18 @@ def grow_until_settled(
     share: float,
     max_size: int,
 ) -> tuple[list[Any], list[SettlingStep]]:
-    """Grow to the number of models estimated to be needed, at most doubling, until enough rows are settled.
+    """Return models and history, adding models (at most doubling them) until the labels of enough rows are settled.
 
     Parameters
     ----------
     grow : callable
-        ``grow(start, stop)`` returns the models with these numbers.
+        ``grow(start, stop)`` returns the models numbered start to stop - 1.
     models_by_row : callable
-        Of the models at hand: how many settle each training row, shape (n_rows,).
+        Returns for a list of models how many would settle each training row, shape (n_rows,).
     share : float
         Wanted share of settled rows.
     max_size : int
-        Stop here with a WeakEstimateWarning, at least 3; it is issued early if that is foreseeable.
+        Largest number of models, at least 3; a WeakEstimateWarning is issued there, or before if foreseeable.
 
     Returns
     -------
@@ -91,20 +91,20 @@ def grow_until_settled(
 
 
 def models_for_share(by_row: FloatArray, share: float) -> int | None:
-    """Models that settle a share of the rows, from those that settle each; None where no number does."""
+    """Return how many models settle the labels of a share of the rows, from how many settle each; None if none do."""
     enough = np.sort(by_row)[math.ceil(share * by_row.size) - 1]
     return int(enough) if np.isfinite(enough) else None
 
 
 def _next_size(step: SettlingStep) -> int:
-    """Return the number of models to grow to: at most twice as many, since the number needed is a guess."""
+    """Return the number of models to grow to: at most twice as many, since the number needed is uncertain."""
     if step.needed is None:
         return 2 * step.size
     return min(max(step.needed, step.size + FIRST_BATCH), 2 * step.size)
 
 
 def _is_out_of_sight(history: list[SettlingStep], max_size: int) -> bool:
-    """Return whether two checks in turn found that far more than `max_size` is needed, with most still to fit."""
+    """Return whether two successive checks estimate far more than `max_size` models, with most models still to fit."""
     if len(history) < 2 or max_size - history[-1].size < MOST_TO_COME * history[-1].size:
         return False
     return all(step.needed is None or step.needed > FAR * max_size for step in history[-2:])
@@ -120,7 +120,7 @@ def _announced(step: SettlingStep, share: float, max_size: int) -> str:
 
 
 def _seconds_left(step: SettlingStep, max_size: int) -> float:
-    """Return the time that growing to `max_size` will take, at the pace so far."""
+    """Return the seconds that growing to `max_size` will take, at the rate so far."""
     return step.seconds * (max_size / step.size - 1.0)
 
 
@@ -132,9 +132,9 @@ def _unsettled(step: SettlingStep, share: float) -> str:
     if step.needed is None:
         return (
             f"{found} By their estimate no number of models would settle as many: too many rows have equal scores. "
-            "Pass a smaller share. The models at hand are kept."
+            "Pass a smaller share. The current models are kept."
         )
     return (
         f"{found} As estimated from their means and spreads, about {step.needed} models would. Raise "
-        "max_n_estimators, or pass a smaller share or a larger delta. The models at hand are kept."
+        "max_n_estimators, or pass a smaller share or a larger delta. The current models are kept."
     )

@@ -1,4 +1,4 @@
-r"""Members whose probabilities follow a beta distribution on each row (2017, section A.3 (b)): trees, above all."""
+r"""Members whose probabilities have a beta distribution on each row, mostly trees (2017, section A.3 (b))."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ens_plugin.papers.score_tables_2017.score_tables import EFFECT_MEANS, Score
 
 __all__ = ["BetaProbabilities", "fit_beta_probabilities", "shrink_beta_probabilities"]
 
-# alpha + beta: at the low end all but certain labels, at the high end one value on which all members agree.
+# Range of alpha + beta: nearly certain labels at the low end, one value of all members at the high end.
 MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6
 EDGE = 1e-6
 NODE_MASS = 38.0
@@ -31,7 +31,7 @@ OCTAVES: FloatArray = np.arange(-6, 11).astype(np.float64)
 
 @dataclass(frozen=True, eq=False)
 class BetaProbabilities:
-    """Rows whose members' probability of the true label is Beta(alpha, beta).
+    """Weighted rows whose members' probability of the true label is Beta(alpha, beta).
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class BetaProbabilities:
         return BetaProbabilities(self.beta, self.alpha, self.weight)
 
     def wrong(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """Probability that an ensemble of `size` prefers the other label, shape (n_rows,)."""
+        """Return the probability that an ensemble of `size` members prefers the wrong label, shape (n_rows,)."""
         _refuse_scores(aggregation)
         if np.isinf(size) and aggregation == "mean_proba":
             return np.asarray((1.0 - np.sign(self.alpha - self.beta)) / 2.0)
@@ -63,27 +63,27 @@ class BetaProbabilities:
         return np.asarray(ndtr(-effect * self._standardized() * np.sqrt(size)))
 
     def _standardized(self) -> FloatArray:
-        """Mean probability less one half, in standard deviations of one member."""
+        """Return the mean probability less one half, in standard deviations of one member, shape (n_rows,)."""
         total = self.alpha + self.beta
         mean = self.alpha / total
         return np.asarray((mean - 0.5) / np.sqrt(mean * (1.0 - mean) / (total + 1.0)))
 
     def log_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """Mean and variance of the log probability of the true label, shape (2, n_rows)."""
+        """Return mean and variance of the ensemble's log probability of the true label, shape (2, n_rows)."""
         _refuse_scores(aggregation)
         if np.isinf(size):
             return np.stack([np.log(self.alpha / (self.alpha + self.beta)), np.zeros(self.alpha.size)])
         return self._by_distinct_row(lambda a, b: _log_moments(a, b, size))
 
     def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """First to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
+        """Return first to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
         _refuse_scores(aggregation)
         total = self.alpha + self.beta
         steps = np.stack([(self.beta + j) / (total + j) for j in range(4)])
         return moments_of_mean(np.asarray(np.cumprod(steps, axis=0), dtype=np.float64), size)
 
     def _by_distinct_row(self, value: Callable[[float, float], tuple[float, float]]) -> FloatArray:
-        """Value of each row, computed once for rows that are alike: of trees there are many."""
+        """Return two values for each row, shape (2, n_rows), computed once for equal rows, which trees often have."""
         pairs, inverse = np.unique(np.stack([self.alpha, self.beta]), axis=1, return_inverse=True)
         values = np.array([value(float(a), float(b)) for a, b in pairs.T])
         return np.asarray(np.moveaxis(values, 0, -1)[..., inverse.ravel()])
@@ -92,12 +92,12 @@ class BetaProbabilities:
 def _refuse_scores(aggregation: str) -> None:
     if aggregation == "mean_score":
         raise InputError(
-            "aggregation='mean_score' averages scores, and the beta model is of probabilities; use fit_normal_scores."
+            "aggregation='mean_score' averages scores, and the beta model is for probabilities; use fit_normal_scores."
         )
 
 
 def _effects_of_rows(standardized: FloatArray, concentration: FloatArray, size: float) -> FloatArray:
-    r"""Effects :math:`-\Phi^{-1}(T) / (r \sqrt K)` of rows, by splines over r sqrt(K) and log2(alpha + beta)."""
+    r"""Return :math:`-\Phi^{-1}(T) / (r \sqrt K)` of rows, T the error of K members and r the standardized mean."""
     place = np.minimum(np.abs(standardized) * np.sqrt(size), EFFECT_MEANS[-1])
     if np.ptp(concentration) <= 1e-9 * concentration[0]:
         return _even_spline(_effects(float(concentration[0]), size))(place)
@@ -115,7 +115,7 @@ def _even_spline(effects: FloatArray) -> CubicSpline:
 
 @lru_cache(maxsize=4096)
 def _effects(concentration: float, size: float) -> FloatArray:
-    """Effects at the nodes r sqrt(K), by FFT; tails below rounding repeat the last effect that is above it."""
+    """Return -Phi^-1(T) / x at nodes x, T the error at standardized mean x / sqrt(size); the last one for tiny T."""
     effects = np.ones(EFFECT_MEANS.size)
     for index, scaled in enumerate(EFFECT_MEANS):
         r = max(scaled, 0.01) / np.sqrt(size)
@@ -143,7 +143,7 @@ def _log_moments(alpha: float, beta: float, size: float) -> tuple[float, float]:
 
 
 def _score_nodes(alpha: float, beta: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes of the log odds of a beta variable, whose density is smooth and falls off exponentially."""
+    """Return quadrature nodes and weights of a beta variable, equidistant in its log odds, whose density is smooth."""
     centre = np.log(alpha / beta)
     sd = float(np.sqrt(1.0 / alpha + 1.0 / beta))
     low = max(centre - NODE_MASS * max(1.0 / alpha, sd / 4.0), -650.0)
@@ -158,7 +158,7 @@ def _score_nodes(alpha: float, beta: float) -> tuple[FloatArray, FloatArray]:
 def fit_beta_probabilities(
     probabilities: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None
 ) -> BetaProbabilities:
-    """Fit a beta distribution to each row by its mean and variance.
+    """Return a beta distribution for each row, fitted by the mean and variance of its members' probabilities.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def fit_beta_probabilities(
     Notes
     -----
     2017 section A.3 (b).  Means are kept 1e-6 away from 0 and 1 and alpha + beta in [0.02, 1e6], which
-    stands for labels without doubt and for members that agree.
+    covers certain labels and members that agree.
 
     Examples
     --------
@@ -201,9 +201,9 @@ def fit_beta_probabilities(
 def shrink_beta_probabilities(
     probabilities: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None
 ) -> BetaProbabilities:
-    """Return the deconvolved distribution over rows of the mean probability, as weighted rows.
+    """Return the distribution over rows of the mean probability, deconvolved of members' noise, as weighted rows.
 
-    Parameters, errors raised: see :func:`fit_beta_probabilities`.
+    Parameters and errors are those of :func:`fit_beta_probabilities`.
 
     Returns
     -------
@@ -228,6 +228,6 @@ def shrink_beta_probabilities(
 
 
 def _votes_per_member(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> float:
-    """How many hard votes one member's probability is worth, from rows with a small margin."""
+    """Return how many hard votes one member's probability is worth, from rows with a small margin."""
     spreads, close = (mean * (1.0 - mean), variance), is_close(2.0 * mean - 1.0)
     return effective_votes([float(trials @ s) for s in spreads], [float(trials[close] @ s[close]) for s in spreads])

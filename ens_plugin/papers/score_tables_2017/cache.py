@@ -1,4 +1,4 @@
-"""The universal score tables on disk: built once per user, checked when read, rebuilt if anything is wrong."""
+"""The universal score tables on disk: built once per user, checked when read, rebuilt if damaged."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ NAMES = tuple(field.name for field in fields(ScoreTables))
 
 
 def score_table_path(directory: Path | None = None) -> Path:
-    """Return where the tables of this version are kept.
+    """Return the path of the file with the score tables of this version.
 
     Parameters
     ----------
     directory : Path, optional
-        The user's cache directory for ens_plugin if None.
+        Directory of the file; the user's cache directory for ens_plugin if None.
     """
     return (directory or user_cache_path("ens_plugin", appauthor=False)) / f"score_tables-{TABLE_VERSION}.npz"
 
 
 def load_score_tables(directory: Path | None = None) -> ScoreTables:
-    """Return the universal tables of 2017: from this process, from the disk, or built now (some seconds).
+    """Return the tables of expected losses of 2017, from memory, from the disk, or built now (some seconds).
 
     Parameters
     ----------
     directory : Path, optional
-        Where they are kept; the user's cache directory for ens_plugin if None.
+        Directory of the tables; the user's cache directory for ens_plugin if None.
 
     Returns
     -------
@@ -78,9 +78,9 @@ def _checksum(tables: ScoreTables) -> str:
 
 
 def _read(path: Path) -> ScoreTables | None:
-    """Tables from the disk; None if they are absent, unreadable, or not what was written."""
+    """Return the tables from the disk; None if they are absent, unreadable, or differ from their checksum."""
     try:
-        # Of a broken archive, numpy would leave a file open that it opened itself.
+        # numpy would not close a file that it opened itself if the archive is broken.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             tables = ScoreTables(**{name: stored[name] for name in NAMES})
             kept = str(stored["checksum"])
@@ -98,6 +98,6 @@ def _write(path: Path, tables: ScoreTables) -> None:
         write_whole(path, content.getvalue())
     except OSError as error:
         warn_user(
-            f"The score tables could not be kept in {path.parent} ({error}); they will be built again next time.",
+            f"The score tables could not be written to {path.parent} ({error}); they will be built again next time.",
             EnsPluginWarning,
         )

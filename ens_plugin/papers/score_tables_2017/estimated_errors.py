@@ -1,4 +1,4 @@
-"""The expected loss of an ensemble of each size by the universal tables of 2017, for a fitted ensemble."""
+"""Expected loss of a fitted ensemble at each size, by the universal tables of 2017."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def score_errors(
     loss: str = "zero_one",
     aggregation: str = "mean_proba",
 ) -> pd.DataFrame:
-    """Estimate an ensemble's loss at each size by the tables of Mahajan et al. (2017), and by ours.
+    """Return an ensemble's estimated loss at each size, by the tables of Mahajan et al. (2017) and variants of them.
 
     Parameters
     ----------
     model : fitted classifier of two labels
-        Whose members have probabilities.
+        Its members have probabilities.
     X, y : array-like
         The training rows, in training order.
     sizes : array-like of int or inf, shape (n_sizes,)
@@ -48,8 +48,8 @@ def score_errors(
     Returns
     -------
     DataFrame
-        One row for each size, with the columns size; plug_in, each row's scores as they are (Algorithm 1, with normal
-        scores matched to the probabilities); shrunken, ours, the same without the noise of few members; and
+        One row for each size, with the columns size; plug_in, each row's uncorrected scores (Algorithm 1, with normal
+        scores matched to the probabilities); shrunken, not in the paper, without the noise of few members; and
         shrunken_beta, with beta probabilities in place of normal scores (section A.3).
 
     Raises
@@ -86,7 +86,7 @@ def score_errors(
 def _probability_of_truth(members: Members) -> np.ndarray[Any, np.dtype[np.float64]]:
     if members.output_kind != "probabilities" or members.n_labels != 2:
         raise UnsupportedModelError(
-            "The tables of 2017 are for members with probabilities of two labels; this ensemble's members have "
+            "The tables of 2017 need members with probabilities of two labels; this ensemble's members have "
             f"{members.output_kind}, and there are {members.n_labels or 'no'} labels. Use ens_plugin.analyze instead."
         )
     probabilities = label_probabilities(members.outputs, members)

@@ -1,9 +1,9 @@
-r"""Normal scores that match the mean and variance of the probabilities themselves: for voting.
+r"""Normal scores that match mean and variance of the probabilities, for ensembles that average probabilities.
 
-The mean of many probabilities depends on the mean and variance of one and on nothing else, whatever
-its distribution.  Scores of trees are far from normal; a normal fitted to them has a wrong variance
-of the probability, and with it a wrong loss at every size of a voting ensemble.  Here the normal is
-chosen by the two moments that matter, and the universal tables of 2017 serve as they are.
+The distribution of the mean of many probabilities depends only on the mean and variance of one.
+Scores of trees are far from normal; a normal fitted to them has a wrong variance of the probability,
+and hence a wrong loss at every size of a voting ensemble.  Here the normal is chosen by these two
+moments, and the universal tables of 2017 need no change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEAN_STEPS = 6
 def fit_matched_scores(
     probabilities: ArrayLike, tables: ScoreTables, used: ArrayLike | None = None, weight: ArrayLike | None = None
 ) -> NormalScores:
-    """Fit each row's normal score by the mean and variance of its members' probabilities.
+    """Return the rows' normal scores, matched to the mean and variance of each row's members' probabilities.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def fit_matched_scores(
 def shrink_matched_scores(
     probabilities: ArrayLike, tables: ScoreTables, used: ArrayLike | None = None, weight: ArrayLike | None = None
 ) -> NormalScores:
-    """Return the deconvolved distribution over rows of the mean probability, as weighted rows of normal scores.
+    """Return the distribution over rows of the mean probability, without members' noise, as weighted normal scores.
 
     Parameters and errors are those of :func:`fit_matched_scores`.
 
@@ -91,7 +91,7 @@ def match_probabilities(
     Parameters
     ----------
     mean, variance : array-like, shape (n_rows,)
-        Of one member's probability.  Means are kept 1e-6 away from 0 and 1; a variance that no spread of
+        Moments of one member's probability.  Means are kept 1e-6 away from 0 and 1; a variance that no spread of
         scores up to 8 reaches gets a spread of 8.
     tables : ScoreTables
     weight : array-like, shape (n_rows,), optional
@@ -128,7 +128,7 @@ def match_probabilities(
 
 
 def _mean_score(mean: FloatArray, spread: FloatArray, score: FloatArray, tables: ScoreTables) -> FloatArray:
-    """Improve mean scores towards an expected probability of `mean`, whose log odds are nearly linear in the score."""
+    """Return the rows' mean scores at which the expected probability is `mean`, iterated from `score`."""
     slope = np.sqrt(1.0 + np.pi * spread**2 / 8.0)
     for _ in range(MEAN_STEPS):
         found = np.clip(tables.miss_moments(-score, spread)[0], 1e-9, 1.0 - 1e-9)

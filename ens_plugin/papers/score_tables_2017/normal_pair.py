@@ -25,14 +25,14 @@ COUNTED_SIZE = 400
 
 @dataclass(frozen=True, eq=False)
 class NormalPair:
-    """Rows whose members' scores come from one of two normals.
+    """Weighted rows whose members' scores are a mixture of two normals.
 
     Attributes
     ----------
     share : ndarray, shape (n_rows,)
-        Chance of the first component.
+        Probability of the first component.
     mean, variance : ndarray, shape (2, n_rows)
-        Of the two components.
+        Moments of the two components.
     weight : ndarray, shape (n_rows,)
         Weight of each row.
     """
@@ -47,18 +47,18 @@ class NormalPair:
         return NormalPair(self.share, -self.mean, self.variance, self.weight)
 
     def component(self, index: int) -> NormalScores:
-        """Return one component, as rows with normal scores."""
+        """Return one component of the mixtures, as rows with normal scores."""
         return NormalScores(self.mean[index], self.variance[index], self.weight)
 
     def pooled(self) -> NormalScores:
-        """Return rows with normal scores of the same mean and variance."""
+        """Return rows with normal scores of the mixtures' mean and variance."""
         shares = np.stack([self.share, 1.0 - self.share])
         mean = np.sum(shares * self.mean, axis=0)
         variance = np.sum(shares * (self.variance + (self.mean - mean) ** 2), axis=0)
         return NormalScores(mean, variance, self.weight)
 
     def wrong(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """Probability that an ensemble of `size` prefers the other label, shape (n_rows,)."""
+        """Return the probability that an ensemble of `size` members prefers the wrong label, shape (n_rows,)."""
         if aggregation == "mean_score":
             return np.asarray(self._over_counts(lambda rows: rows.wrong(1, "mean_score", tables)[None], size)[0])
         if aggregation == "vote":
@@ -70,23 +70,23 @@ class NormalPair:
         return np.array([self._below_half(row, size) for row in range(self.share.size)])
 
     def log_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """Mean and variance of the log probability of the true label, shape (2, n_rows)."""
+        """Return mean and variance of the ensemble's log probability of the true label, shape (2, n_rows)."""
         if aggregation == "mean_score":
             first, second = self._over_counts(lambda rows: tables.log_loss_moments(rows.mean, rows.spread), size)
             return np.stack([-first, np.maximum(second - first**2, 0.0)])
         return np.stack([self._log_mean(row, size) for row in range(self.share.size)], axis=1)
 
     def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """First to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
+        """Return first to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
         if aggregation == "mean_score":
             return self._over_counts(lambda rows: tables.miss_moments(rows.mean, rows.spread), size)
         single = self._over_counts(lambda rows: tables.miss_moments(rows.mean, rows.spread), 1)
         return moments_of_mean(single, size)
 
     def _over_counts(self, moments: Callable[[NormalScores], FloatArray], size: float) -> FloatArray:
-        """Mean of moments of the mean score over how many of the `size` members are from the first component.
+        """Return moments of the mean score, averaged over how many of `size` members are from the first component.
 
-        Given that number the mean score is normal; above 400 members it is normal altogether.
+        Given that number the mean score is normal; above 400 members it is taken as normal.
         """
         if size > COUNTED_SIZE:
             return moments(self.pooled().mixed_scores(size))
@@ -128,7 +128,7 @@ class NormalPair:
 
 
 def fit_normal_pair(scores: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None) -> NormalPair:
-    """Fit a mixture of two normals to each row's scores by EM, all rows at once.
+    """Return a mixture of two normals for each row, fitted to its scores by EM.
 
     Parameters
     ----------
@@ -149,8 +149,8 @@ def fit_normal_pair(scores: ArrayLike, used: ArrayLike | None = None, weight: Ar
     Notes
     -----
     2017 section A.3 (c).  EM starts from the members below and above the row's mean and takes 100 steps;
-    each component has two more members with a tenth of the row's variance, and one more of its share, so
-    that none collapses on a single member.
+    as a prior, each component has two more members with a tenth of the row's variance, and one more of its
+    share, so that none degenerates to a single member.
 
     Examples
     --------

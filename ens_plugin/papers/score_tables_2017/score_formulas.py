@@ -13,19 +13,19 @@ __all__ = ["linearized_scores"]
 
 
 def linearized_scores(scores: ArrayLike, target: ArrayLike) -> FloatArray:
-    r"""Log odds of the true label of every member, linearised at the mean scores.
+    r"""Return every member's log odds of the true label, linearised at the mean scores.
 
     Parameters
     ----------
     scores : array-like, shape (n_members, n_rows, n_labels)
-        Scores whose softmax are the label probabilities.
+        Scores whose softmax is the vector of label probabilities.
     target : array-like of int, shape (n_rows,)
         Code of the true label.
 
     Returns
     -------
     ndarray of float64, shape (n_members, n_rows)
-        For the fits of :mod:`ens_plugin.papers.score_tables_2017.score_models`.
+        Input of the fits of :mod:`ens_plugin.papers.score_tables_2017.score_models`.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def linearized_scores(scores: ArrayLike, target: ArrayLike) -> FloatArray:
     2017 section A.1 member by member, so that scores of different labels need not be independent.  The log odds
     of label j are :math:`c_j - \log\sum_{i\ne j} e^{c_i}` (the paper prints their negative); their slope in a
     rival's score is minus its share of the rivals' sum.  With two labels it is exact.  Use it for the log loss; with
-    three or more labels the 0-1 loss is a matter of the strongest rival (:mod:`ens_plugin.core.row_models.margins`).
+    three or more labels the 0-1 loss depends on the strongest rival (:mod:`ens_plugin.core.row_models.margins`).
 
     Examples
     --------
@@ -73,5 +73,5 @@ def _without(values: FloatArray, codes: IntArray) -> FloatArray:
 
 
 def _rival_shares(mean: FloatArray, codes: IntArray) -> FloatArray:
-    """Share of each rival in the rivals' sum of exponentials, 0 for the true label; shape (n_rows, n_labels)."""
+    """Return each rival's share in the rivals' sum of exponentials, 0 for the true label; shape (n_rows, n_labels)."""
     return np.asarray(softmax(_without(mean, codes), axis=1))

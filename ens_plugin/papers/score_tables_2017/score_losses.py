@@ -1,6 +1,6 @@
-r"""Loss, and its bias and variance, of an ensemble of any size, from a model of its rows (2017).
+r"""Loss of an ensemble of any size, with bias and variance, from a model of its rows' scores (2017).
 
-Losses of a row whose true label has probability p: ``"zero_one"`` 1[p < 1/2] (a tie is settled by chance), ``"log"``
+Losses of a row whose true label has probability p: ``"zero_one"`` 1[p < 1/2] (a tie is broken at random), ``"log"``
 -log p, ``"squared"`` the squared distance of the probability vectors, 2 (1 - p)^2.  Aggregation:
 ``"mean_score"`` (parameter mixing: the logistic function of the mean score), ``"mean_proba"`` (voting
 in the paper's sense: the mean probability) or ``"vote"`` (hard labels; 0-1 loss only).
@@ -36,7 +36,7 @@ Rows = TypeVar("Rows", bound="ScoreRows")
 
 
 class ScoreRows(Protocol):
-    """Protocol of a model of the rows: quantities of an ensemble of one size, every array by row."""
+    """Protocol of a model of the rows, which returns an ensemble's error and moments by size and row."""
 
     @property
     def weight(self) -> FloatArray:
@@ -48,15 +48,15 @@ class ScoreRows(Protocol):
         ...
 
     def wrong(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """Probability that the other label is preferred."""
+        """Return the probability that an ensemble of `size` members prefers the wrong label."""
         ...
 
     def log_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """Mean and variance of the log probability of the true label."""
+        """Return mean and variance of the ensemble's log probability of the true label."""
         ...
 
     def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """First to fourth moment of the probability of the wrong label."""
+        """Return first to fourth moment of the ensemble's probability of the wrong label."""
         ...
 
 
@@ -80,7 +80,7 @@ class BiasVarianceCurve:
 def expected_loss(
     rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "zero_one", aggregation: str = "mean_proba"
 ) -> FloatArray:
-    r"""Expected loss of an ensemble of each size on each row.
+    r"""Return the expected loss of an ensemble of each size on each row.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def expected_loss(
     sizes : array-like, shape (n_sizes,)
         Whole numbers of at least 1, or infinity.
     tables : ScoreTables
-        From :func:`ens_plugin.papers.score_tables_2017.score_tables.build_score_tables`, or kept on disk.
+        From :func:`ens_plugin.papers.score_tables_2017.score_tables.build_score_tables`, or `cache.load_score_tables`.
     loss : {"zero_one", "log", "squared"}
     aggregation : {"mean_proba", "mean_score", "vote"}
 
@@ -99,7 +99,7 @@ def expected_loss(
     Raises
     ------
     InputError
-        If a size, the loss or the aggregation is not one of these.
+        If a size, the loss or the aggregation is not allowed.
 
     Notes
     -----
@@ -122,9 +122,9 @@ def expected_loss(
 def loss_curve(
     rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "zero_one", aggregation: str = "mean_proba"
 ) -> FloatArray:
-    """Weighted mean over rows of :func:`expected_loss`: the generalization error G (2017, Algorithm 1).
+    """Return the weighted mean over rows of :func:`expected_loss`: the generalization error G (2017, Algorithm 1).
 
-    Parameters, errors raised: see :func:`expected_loss`.
+    Parameters and errors are those of :func:`expected_loss`.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def loss_curve(
 def score_bias_variance(
     rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "log", aggregation: str = "mean_proba"
 ) -> BiasVarianceCurve:
-    r"""Bias and variance of the log or the squared loss at each size (2017 section 5).
+    r"""Return bias and variance of the log or the squared loss at each size (2017 section 5).
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def score_bias_variance(
     wanted = as_sizes(sizes)
     _check(loss, aggregation)
     if loss == "zero_one":
-        raise InputError("loss must be 'log' or 'squared': 2017 gives no bias and variance for the 0-1 loss.")
+        raise InputError("loss must be 'log' or 'squared': 2017 has no bias and variance for the 0-1 loss.")
     split = _log_split if loss == "log" else _squared_split
     share = rows.weight / rows.weight.sum()
     parts = np.array([[part @ share for part in split(rows, size, aggregation, tables)] for size in wanted])
@@ -180,14 +180,14 @@ def smallest_size_within(
     tolerance: float = 0.01,
     max_size: int = 20001,
 ) -> int | None:
-    """Smallest odd K from which on the loss stays within a relative tolerance of that of infinitely many (2017 §6.5).
+    """Return the smallest odd size from which on the loss is within a tolerance of the asymptote (2017 section 6.5).
 
     Parameters
     ----------
     rows, tables, loss, aggregation
         See :func:`expected_loss`.
     tolerance : float, default=0.01
-        Relative; positive.
+        Relative to the loss of infinitely many members; positive.
     max_size : int, default=20001
 
     Returns
@@ -203,11 +203,11 @@ def smallest_size_within(
     Notes
     -----
     Sizes are tried from `max_size` down in ratios of about 1.4, and between the last two by bisection.
-    From above, because a 0-1 loss may fall below its limit and rise again: small ensembles are right by luck
-    about rows on which the infinite one is wrong.
-    Probes resolve rows down to their spread over the root of the number of probes: a size many times that
-    number is an extrapolation (at 3 times it held in simulations, at 20 times it came out 3 to 5 times too
-    small).  Fit more probes where that matters.
+    From above, because a 0-1 loss may fall below its limit and rise again: small ensembles can be right by
+    chance for rows on which the infinite one is wrong.
+    The error of a row's mean score is its spread over the root of the number of probes: a size many times that
+    number is an extrapolation (at 3 times it was correct in simulations, at 20 times 3 to 5 times too
+    small).  Fit more probes for larger sizes.
     """
     if not 0.0 < tolerance < np.inf:
         raise InputError(f"tolerance must be positive and finite, got {tolerance!r}.")
@@ -230,7 +230,7 @@ def smallest_size_within(
 
 
 def _first_within(within: Callable[[int], bool], bad: int, good: int) -> int:
-    """Bisection over odd sizes between one outside and one within the tolerance."""
+    """Return the smallest odd size within the tolerance, by bisection between `bad` outside and `good` within it."""
     while good - bad > 2:
         middle = bad + (good - bad) // 4 * 2
         if within(middle):
@@ -246,7 +246,7 @@ def _check(loss: str, aggregation: str) -> None:
     if aggregation not in AGGREGATIONS:
         raise InputError(f"aggregation must be one of {', '.join(AGGREGATIONS)}, got {aggregation!r}.")
     if aggregation == "vote" and loss != "zero_one":
-        raise InputError("aggregation='vote' gives labels, not probabilities: only the 0-1 loss is defined.")
+        raise InputError("aggregation='vote' returns labels, not probabilities: only the 0-1 loss is defined.")
 
 
 def _mean_loss(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, aggregation: str) -> FloatArray:
@@ -261,14 +261,14 @@ def _log_split(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTabl
     right, wrong = _log_means(rows, size, aggregation, tables)
     log_z = np.logaddexp(right, wrong)
     if aggregation == "mean_proba":
-        # For infinitely many it is 0 up to the error of the tables, which is nearly the same for many members.
+        # For infinitely many members log_z is 0 up to the tables' error, which is nearly the same for many members.
         log_z = log_z - np.logaddexp(*_log_means(rows, np.inf, aggregation, tables))
     log_z = np.minimum(log_z, 0.0)
     return log_z - right, -log_z
 
 
 def _log_means(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:
-    """Mean logarithm of the mixed probability, of the true label and of the other."""
+    """Return the mean logarithms of the mixed probabilities of the true label and of the other, by row."""
     sides = (rows, rows.flipped())
     right, wrong = (side.log_moments(size, aggregation, tables)[0] for side in sides)
     return right, wrong

@@ -1,6 +1,6 @@
-r"""The mean of K independent probabilities: how often it is below one half, and its logarithm.
+r"""The mean of K independent probabilities: its probability to be below one half, and its logarithm.
 
-Nothing is sampled.  The chance that the mean is below one half comes from the members' distribution on
+No random numbers are drawn.  The chance that the mean is below one half comes from the members' distribution on
 a lattice: its characteristic function (FFT), the K-th power, and the tail as one sum over
 frequencies.  The moments of the logarithm come from the Laplace transform
 :math:`L(t) = E\,e^{-tp}`: if E is exponential and S the sum of K probabilities, then
@@ -21,7 +21,7 @@ from ens_plugin.errors import InputError
 
 __all__ = ["log_mean_moments", "mean_below_half"]
 
-# Small sums still show the shape of one member, ties above all: they get the finer lattice.
+# Sums of few members depend on the shape of one member's distribution, mostly ties, and need a finer lattice.
 LATTICES = ((4, 2**15), (16, 2**13), (np.inf, 2**9))
 REACH = 9.0
 NEGLIGIBLE = 1e-14
@@ -32,14 +32,14 @@ EULER = float(np.euler_gamma)
 def mean_below_half(
     cumulative: Callable[[FloatArray], FloatArray], low: float, high: float, sizes: ArrayLike
 ) -> FloatArray:
-    r"""Probability that the mean of K independent probabilities is below one half, ties counting half.
+    r"""Return the probability that the mean of K independent probabilities is below one half, ties counting half.
 
     Parameters
     ----------
     cumulative : callable
         Distribution function of one member's probability, on arrays of points in [0, 1].
     low, high : float
-        Where all but a negligible share of it lies, 0 <= low < high <= 1.
+        Bounds of all but a negligible share of it, 0 <= low < high <= 1.
     sizes : array-like, shape (n_sizes,)
         Numbers of members K, whole numbers of at least 1.
 
@@ -55,8 +55,8 @@ def mean_below_half(
     Notes
     -----
     This is :math:`T_v` of 2017 section 4.3.1 for the 0-1 loss, without its 5000 draws.  The lattice
-    contains 0, 1/2 and 1; probabilities closer than 2^-15 to one of them are taken for it, which can
-    change the result of an even number of members that are all but certain (by 1e-4 for two with scores
+    contains 0, 1/2 and 1; probabilities closer than 2^-15 to one of them are rounded to it, which can
+    change the result of an even number of members that are nearly certain (by 1e-4 for two with scores
     spread by 6).
     With :math:`\varphi_j` the characteristic function at frequency :math:`2\pi j/M`, the tail is
     :math:`\tfrac12 + \tfrac2M \sum_{j\,odd} \Im(\varphi_j^K) \cot(\pi j/M)`.
@@ -84,7 +84,7 @@ def mean_below_half(
 def _lattice(
     cumulative: Callable[[FloatArray], FloatArray], low: float, high: float, cells: int
 ) -> tuple[FloatArray, int]:
-    """Masses on at least `cells` lattice points, and the first point's place in cells from one half."""
+    """Return a distribution's masses at `cells` or more lattice points, and the first point in cells from one half."""
     per_unit = 2.0 ** max(1.0, np.ceil(np.log2(cells / (high - low))))
     first = int(np.floor((low - 0.5) * per_unit))
     last = int(np.ceil((high - 0.5) * per_unit))
@@ -101,7 +101,7 @@ def _below_half(masses: FloatArray, first: int, sizes: FloatArray) -> FloatArray
     result = np.empty(sizes.size)
     furthest = max(abs(first), abs(first + masses.size - 1))
     windows = np.minimum(sizes * furthest, np.abs(mean) * sizes + REACH * sd * np.sqrt(sizes)) + 2.0
-    # The mean of many is surely on its side: no window needs to reach that far.
+    # Where the mean of many members is certainly on one side, no window is needed.
     sure = (np.abs(mean) * np.sqrt(sizes) > REACH * sd) & (sizes > LATTICES[1][0])
     result[sure] = float(mean < 0)
     open_ = np.flatnonzero(~sure)
@@ -129,12 +129,12 @@ def _tail(masses: FloatArray, first: int, length: int, sizes: FloatArray) -> Flo
 
 @lru_cache(maxsize=4)
 def _cotangents(length: int) -> FloatArray:
-    """Weights of the odd frequencies below the middle one: those of a step at 0."""
+    """Return the Fourier weights of a step at 0, for the odd frequencies below the middle one."""
     return np.asarray(2.0 / length / np.tan(np.pi * np.arange(1, length // 2, 2) / length))
 
 
 def log_mean_moments(probability: ArrayLike, weight: ArrayLike, sizes: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    r"""Mean and variance of the logarithm of the mean of K independent probabilities.
+    r"""Return mean and variance of the logarithm of the mean of K independent probabilities.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def log_mean_moments(probability: ArrayLike, weight: ArrayLike, sizes: ArrayLike
     -----
     :math:`T_v` of 2017 section 4.3.1 for the log loss.  With U as above,
     :math:`E\log S = -\gamma - E\,U` and :math:`\mathrm{Var}\log S = \mathrm{Var}\,U - \pi^2/6`.  The
-    survival function of U is double exponential, so the trapezoid rule in u has no visible error.
+    survival function of U is double exponential, so the error of the trapezoid rule in u is below rounding.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def log_mean_moments(probability: ArrayLike, weight: ArrayLike, sizes: ArrayLike
     u = np.arange(start, stop + LOG_STEP, LOG_STEP)
     log_transform = _log_laplace(p, w, np.exp(u))
     survival = np.exp(k[:, None] * log_transform)
-    # U >= start surely, so both moments above it are integrals of the survival function (trapezoid
+    # U >= start always, so both moments above it are integrals of the survival function (trapezoid
     # rule, with the Euler-Maclaurin term of the end where the second integrand has a slope).
     above = LOG_STEP * survival.sum(axis=1) - LOG_STEP / 2.0
     square = 2.0 * LOG_STEP * (survival @ (u - start)) + LOG_STEP**2 / 6.0
@@ -191,7 +191,7 @@ def log_mean_moments(probability: ArrayLike, weight: ArrayLike, sizes: ArrayLike
 
 
 def _log_laplace(p: FloatArray, w: FloatArray, t: FloatArray) -> FloatArray:
-    """Logarithm of E exp(-t p), in blocks of t that bound the memory."""
+    """Return the logarithm of E exp(-t p) at each t, in blocks of t that bound the memory."""
     blocks = np.array_split(t, max(1, t.size * p.size // 2**21))
     transform = np.concatenate([np.exp(-block[:, None] * p) @ w for block in blocks])
     return np.asarray(np.log(np.maximum(transform, 1e-300)))

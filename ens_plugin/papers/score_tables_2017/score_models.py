@@ -1,7 +1,7 @@
-r"""Distributions over members of one member's score for each row (2017, sections 4.2 and A.3).
+r"""Distributions over members of the score for each row (2017, sections 4.2 and A.3).
 
 Scores are log odds of the true label: positive where the member is right.  Three models of them, all
-read by :mod:`ens_plugin.papers.score_tables_2017.score_losses`: a normal per row, a mixture of two normals, and a beta
+used by :mod:`ens_plugin.papers.score_tables_2017.score_losses`: a normal per row, a mixture of two normals, and a beta
 distribution of the probability.  Each is a weighted set of rows, so that a fitted distribution over
 rows (:mod:`ens_plugin.papers.score_tables_2017.score_shrinkage`) is one as well.
 """
@@ -24,12 +24,12 @@ __all__ = ["NormalScores", "fit_normal_scores", "row_moments", "scores_of_truth"
 
 @dataclass(frozen=True, eq=False)
 class NormalScores:
-    """Rows whose members' scores are normal (2017 section 4.2).
+    """Weighted rows whose members' scores are normal (2017 section 4.2).
 
     Attributes
     ----------
     mean, variance : ndarray, shape (n_rows,)
-        Of one member's score for the true label.
+        Moments of one member's score for the true label.
     weight : ndarray, shape (n_rows,)
         Weight of each row.
     """
@@ -48,43 +48,43 @@ class NormalScores:
         return NormalScores(-self.mean, self.variance, self.weight)
 
     def mixed_scores(self, size: float) -> NormalScores:
-        """Return the mean score of `size` members: normal again, with variance b/K (2017 section 4.3.2)."""
+        """Return the rows' mean scores of `size` members, which are normal with variance b/K (2017 section 4.3.2)."""
         return NormalScores(self.mean, self.variance / size, self.weight)
 
     def wrong(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """Probability that an ensemble of `size` prefers the other label, shape (n_rows,)."""
+        """Return the probability that an ensemble of `size` members prefers the wrong label, shape (n_rows,)."""
         if aggregation == "mean_score":
             return _wrong_side(self.mean, self.spread / np.sqrt(size))
         if aggregation == "vote":
             return np.asarray(majority_error(_wrong_side(self.mean, self.spread), [size])[0])
         if np.isinf(size):
-            # The normal is symmetric, so that E p is above one half just where the mean score is positive.
+            # The normal is symmetric, so that E p is above one half exactly where the mean score is positive.
             return _wrong_side(self.mean, np.zeros(self.mean.size))
         return tables.below_half(self.mean, self.spread, size)
 
     def log_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """Mean and variance of the log probability of the true label, shape (2, n_rows)."""
+        """Return mean and variance of the ensemble's log probability of the true label, shape (2, n_rows)."""
         if aggregation == "mean_score":
             first, second = tables.log_loss_moments(self.mean, self.spread / np.sqrt(size))
             return np.stack([-first, np.maximum(second - first**2, 0.0)])
         return tables.log_mean(self.mean, self.spread, size)
 
     def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
-        """First to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
+        """Return first to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
         if aggregation == "mean_score":
             return tables.miss_moments(self.mean, self.spread / np.sqrt(size))
         return moments_of_mean(tables.miss_moments(self.mean, self.spread), size)
 
 
 def _wrong_side(mean: FloatArray, spread: FloatArray) -> FloatArray:
-    """P(normal < 0), one half at a mean of 0 without spread."""
+    """Return the probability that a normal variable is below 0; one half for a mean and spread of 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         standardized = np.where(spread > 0, mean / spread, np.where(mean == 0, 0.0, np.sign(mean) * np.inf))
     return np.asarray(ndtr(-standardized))
 
 
 def moments_of_mean(moments: FloatArray, size: float) -> FloatArray:
-    """First to fourth moment of the mean of `size` independent variables from those of one, shape (4, n_rows)."""
+    """Return the first four moments of a mean of `size` independent variables from those of one, shape (4, n_rows)."""
     m1, m2, m3, m4 = moments
     variance = np.maximum(m2 - m1**2, 0.0) / size
     third = (m3 - 3 * m1 * m2 + 2 * m1**3) / size**2
@@ -100,7 +100,7 @@ def moments_of_mean(moments: FloatArray, size: float) -> FloatArray:
 
 
 def scores_of_truth(scores: ArrayLike, target: ArrayLike) -> FloatArray:
-    """Turn scores for label 1 into scores for the true label: (2 y - 1) c (2017, Algorithm 1).
+    """Return scores for the true label from those for label 1: (2 y - 1) c (2017, Algorithm 1).
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def scores_of_truth(scores: ArrayLike, target: ArrayLike) -> FloatArray:
 
 
 def as_outputs(outputs: ArrayLike, name: str) -> FloatArray:
-    """Return a finite (n_members, n_rows) float64 array, or raise InputError naming `name`."""
+    """Return outputs as a checked finite array (n_members, n_rows) of float64; errors name `name`."""
     array = as_numbers(outputs, name)
     if array.ndim != 2 or array.size == 0:
         raise InputError(f"{name} must have shape (n_members, n_rows), got {array.shape}.")
@@ -179,7 +179,7 @@ def row_moments(
 def fit_normal_scores(
     scores: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None
 ) -> NormalScores:
-    """Mean and variance of each row's scores, plugged in as they are (2017 section 4.2, Algorithm 1).
+    """Return normal scores with the mean and variance of each row's scores (2017 section 4.2, Algorithm 1).
 
     Parameters
     ----------
@@ -207,6 +207,6 @@ def fit_normal_scores(
 
 
 def score_of(probability: ArrayLike, floor: float = 1e-6) -> FloatArray:
-    """Log odds of probabilities kept `floor` away from 0 and 1, any shape."""
+    """Return the log odds of probabilities kept `floor` away from 0 and 1, in their shape."""
     p = np.clip(np.asarray(probability, dtype=np.float64), floor, 1.0 - floor)
     return np.asarray(np.log(p) - np.log1p(-p))

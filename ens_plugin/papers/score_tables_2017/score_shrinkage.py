@@ -1,7 +1,7 @@
-r"""Shrunken rows: the distribution over rows of the members' mean score, without the probes' noise.
+r"""Shrunken rows: the distribution over rows of the members' mean score, without the noise of few members.
 
-With 25 members a row's mean score is known to within a fifth of one member's spread; plugging it in
-makes every row more extreme, on either side, than it is.  This is the future work no. 1 of 2017
+With 25 members a row's mean score has a standard error of a fifth of one member's spread; uncorrected,
+means vary more over rows than the true ones.  This is the future work no. 1 of 2017
 (section 7); the distribution over rows is deconvolved as for margins (``docs/methods.md``, section 3).
 """
 
@@ -19,14 +19,14 @@ __all__ = ["shrink_normal_scores", "shrink_rows"]
 
 SCORE_QUANTILE = 0.995
 NEGLIGIBLE_SHARE = 1e-9
-# Rows on which members differ more are not spread like the others: each group has a density of its own.
+# Rows on which members differ more have another distribution of means: each group has its own density.
 MAX_GROUPS, GROUP_ROWS = 3, 100
 
 
 def shrink_normal_scores(
     scores: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None
 ) -> NormalScores:
-    """Return the deconvolved distribution over rows of mean score and spread, as weighted rows.
+    """Return the distribution over rows of mean score and spread, deconvolved of members' noise, as weighted rows.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def shrink_normal_scores(
 
 
 def shrink_rows(rows: NormalScores, trials: ArrayLike) -> NormalScores:
-    """Return the deconvolved distribution of plugged-in rows, as weighted rows.
+    """Return the distribution over rows of the mean score, deconvolved of the estimates' noise, as weighted rows.
 
     Parameters
     ----------
     rows : NormalScores
         Estimated means and variances.
     trials : array-like, shape (n_rows,)
-        Members that each row's mean was estimated from, at least 2.
+        Number of members that each row's mean was estimated from, at least 2.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def shrink_rows(rows: NormalScores, trials: ArrayLike) -> NormalScores:
     Notes
     -----
     Rows are fitted in up to three groups by variance, of 100 rows or more.  Rows beyond the 99.5 % quantile
-    of the absolute mean, where the grid of the density would have to stretch for a few, keep their own.
+    of the absolute mean, where the density's grid would be extended for a few rows, keep their means.
     """
     n = as_values(trials, "trials", rows.mean.size)
     if n.min() < 2:

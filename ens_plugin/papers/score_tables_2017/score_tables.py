@@ -1,12 +1,12 @@
 r"""Universal tables: expected losses of an ensemble whose members' scores are normal (2017, section 4.3).
 
 One member's score for the true label is normal with mean a and variance b; its probability is the
-logistic function s of it.  Everything here is a smooth function of (a, b) or of (a, b, K), tabulated
-once by quadrature and FFT and interpolated by cubic splines; no draw is made.
+logistic function s of it.  All quantities are smooth functions of (a, b) or of (a, b, K), tabulated
+once by quadrature and FFT and interpolated by cubic splines; no random numbers are drawn.
 
-What is tabulated is not the loss itself but what varies slowly: for the 0-1 loss of the mean
+Not the loss is tabulated but a quantity that varies slowly: for the 0-1 loss of the mean
 probability the effect :math:`-\Phi^{-1}(T)\sqrt b/(a \sqrt K)`, which is 1 for K = 1, K = 2 and b = 0; for
-its log loss what it gains on a single member, and its variance, both divided by b.
+its log loss the gain over a single member, and the variance, both divided by b.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOG_SIZES: FloatArray = np.linspace(0.0, 20.0 * np.log(2.0), 61)
 EFFECT_MEANS: FloatArray = np.linspace(0.0, 5.0, 11, dtype=np.float64)
 NEAR_ZERO = 0.01
 FEW_SIZES = np.arange(3, 25)
-# Odd: an even number of members splits ties, which the wider spreads feel up to about 20 members.
+# Odd: with an even number of members ties occur, which change effects of wide spreads up to about 20 members.
 MANY_SIZES: FloatArray = np.array([np.inf, 1025.0, 257.0, 101.0, 49.0, 33.0, 25.0, 21.0, 17.0])
 GRIDS = (
     SINGLE_MEANS,
@@ -53,7 +53,7 @@ GRIDS = (
     MANY_SIZES,
 )
 QUADRATURE_REACH = 8.5
-# Below this spread one score is integrated anew, not interpolated: the mean of 800 scores has a variance of the loss
+# Below this spread one score is integrated, not interpolated: the mean of 800 scores has a variance of the loss
 # of 1e-5, too small beside an error of 1e-6 in a spline of moments.
 NARROW_SPREAD = 0.5
 NARROW_NODES, NARROW_WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
@@ -62,7 +62,7 @@ VISIBLE = 1e-11
 
 
 def score_quadrature(spread: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of a standard normal that resolve the logistic function of `spread` times it.
+    """Return quadrature nodes and weights of a standard normal z for functions as smooth as logistic(`spread` z).
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def score_quadrature(spread: float) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class ScoreTables:
-    """The tables as arrays; :func:`build_score_tables` makes them.
+    """Tables of expected losses of ensembles with normal scores, computed by :func:`build_score_tables`.
 
     Attributes
     ----------
     single : ndarray, shape (6, 241, 65)
-        Of one normal score: first to fourth moment of the probability of the wrong label, and first
+        Moments for one normal score: first to fourth moment of the probability of the wrong label, and first
         and second moment of the log loss in units of sqrt(1 + b) and 1 + b.
     few : ndarray, shape (22, 11, 19)
         Effect of the mean of K = 3, ..., 24 probabilities, by a/sqrt(b) and spread.
@@ -125,7 +125,7 @@ class ScoreTables:
         return CubicSpline(LOG_SIZES, self.log_gain[:-1]), CubicSpline(LOG_SIZES, self.log_variance)
 
     def miss_moments(self, mean: FloatArray, spread: FloatArray) -> FloatArray:
-        """First to fourth moment of one member's probability of the wrong label, shape (4, n_rows)."""
+        """Return first to fourth moment of one member's probability of the wrong label, shape (4, n_rows)."""
         place, width = _place(mean, spread, SINGLE_MEANS, MAX_SPREAD)
         moments = np.stack([np.clip(spline.ev(place, width), 0.0, 1.0) for spline in self._single_splines[:4]])
         narrow = spread < NARROW_SPREAD
@@ -134,7 +134,7 @@ class ScoreTables:
         return moments
 
     def log_loss_moments(self, mean: FloatArray, spread: FloatArray) -> FloatArray:
-        """Mean and second moment of one member's log loss, shape (2, n_rows)."""
+        """Return mean and second moment of one member's log loss, shape (2, n_rows)."""
         place, width = _place(mean, spread, SINGLE_MEANS, MAX_SPREAD)
         scale = np.sqrt(1.0 + spread**2)
         first, second = (np.maximum(spline.ev(place, width), 0.0) for spline in self._single_splines[4:])
@@ -151,10 +151,10 @@ class ScoreTables:
         return moments
 
     def below_half(self, mean: FloatArray, spread: FloatArray, size: float) -> FloatArray:
-        """Probability that the mean of `size` probabilities is below one half, shape (n_rows,).
+        """Return the probability that the mean of `size` probabilities is below one half, shape (n_rows,).
 
-        Spreads above 8 are treated as 8 at the same a/sqrt(b): off by at most 0.009 up to a spread of 16,
-        and 0.02 up to 60.
+        Spreads above 8 are treated as 8 at the same a/sqrt(b): the error is at most 0.009 up to a spread of
+        16, and 0.02 up to 60.
         """
         scaled = np.sqrt(size) * mean / np.maximum(spread, 1e-12)
         if size <= 2:
@@ -172,7 +172,7 @@ class ScoreTables:
         return np.asarray(ndtr(-effect * scaled))
 
     def log_mean(self, mean: FloatArray, spread: FloatArray, size: float) -> FloatArray:
-        """Mean and variance of the logarithm of the mean of `size` probabilities, shape (2, n_rows)."""
+        """Return mean and variance of the logarithm of the mean of `size` probabilities, shape (2, n_rows)."""
         place, width = _place(mean, spread, LOG_MEANS, MAX_LOG_SPREAD)
         gain, variance = (
             RectBivariateSpline(LOG_MEANS, LOG_SPREADS, layer, s=0).ev(place, width) * spread**2
@@ -191,7 +191,7 @@ class ScoreTables:
 
 
 def build_score_tables() -> ScoreTables:
-    """Build the tables: some seconds of quadrature and FFT.
+    """Return tables of expected losses of ensembles with normal scores, computed in some seconds.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def build_score_tables() -> ScoreTables:
 
     Notes
     -----
-    2017 sections 4.3.1 and 4.3.2.  Parameter mixing needs two arguments only, because the mean of K
+    2017 sections 4.3.1 and 4.3.2.  Parameter mixing has only two arguments, because the mean of K
     scores is normal with variance b/K (the paper prints the sum of the scores in :math:`T_{pm}`; it is
     the mean).
 
@@ -214,14 +214,14 @@ def build_score_tables() -> ScoreTables:
 
 
 def _narrow_scores(mean: FloatArray, spread: FloatArray) -> FloatArray:
-    """Scores at the nodes of each row, shape (n_rows, 16)."""
+    """Return normal scores at the 16 quadrature nodes of each row, shape (n_rows, 16)."""
     return np.asarray(mean[:, None] + spread[:, None] * NARROW_NODES)
 
 
 def _place(mean: FloatArray, spread: FloatArray, nodes: FloatArray, limit: float) -> tuple[FloatArray, FloatArray]:
     if spread.size and spread.max() > limit:
         raise InputError(
-            f"scores differ too widely from member to member to be log odds: their standard deviation is "
+            f"scores vary too much over members to be log odds: their standard deviation is "
             f"{spread.max():.3g}, and at most {limit:g} is allowed. Divide all scores by a constant, or pass "
             "probabilities."
         )
@@ -254,7 +254,7 @@ def _below_half_at(mean: float, spread: float, sizes: FloatArray) -> FloatArray:
 
 
 def _effects(tails: FloatArray, means: FloatArray) -> FloatArray:
-    """Effects from tails along increasing scaled means; invisible tails repeat the last visible effect."""
+    """Return -Phi^-1(T) over the scaled mean, for tail probabilities T; for negligible T, the value before it."""
     effects = np.empty(tails.size)
     for index, tail in enumerate(tails):
         effects[index] = -ndtri(tail) / means[index] if tail > VISIBLE else effects[index - 1]
@@ -288,7 +288,7 @@ def _many_table() -> FloatArray:
 
 
 def _limiting_effect(spread: float) -> float:
-    """Effect for K to infinity: how fast E p leaves one half with the mean, over the spread of p."""
+    """Return the limit of the effect for infinite K: the slope of E p in the mean score at 0, over the spread of p."""
     nodes, weights = score_quadrature(spread)
     p = expit(spread * nodes)
     return float(spread * (weights @ (p * (1.0 - p))) / np.sqrt(weights @ (p - 0.5) ** 2))
@@ -300,7 +300,7 @@ def _log_tables() -> tuple[FloatArray, FloatArray]:
     sizes = np.exp(LOG_SIZES)
     for column, spread in enumerate(np.sinh(LOG_SPREADS)):
         for row, mean in enumerate(LOG_MEANS * np.sqrt(1.0 + spread**2)):
-            # At b = 0 both are derivatives in b: a very small spread gives them.
+            # At b = 0 both are derivatives in b, computed by a very small spread.
             used = max(spread, 1e-2)
             gain[:, row, column], variance[:, row, column] = _log_gain(mean, used, sizes)
     return gain, variance

@@ -75,7 +75,7 @@ def test_rebuilt_if_unreadable(
 def test_a_directory_that_cannot_be_written_is_said_and_survived(tmp_path: Path, built: list[ScoreTables]) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    with pytest.warns(EnsPluginWarning, match="could not be kept") as caught:
+    with pytest.warns(EnsPluginWarning, match="could not be written") as caught:
         tables = load_score_tables(blocked)
     assert caught[0].filename == __file__
     np.testing.assert_array_equal(tables.few, built[0].few)

@@ -1,4 +1,4 @@
-"""Choice of bite size, number of members and mixing from a few probes (2017, section 6.5 to 6.7)."""
+"""Choice of sample size (bite), number and mixing of members, from a few trial members (2017, section 6.5 to 6.7)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MIXINGS = ("mean_score", "mean_proba")
 
 @dataclass(frozen=True, eq=False)
 class BiteOption:
-    """One bite size with one way of mixing.
+    """One size of bites (samples that members are trained on) and way of mixing members, with expected losses.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class BiteOption:
     recommended_loss : float
         Expected loss at the recommended size (the asymptote if that is None).
     matching_size : int or None
-        Smallest of `sizes` whose loss is at most that of one learner trained on everything.
+        Smallest of `sizes` whose loss is at most that of one learner trained on all training rows.
     seconds_per_member : float
-        Mean time to train one member, in this process.
+        Mean seconds to train one member, in this process.
     seconds, rows : float or None
-        Expected time to train, and rows trained on, at the recommended size.
+        Expected training time, and number of rows trained on, at the recommended size.
     """
 
     fraction: float
@@ -77,15 +77,15 @@ class BiteOption:
 
 @dataclass(frozen=True, eq=False)
 class BiteDesign:
-    """Every combination of bite size and mixing with its expected losses, to choose from.
+    """All combinations of bite size and mixing that were compared, with their expected losses.
 
     Attributes
     ----------
     options : tuple of BiteOption
-        By bite size, then mixing.
+        Ordered by bite size, then mixing.
     loss_name : str
     n_train, n_test : int
-        Rows bitten from, and rows the losses are measured on.
+        Number of rows that bites are drawn from, and of rows that losses are measured on.
     single_loss, single_seconds : float
         Loss of one learner trained on all training rows, and the time it took.
     """
@@ -103,7 +103,7 @@ class BiteDesign:
         return min(self.options, key=lambda option: option.recommended_loss)
 
     def smallest_bite(self, aggregation: str) -> BiteOption | None:
-        """Return the smallest bite whose ensemble matches one learner trained on everything; None if none does.
+        """Return the smallest bite whose ensemble has at most the loss of a learner of all training rows, or None.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class BiteDesign:
         return min(matching, key=lambda option: option.bite_rows, default=None)
 
     def better_mixing(self, fraction: float) -> str:
-        """Return the mixing with the lower loss at its recommended size for one bite fraction.
+        """Return the way of mixing members with the lower loss at its recommended size, for one bite fraction.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class BiteDesign:
         Raises
         ------
         InputError
-            If it is none of these.
+            If `fraction` is none of these.
         """
         rivals = [option for option in self.options if option.fraction == fraction]
         if not rivals:
@@ -145,7 +145,7 @@ def design_bites(
     test_size: float = 0.25,
     random_state: int | None = None,
 ) -> BiteDesign:
-    """Choose bite size, ensemble size and mixing from a few probes of each bite size.
+    """Return expected losses by bite size, ensemble size and mixing, from a few members trained for each bite size.
 
     Parameters
     ----------
@@ -155,20 +155,20 @@ def design_bites(
     y : array-like, shape (n_rows,)
         Labels.
     sizes : array-like of int, shape (n_sizes,)
-        Ensemble sizes to report on.
+        Ensemble sizes at which losses are estimated.
     bite_fractions : array-like of float
         Rows of a bite as shares of the training rows, in (0, 1].
     n_probe : int, default=25
-        Members trained for each bite size, at least 5.  Recommended sizes of more than some 10 times this
-        number are extrapolations, and tend to be too small.
+        Members trained for each bite size, at least 5.  Recommended sizes above about 10 times this number
+        are extrapolations, and tend to be too small.
     loss : {"zero_one", "log", "squared"}
         With three or more labels: "zero_one" by margins or "log" by linearised scores.
     tolerance : float, default=0.01
-        The recommended size is the smallest within this share of the loss of infinitely many.
+        The recommended size is the smallest with a loss within this share of that of infinitely many members.
     max_size : int, default=20001
         Largest size recommended.
     test_size : float, default=0.25
-        Share of the rows that no probe is trained on, on which losses are measured.
+        Share of the rows on which losses are measured and no probe is trained.
     random_state : int, optional
 
     Returns
@@ -178,16 +178,16 @@ def design_bites(
     Raises
     ------
     InputError
-        Naming the argument that is out of range.
+        If an argument is out of range; the message names it.
     UnsupportedModelError
         If the classifier has neither decision_function nor predict_proba.
 
     Notes
     -----
-    2017, Algorithm 1 and sections 6.5 to 6.7, with shrunken instead of plugged-in row parameters
+    2017, Algorithm 1 and sections 6.5 to 6.7, with shrunken in place of plugged-in row parameters
     (:mod:`ens_plugin.papers.score_tables_2017.score_shrinkage`).  A classifier with decision_function is
-    mixed on its scores, with the logistic function as the link.  One without has log odds made from its probabilities,
-    kept 1e-6 away from 0 and 1; for "mean_proba" their normal is matched to the probabilities
+    mixed on its scores, with the logistic function as inverse link.  For one without, log odds are computed from its
+    probabilities, kept 1e-6 away from 0 and 1; for "mean_proba" their normal is matched to the probabilities
     themselves (:mod:`ens_plugin.papers.score_tables_2017.matched_scores`).
 
     Examples
@@ -257,7 +257,7 @@ def _option(
 def _row_model(
     probes: Probes, target: NDArray[np.int64], aggregation: str, loss: str, tables: ScoreTables
 ) -> tuple[ScoreRows, str]:
-    """Return a fitted model of the test rows, and the rule by which it is to be mixed."""
+    """Return a fitted model of the test rows, and the rule by which its members are to be mixed."""
     if probes.scores.ndim == 2:
         scores = scores_of_truth(probes.scores, target)
         if probes.probabilities and aggregation == "mean_proba":
@@ -266,7 +266,7 @@ def _row_model(
     if loss == "log":
         return shrink_normal_scores(linearized_scores(probes.scores, target)), aggregation
     outputs = probes.scores if aggregation == "mean_score" else softmax(probes.scores, axis=2)
-    # The 0-1 loss depends on the sign of the mean margin alone, so margins are mixed as scores whatever the rule.
+    # The 0-1 loss depends only on the sign of the mean margin, so margins are mixed as scores for each rule.
     return shrink_normal_scores(_margins(outputs, target)), "mean_score"
 
 
@@ -275,7 +275,7 @@ def _probability(scores: FloatArray) -> FloatArray:
 
 
 def _margins(outputs: FloatArray, target: NDArray[np.int64]) -> FloatArray:
-    """Output for the true label minus that for the strongest rival on average, shape (n_members, n_rows)."""
+    """Return the true label's outputs minus those of the rival with the highest mean, shape (n_members, n_rows)."""
     rows = np.arange(target.size)
     mean = outputs.mean(axis=0)
     mean[rows, target] = -np.inf
@@ -283,7 +283,7 @@ def _margins(outputs: FloatArray, target: NDArray[np.int64]) -> FloatArray:
 
 
 def probe_single(estimator: Any, split: Split, loss: str, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the test loss of one learner trained on all training rows, and the seconds that took."""
+    """Return the test loss of one learner trained on all training rows, and the seconds of its training."""
     import time
 
     member = seeded_clone(estimator, rng)

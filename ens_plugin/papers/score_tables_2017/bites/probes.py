@@ -1,4 +1,4 @@
-"""Members trained on small bites, reduced to their scores of held-out rows."""
+"""Members trained on small bites, and their scores for held-out rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EDGE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training rows to draw bites from, and test rows to predict.
+    """Training rows, from which samples (bites) are drawn for members, and test rows to predict.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Split:
     y_train, y_test : ndarray
         y_test holds label codes.
     classes : ndarray
-        Labels, sorted.
+        Sorted labels.
     """
 
     X_train: Any
@@ -43,18 +43,18 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """Scores of the probes of one bite size for the test rows.
+    """Scores for the test rows by probes, members trained on bites of one size.
 
     Attributes
     ----------
     scores : ndarray, shape (n_probe, n_test) or (n_probe, n_test, n_labels)
-        Log odds of the second of two labels, or scores whose softmax are the probabilities.
+        Log odds of the second of two labels, or scores whose softmax is the vector of probabilities.
     probabilities : bool
-        Whether the classifier gives probabilities only, so that scores are made from them.
+        Whether the classifier returns probabilities only, from which scores are computed.
     n_rows : int
         Rows in a bite.
     seconds : float
-        Mean time to fit one probe.
+        Mean seconds to fit one probe.
     """
 
     scores: FloatArray
@@ -64,7 +64,7 @@ class Probes:
 
 
 def split_rows(X: Any, y: Any, test_size: float, random_state: int | None) -> Split:
-    """Set aside test rows, stratified by label.
+    """Return training and test rows, split at random and stratified by label.
 
     Raises
     ------
@@ -95,14 +95,14 @@ def split_rows(X: Any, y: Any, test_size: float, random_state: int | None) -> Sp
 
 
 def probe_bites(estimator: Any, split: Split, n_rows: int, n_probe: int, rng: np.random.Generator) -> Probes:
-    """Train probes on random bites, rows drawn with replacement (2017 section 2).
+    """Return the test scores of members trained on random bites: rows drawn with replacement (2017 section 2).
 
     A bite in which a label is missing is drawn again, since its classifier could not predict that label.
 
     Raises
     ------
     InputError
-        If 1000 draws of a bite never hold all labels.
+        If none of 1000 draws of a bite holds all labels.
     UnsupportedModelError
         If the classifier has neither decision_function nor predict_proba.
     """
@@ -121,7 +121,7 @@ def probe_bites(estimator: Any, split: Split, n_rows: int, n_probe: int, rng: np
 
 
 def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
-    """Clone a classifier, with a new seed if it takes one."""
+    """Return an unfitted clone of a classifier, with a new seed if it has ``random_state``."""
     from sklearn.base import clone
 
     member = clone(estimator)
@@ -146,7 +146,7 @@ def _bite_seed(split: Split, n_rows: int, rng: np.random.Generator) -> int:
 
 
 def score_rows(member: Any, X: Any) -> FloatArray:
-    """Scores of a fitted classifier: its decision function, or log odds (log probabilities) made from predict_proba.
+    """Return a fitted classifier's scores: its decision function, or log odds (log probabilities) of predict_proba.
 
     Probabilities are kept 1e-6 away from 0 and 1.
     """
