@@ -129,8 +129,8 @@ def _checked_mask(mask: NDArray[np.bool_], n_members: int, n_rows: int | None, n
 
 
 def _as_sequence(in_bag: ArrayLike | Sequence[ArrayLike], name: str) -> list[ArrayLike]:
-    has_length = isinstance(in_bag, Sequence) or (isinstance(in_bag, np.ndarray) and in_bag.ndim > 0)
-    if not has_length or isinstance(in_bag, (str, bytes)):
+    has_no_length = isinstance(in_bag, np.ndarray) and in_bag.ndim == 0
+    if has_no_length or not isinstance(in_bag, (Sequence, np.ndarray)) or isinstance(in_bag, (str, bytes)):
         raise InputError(f"{name} must be a mask of bool or one index array per member, got a {type(in_bag).__name__}.")
     return list(in_bag)
 
