@@ -131,7 +131,7 @@ class TestReproducible:
 
     def test_another_seed_moves_the_draws_not_the_estimate(self) -> None:
         model, X, y = cancer()
-        one, other = (analyze(model, X, y, random_state=seed) for seed in (1, 2))
+        one, other = (analyze(model, X, y, confidence=0.99, random_state=seed) for seed in (1, 2))
         np.testing.assert_array_equal(one.error_curve.error, other.error_curve.error)
         assert one.recommended_size == other.recommended_size
         assert one.recommendation.interval != other.recommendation.interval
@@ -256,7 +256,8 @@ class TestReport:
 class TestEvenSize:
     def test_the_last_member_adds_nothing_but_what_the_rule_for_ties_does(self) -> None:
         X, y = CANCER
-        report = analyze(RandomForestClassifier(30, random_state=0).fit(X, y), X, y, sizes=[29, 30, 31])
+        forest = RandomForestClassifier(30, random_state=0).fit(X, y)
+        report = analyze(forest, X, y, criterion="agreement", sizes=[29, 30, 31])
         curve, advice = report.error_curve, report.recommendation
         assert curve.even_shift is not None
         assert curve.error[1] - curve.even_shift[1] == pytest.approx(curve.error[0], abs=1e-15)

@@ -40,7 +40,8 @@ class TestDegenerate:
     def test_coin_flips_have_no_size(self, n_labels: int) -> None:
         rng = np.random.default_rng(0)
         votes, target = rng.integers(0, n_labels, (2000, 300)), rng.integers(0, n_labels, 300)
-        report = analyze(CustomEnsemble(votes, None, aggregation="vote"), None, target, data="holdout", max_size=501)
+        ensemble = CustomEnsemble(votes, None, aggregation="vote")
+        report = analyze(ensemble, None, target, data="holdout", confidence=0.99, max_size=501)
         assert report.recommended_size is None
         low, high = report.recommendation.interval
         assert high is None

@@ -15,9 +15,11 @@ from ens_plugin.sizing.sufficient_cut import sufficient_cut
 def test_a_cut_passes_a_gate_that_wants_the_same_agreement(random_state: int) -> None:
     X, y = load_wine(return_X_y=True)
     forest = RandomForestClassifier(100, random_state=random_state).fit(X, y)
-    report = ens_plugin.analyze(forest, X, y)
+    report = ens_plugin.analyze(forest, X, y, criterion="agreement")
     assert report.recommended_size is not None
-    _, cut_report, checks = sufficient_cut(forest, report, report.recommended_size, X, y, AnalysisOptions())
+    _, cut_report, checks = sufficient_cut(
+        forest, report, report.recommended_size, X, y, AnalysisOptions(criterion="agreement")
+    )
     assert cut_report.n_members < 100
     assert cut_report.recommendation.agreement is not None
     assert cut_report.recommendation.agreement >= 0.99

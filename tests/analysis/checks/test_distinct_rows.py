@@ -37,7 +37,7 @@ def test_rows_are_numbered_by_their_features() -> None:
 
 def test_where_different_rows_are_few_the_size_is_that_of_the_cells() -> None:
     X, y = three_features(600, 3)
-    report = analyze(RandomForestClassifier(300, random_state=0).fit(X, y), X, y)
+    report = analyze(RandomForestClassifier(300, random_state=0).fit(X, y), X, y, criterion="agreement")
     large = RandomForestClassifier(600, random_state=1).fit(X, y)
     rows, counts = np.unique(X, axis=0, return_counts=True)
     leads = np.stack([np.diff(tree.predict_proba(rows), axis=1)[:, 0] for tree in large.estimators_])
@@ -58,7 +58,7 @@ def test_a_size_that_is_not_known_is_doubted() -> None:
     rng = np.random.default_rng(0)
     X = np.repeat([[0.0], [1.0]], 150, axis=0)
     y = np.concatenate([np.arange(150) % 2, rng.random(150) < 0.9]).astype(np.int64)
-    report = analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y)
+    report = analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y, criterion="agreement")
     assert report.recommendation.interval[1] is None
     assert "recommended size is not known" in report.basis.doubts[0]
     assert not report.is_actionable

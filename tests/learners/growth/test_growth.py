@@ -230,7 +230,7 @@ def test_a_pipeline_with_a_memory(tmp_path: Any) -> None:
 
 
 def test_max_size_says_what_there_is_and_what_it_would_take() -> None:
-    with pytest.warns(NotConvergedWarning, match=r"max_size=30, while an agreement of 99.5 % .* takes about \d+"):
+    with pytest.warns(NotConvergedWarning, match=r"max_size=30, while 99.5 % agreement .* takes about \d+"):
         growth = grow(forest(), X, Y, confidence=0.995, probe_size=20, max_size=30)
     probe = ens_plugin.analyze(forest(n_estimators=20).fit(X, Y), X, Y, confidence=0.995)
     assert growth.n_members == len(growth.model.estimators_) == growth.trained_members == 30
@@ -372,12 +372,8 @@ def test_wrong_options_are_refused_before_anything_is_trained(options: dict[str,
 @pytest.mark.parametrize(
     ("estimator", "options", "match"),
     [
-        (RandomForestClassifier(), {"tolerance": 0.05}, "RandomForestClassifier is a classifier: set confidence"),
-        (
-            make_pipeline(StandardScaler(), BaggingClassifier()),
-            {"tolerance": 0.01},
-            "BaggingClassifier is a classifier",
-        ),
+        (RandomForestRegressor(), {"criterion": "agreement"}, "predicts values"),
+        (make_pipeline(StandardScaler(), BaggingClassifier()), {"criterion": "accuracy"}, "criterion must be one of"),
         (RandomForestRegressor(), {"confidence": 0.9}, "RandomForestRegressor is a regression: set tolerance"),
     ],
     ids=lambda value: str(value)[:40],
