@@ -198,7 +198,7 @@ def as_markdown(found: Recommendation) -> str:
     """Return a recommendation in Markdown, with all text of the report escaped."""
     report = found.report
     lines = [
-        f"**{escaped_markdown(report.model, 60)}: {verdict(report)}**",
+        f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(verdict(report), 600)}**",
         "",
         _size_line(report, "**"),
         escaped_markdown(report.recommendation.reason, 400),

@@ -245,7 +245,7 @@ def markdown_summary(report: ReportContent) -> str:
     ]
     return "\n".join(
         [
-            f"**{escaped_markdown(report.model, 60)}: {verdict(report)}**",
+            f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(verdict(report), 600)}**",
             "",
             f"| | {escaped_markdown(report.error_curve.metric, 40)} | {level} interval |",
             "|---|---|---|",
