@@ -86,7 +86,7 @@ def xgboost_predictions(model: Any, X: Any, in_bag: NDArray[np.bool_]) -> tuple[
     booster = model if isinstance(model, xgboost.Booster) else model.get_booster()
     matrix = xgboost.DMatrix(X, enable_categorical=hasattr(X, "iloc"))
     frame = booster.trees_to_dataframe()
-    leaves = frame[frame["Feature"] == "Leaf"].set_index(["Tree", "Node"])["Gain"]
+    leaves = frame[frame["Feature"] == "Leaf"].set_index(["Tree", "Node"])["Gain"].to_dict()
     reached = booster.predict(matrix, pred_leaf=True).astype(int).reshape(matrix.num_row(), -1)
     values = np.array([[leaves[tree, leaf] for tree, leaf in enumerate(row)] for row in reached])
     margin = booster.predict(matrix, output_margin=True).reshape(matrix.num_row(), -1)
