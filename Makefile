@@ -39,6 +39,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.booster_speed
 	$(BIN)/python -m benchmarks.autolog
 	$(BIN)/python -m benchmarks.learners
+	$(BIN)/python -m benchmarks.oob_search
 	$(BIN)/python -m benchmarks.spark
 
 clean: ## remove the environment, builds and caches

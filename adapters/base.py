@@ -219,6 +219,18 @@ class EnsembleAdapter(ABC):
         """Return the warnings that a report on ``"oob"`` or ``"holdout"`` rows of this model must contain."""
         return ()
 
+    def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the members' mean output, divided as the library divides it; by their number by default.
+
+        Parameters
+        ----------
+        total : ndarray, shape (n_rows, n_labels) or (n_rows,)
+            Outputs summed over the members that count, votes as indicators.
+        n_members : ndarray, shape (n_rows,)
+            How many count; at least 1.
+        """
+        return np.asarray(total / n_members.reshape(-1, *(1,) * (total.ndim - 1)))
+
     def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities or values for mean member outputs; by default the outputs themselves."""
         return mean_output

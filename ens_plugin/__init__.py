@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ens_plugin.learners.growth.outcome import Growth, GrowthStep
     from ens_plugin.learners.growth.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.learners.pruning.dynamic_pruning import DynamicPruningClassifier
+    from ens_plugin.oob.predictions import OobPredictions, oob_predictions
+    from ens_plugin.oob.search import OneFold, OobScorer, make_oob_scorer
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
     from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
     from ens_plugin.report.result import EnsembleReport
@@ -44,6 +46,9 @@ __all__ = [
     "GateDecision",
     "Growth",
     "GrowthStep",
+    "OneFold",
+    "OobPredictions",
+    "OobScorer",
     "RightSizedClassifier",
     "RightSizedRegressor",
     "Rightsizing",
@@ -57,6 +62,8 @@ __all__ = [
     "grow",
     "in_bag",
     "log_report",
+    "make_oob_scorer",
+    "oob_predictions",
     "register_adapter",
     "rightsize",
     "training_variance",
@@ -73,6 +80,9 @@ _HOME_OF = {
     "GateDecision": "ens_plugin.registry",
     "Growth": "ens_plugin.learners.growth.outcome",
     "GrowthStep": "ens_plugin.learners.growth.outcome",
+    "OneFold": "ens_plugin.oob.search",
+    "OobPredictions": "ens_plugin.oob.predictions",
+    "OobScorer": "ens_plugin.oob.search",
     "RightSizedClassifier": "ens_plugin.learners.growth.right_sized",
     "RightSizedRegressor": "ens_plugin.learners.growth.right_sized",
     "Rightsizing": "ens_plugin.registry",
@@ -84,6 +94,8 @@ _HOME_OF = {
     "grow": "ens_plugin.learners.growth.growth",
     "in_bag": "ens_plugin.analysis.analyze",
     "log_report": "ens_plugin.tracking",
+    "make_oob_scorer": "ens_plugin.oob.search",
+    "oob_predictions": "ens_plugin.oob.predictions",
     "register_adapter": "ens_plugin.adapters.registry",
     "rightsize": "ens_plugin.registry",
     "training_variance": "ens_plugin.analysis.training_variance",

@@ -253,6 +253,13 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             return None
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
 
+    def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return mean probabilities divided by their sum, as scikit-learn does out of bag, or mean values."""
+        if self.classes is None:
+            return super().mean_of_sum(total, n_members)
+        by_row = total.sum(axis=1, keepdims=True)
+        return np.asarray(total / np.where(by_row > 0, by_row, 1.0))
+
     def truncated(self, size: int) -> Any:
         """Return an ensemble of copies of the first `size` members."""
         # After a warm start, scikit-learn keeps the seeds of the last members only.

@@ -30,11 +30,12 @@ from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import select_rows
 from ens_plugin.core.uncertainty.paired_losses import row_losses
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.report.estimates import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
-__all__ = ["build_report", "compare_with_stored"]
+__all__ = ["UNCHECKED_ROWS", "build_report", "compare_with_stored", "refuse_other_outputs"]
 
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
@@ -139,12 +140,35 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
     DataMismatchError
         If they differ for some rows.
     """
+    if adapter.stored_oob_outputs() is not None:
+        refuse_other_outputs(adapter, sample.mean_outputs(), np.asarray(sample.block.seen.any(axis=0)), rows)
+
+
+def refuse_other_outputs(
+    adapter: EnsembleAdapter, ours: FloatArray, known: NDArray[np.bool_], rows: NDArray[np.intp]
+) -> None:
+    """Refuse mean out-of-bag outputs that differ from those the library stored; accept them where it stored none.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    ours : ndarray, shape (n_rows, n_labels) or (n_rows,)
+        Mean outputs before any link, which only libraries that store none have.
+    known : ndarray of bool, shape (n_rows,)
+        Rows with out-of-bag members.
+    rows : ndarray of int, shape (n_rows,)
+        Positions of the rows among the training rows.
+
+    Raises
+    ------
+    DataMismatchError
+        If some differ.
+    """
     stored = adapter.stored_oob_outputs()
     if stored is None:
         return
-    ours = sample.mean_outputs()
     theirs = np.asarray(stored, dtype=np.float64)[rows]
-    known = sample.block.seen.any(axis=0) & np.isfinite(theirs.reshape(theirs.shape[0], -1)).all(axis=1)
+    known = known & np.isfinite(theirs.reshape(theirs.shape[0], -1)).all(axis=1)
     scale = max(float(np.abs(theirs[known]).max(initial=0.0)), 1e-12)
     differing = np.abs(ours - theirs).reshape(known.size, -1).max(axis=1) > 1e-4 * scale
     if np.any(differing & known):

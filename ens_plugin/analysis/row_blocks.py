@@ -37,6 +37,7 @@ __all__ = [
     "block_rows",
     "label_count",
     "merge_samples",
+    "row_blocks",
     "sample_limit",
     "sampling_seed",
     "tally_rows",
@@ -124,7 +125,7 @@ def tally_rows(
     n_rows = target.size
     sampled = _sampled_rows(adapter, weight, rng)
     reader = BlockReader(adapter, features, bags, target, weight, sampled, with_path)
-    blocks = _row_blocks(adapter, n_rows)
+    blocks = row_blocks(adapter, n_rows)
     finished = in_threads(reader.read, blocks)
     parts = list(finished if progress is None else progress(finished, len(blocks)))
     return TalliedRows(
@@ -218,7 +219,7 @@ def _output_bytes(adapter: EnsembleAdapter, n_labels: int) -> int:
     return 8 * max(n_labels, 1)
 
 
-def _row_blocks(adapter: EnsembleAdapter, n_rows: int) -> list[slice]:
+def row_blocks(adapter: EnsembleAdapter, n_rows: int) -> list[slice]:
     """Return slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
     rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)))
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]

@@ -24,6 +24,7 @@ from ens_plugin.cli.console import (
     show_refusal,
     write_text,
 )
+from ens_plugin.cli.oob import oob
 from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, analysis_of
 from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError, spelled
@@ -66,6 +67,9 @@ def cli() -> None:
 
     Exit codes: 0 success, 1 a requirement is not met (no size is large enough), 2 no result.
     """
+
+
+cli.add_command(oob)
 
 
 @cli.command(epilog=("\b\nExample:\n  ens-plugin demo\n  mlflow ui --backend-store-uri sqlite:///mlflow.db\n"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, NamedTuple
@@ -16,7 +16,17 @@ from ens_plugin.cli.table import ModelRows, read_table, rows_for_model
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.models import is_uri, load_model
 
-__all__ = ["Analysis", "AnalysisRequest", "analysis_arguments", "analysis_of", "load_requested"]
+__all__ = [
+    "Analysis",
+    "AnalysisRequest",
+    "analysis_arguments",
+    "analysis_of",
+    "load_requested",
+    "model_and_rows",
+    "row_arguments",
+]
+
+Argument = Callable[[Callable[..., None]], Callable[..., None]]
 
 ESTIMATORS = ("auto", *dict.fromkeys((*CLASSIFICATION_ESTIMATORS, *REGRESSION_ESTIMATORS)))
 OPTIONS = ("criterion", "confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
@@ -50,10 +60,25 @@ class AnalysisRequest:
     options: AnalysisOptions
 
 
-ARGUMENTS = (
+MODEL_AND_ROWS = (
     click.argument("model"),
     click.option("--data", required=True, metavar="FILE", help="csv or parquet file with the rows."),
     click.option("--target", required=True, metavar="COL", help="Column with the true labels or values."),
+)
+COLUMNS = (
+    click.option("--sample-weight", metavar="COL", help="Column with the weights of the rows."),
+    click.option(
+        "--groups",
+        metavar="COL",
+        help="Column with the group of each row: a patient, a machine. It is not a feature.",
+    ),
+)
+MEANS = (
+    click.option("--n-jobs", type=int, help="Threads to use; -1 for all. Never changes the result."),
+    click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default."),
+)
+ARGUMENTS = (
+    *MODEL_AND_ROWS,
     click.option(
         "--holdout",
         is_flag=True,
@@ -93,12 +118,7 @@ ARGUMENTS = (
         show_default=True,
         help="How the error curve is estimated.",
     ),
-    click.option("--sample-weight", metavar="COL", help="Column with the weights of the rows."),
-    click.option(
-        "--groups",
-        metavar="COL",
-        help="Column with the group of each row: a patient, a machine. It is not a feature.",
-    ),
+    *COLUMNS,
     click.option(
         "--random-state",
         type=int,
@@ -106,9 +126,9 @@ ARGUMENTS = (
         show_default=True,
         help="Seed of the resampling.",
     ),
-    click.option("--n-jobs", type=int, help="Threads to use; -1 for all. Never changes the result."),
-    click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default."),
+    *MEANS,
 )
+ROW_ARGUMENTS = (*MODEL_AND_ROWS, *COLUMNS, *MEANS)
 
 
 def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
@@ -124,10 +144,27 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
         request = AnalysisRequest(model, data, target, sample_weight, groups, tracking_uri, options)
         command(request=request, **values)
 
-    decorated: Callable[..., None] = with_request
-    for argument in reversed(ARGUMENTS):
-        decorated = argument(decorated)
-    return decorated
+    return _with_arguments(with_request, ARGUMENTS)
+
+
+def row_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the arguments that name a model and its training rows, which it gets as one `request`."""
+
+    @wraps(command)
+    def with_request(
+        model: str, data: str, target: str, sample_weight: str | None, groups: str | None, tracking_uri: str | None,
+        n_jobs: int | None, **values: Any,
+    ) -> None:  # fmt: skip
+        options = AnalysisOptions(n_jobs=n_jobs)
+        command(request=AnalysisRequest(model, data, target, sample_weight, groups, tracking_uri, options), **values)
+
+    return _with_arguments(with_request, ROW_ARGUMENTS)
+
+
+def _with_arguments(command: Callable[..., None], arguments: Sequence[Argument]) -> Callable[..., None]:
+    for argument in reversed(arguments):
+        command = argument(command)
+    return command
 
 
 class Analysis(NamedTuple):
@@ -149,15 +186,21 @@ def analysis_of(request: AnalysisRequest) -> Analysis:
     """
     from ens_plugin.analysis.analyze import run_analysis
 
-    frame = read_table(request.data)
     with only_results_on_stdout():
-        model = load_requested(request)
-        rows = rows_for_model(
-            frame, model, target=request.target, sample_weight=request.sample_weight, groups=request.groups
-        )
+        model, rows = model_and_rows(request)
         options = replace(request.options, sample_weight=rows.sample_weight, groups=rows.groups)
         report = run_analysis(model, rows.X, rows.y, options, progress=progress_bar)
     return Analysis(model, rows, options, report)
+
+
+def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:
+    """Return the model of a request, loaded, and its rows."""
+    frame = read_table(request.data)
+    model = load_requested(request)
+    rows = rows_for_model(
+        frame, model, target=request.target, sample_weight=request.sample_weight, groups=request.groups
+    )
+    return model, rows
 
 
 def load_requested(request: AnalysisRequest) -> Any:

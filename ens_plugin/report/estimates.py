@@ -75,6 +75,11 @@ class ErrorCurve:
     ties_to: float = 0.0
     even_shift: FloatArray | None = None
 
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether larger values of `metric` are better; False for errors and losses."""
+        return False
+
     def at(self, size: float) -> float:
         """Return the error at one size, interpolated linearly in 1/size between the tabulated sizes.
 

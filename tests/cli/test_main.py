@@ -26,7 +26,7 @@ from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, trackin
 
 pytestmark = MLFLOW_WARNINGS
 
-COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "gate-server")
+COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "gate-server", "oob")
 
 
 class Outcome(NamedTuple):
@@ -98,7 +98,7 @@ def test_help_has_an_example(command: str, run: Run) -> None:
     assert f"Example:\n    ens-plugin {command}" in outcome.out
 
 
-@pytest.mark.parametrize("command", ["analyze", "recommend", "gate", "rightsize"])
+@pytest.mark.parametrize("command", ["analyze", "recommend", "gate", "rightsize", "oob"])
 def test_help_says_that_loading_runs_code(command: str, run: Run) -> None:
     assert "runs code stored in it" in " ".join(run(command, "--help").out.split())
 
