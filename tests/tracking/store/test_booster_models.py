@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,13 @@ FLAVOURS: dict[str, Callable[[], Any]] = {
     "xgboost as json": lambda: logged(mlflow.xgboost, XGBOOST, model_format="json"),
     "xgboost in sklearn": lambda: logged(mlflow.sklearn, XGBOOST, serialization_format="cloudpickle"),
 }
+# A fresh interpreter reads the pickle of a booster first, in seconds: the file of each scikit-learn interface shows it.
+SECONDS = {"lightgbm booster.joblib", "lightgbm in sklearn", "xgboost in sklearn"}
+
+
+def each(names: Iterable[str]) -> pytest.MarkDecorator:
+    marked = [pytest.param(name, marks=[pytest.mark.slow] if name in SECONDS else []) for name in names]
+    return pytest.mark.parametrize("name", marked)
 
 
 def logged(flavour: Any, model: Any, **options: Any) -> Any:
@@ -59,7 +66,7 @@ def bags_of_the_trained_model(name: str) -> Any:
     return ens_plugin.in_bag(LIGHTGBM if name.startswith("lightgbm") else XGBOOST, X, Y)
 
 
-@pytest.mark.parametrize("name", FILES)
+@each(FILES)
 def test_a_model_file_keeps_or_gives_back_its_bags(name: str, tmp_path: Path) -> None:
     FILES[name](tmp_path / name)
     nameless = (tmp_path / name).rename(tmp_path / "model")
@@ -95,7 +102,7 @@ def test_a_library_that_is_not_installed_is_named(
 
 
 @pytest.mark.usefixtures("embedded")
-@pytest.mark.parametrize("name", FLAVOURS)
+@each(FLAVOURS)
 def test_a_logged_model_has_the_bags_it_was_trained_on(name: str) -> None:
     info = FLAVOURS[name]()
     expected = bags_of_the_trained_model(name)
