@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# One without MLflow and one with it; `make slow` runs all.
-QUICK = {"model_averaging", "sklearn_forest_mlflow"}
+# The others take up to 16 s of computing each.
+QUICK = {"model_averaging"}
 
 
 def marks(stem: str) -> list[pytest.MarkDecorator]:

@@ -17,6 +17,7 @@ import ens_plugin
 from ens_plugin.errors import BagError, ModelLoadError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.models import load_model
+from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
@@ -124,7 +125,10 @@ def test_a_seed_lost_by_logging_and_too_large_to_be_found_is_asked_for() -> None
 
 
 @pytest.mark.parametrize("model", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
-def test_the_report_of_a_booster_is_logged(model: Any, embedded: mlflow.MlflowClient) -> None:
+def test_the_report_of_a_booster_is_logged(
+    model: Any, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub_artifacts(monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with mlflow.start_run():
