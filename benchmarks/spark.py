@@ -151,7 +151,7 @@ def apart(measure: str, model_path: Path, rows_path: Path, warm_path: Path) -> d
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.spark", __doc__, 3, arguments)
+    options = read_options("benchmarks.spark", __doc__, 3, arguments, smoke=1)
     sizes = (4_000, 8_000) if options.smoke else SIZES
     with tempfile.TemporaryDirectory() as directory:
         model_path = Path(directory, "forest.joblib")

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from tqdm import tqdm
+
+from ens_plugin.tracking.store import model_damage
 
 # A developer's own tracking server or run must never receive what the tests log.
 for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
     del os.environ[name]
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["MPLBACKEND"] = "Agg"
+
+# The thread that watches progress bars would stay for all tests that follow, and no model file be read in a fork.
+tqdm.monitor_interval = 0
 
 # Shared machines make deadlines a matter of luck; a fixed sequence makes a failure one that can be repeated.
 settings.register_profile("ens_plugin", deadline=None, derandomize=True, print_blob=True)
@@ -24,3 +31,19 @@ def _experiment_of_one_test() -> Iterator[None]:
     """`mlflow.set_experiment` sets a variable for child processes, which must not meet another test's experiment."""
     yield
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
+
+
+@pytest.fixture(autouse=True)
+def _idle_threads_left_out() -> Iterator[None]:
+    """Count no thread of pytest-xdist, of an earlier test or of MLflow's artifacts when a model file is read.
+
+    Beside a thread each pickle starts an interpreter, which takes seconds; these only wait for work.
+    """
+    idle = set(threading.enumerate())
+
+    def others() -> int:
+        return sum(thread not in idle and "ArtifactRepo" not in thread.name for thread in threading.enumerate())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_damage, "_other_threads", others)
+        yield

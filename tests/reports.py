@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,12 +226,11 @@ def _classification(
     shapes: tuple[tuple[float, float], tuple[float, float]],
     aggregation: str = "vote",
 ) -> EnsembleReport:
-    centres = (np.arange(2000) + 0.5) / 2000
     parts = [beta(*shape).cdf(np.linspace(0, 1, 2001)) for shape in shapes]
     density = np.diff(np.average(parts, axis=0, weights=weights))
     sizes = _odd_sizes(20_001)
-    error = _majority_tail(centres, sizes) @ density
-    agreement = _majority_tail(np.maximum(centres, 1.0 - centres), sizes) @ density
+    centres, error_of, agreement_of = _votes()
+    error, agreement = error_of @ density, agreement_of @ density
     limit = float(density[centres > 0.5].sum())
     lower, upper = _wilson(error, n_rows)
     low, high = _wilson(np.array([limit]), n_rows)
@@ -336,6 +336,13 @@ def _regression(n_members: int, limit: float, variance: float, half_width: float
 
 def _odd_sizes(largest: int) -> NDArray[np.int64]:
     return np.unique(np.round(np.geomspace(1, largest, 140)).astype(np.int64) // 2 * 2 + 1)
+
+
+@cache
+def _votes() -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Chances that a member errs, and by size those that the majority errs or agrees with an infinite one: seconds."""
+    centres, sizes = (np.arange(2000) + 0.5) / 2000, _odd_sizes(20_001)
+    return centres, _majority_tail(centres, sizes), _majority_tail(np.maximum(centres, 1.0 - centres), sizes)
 
 
 def _majority_tail(probability: FloatArray, sizes: NDArray[np.int64]) -> FloatArray:

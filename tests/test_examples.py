@@ -10,14 +10,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# The others take up to 16 s of computing each.
+QUICK = {"model_averaging"}
+
+
+def marks(stem: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.spark] if stem == "spark" else [] if stem in QUICK else [pytest.mark.slow]
+
+
 EXAMPLES = [
-    pytest.param(path, marks=[pytest.mark.spark] if path.stem == "spark" else [], id=path.stem)
-    for path in sorted((ROOT / "examples").glob("*.py"))
+    pytest.param(path, marks=marks(path.stem), id=path.stem) for path in sorted((ROOT / "examples").glob("*.py"))
 ]
 
 
 def test_there_are_examples() -> None:
-    assert EXAMPLES
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} > QUICK
 
 
 @pytest.mark.parametrize("script", EXAMPLES)

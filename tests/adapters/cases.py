@@ -29,7 +29,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from ens_plugin.adapters.custom.ensemble import CustomEnsemble
-from tests.adapters.harness import Array, Case
+from tests.adapters.harness import Array, Case, own_prediction
 from tests.adapters.lightgbm.lightgbm_cases import lightgbm_forests
 from tests.adapters.spark_ml.spark_trees import spark_forest_of
 
@@ -208,14 +208,12 @@ def forests_of_spark() -> list[Case]:
 
     def read(name: str, forest: Any, X: Array, y: Array) -> Case:
         rows = X.astype(np.float32).astype(np.float64)
-        forest.fit(rows, y)
-        predict = getattr(forest, "predict_proba", forest.predict)
         return Case(
             f"spark {name}",
-            lambda: spark_forest_of(forest),
+            lambda: spark_forest_of(forest.fit(rows, y)),
             rows,
             y,
-            predict=lambda _, rows: predict(rows),
+            predict=lambda _, rows: own_prediction(forest, rows),
             knows_rows=False,
             has_bags=False,
         )

@@ -30,8 +30,9 @@ from tests.adapters import test_contract as contract
 from tests.adapters.harness import Case
 from tests.adapters.toy_library import ToyAdapter, ToyForest
 from tests.extras import needs_pyspark
+from tests.registry.registry import stub_artifacts
 from tests.spark.conftest import session  # noqa: F401  (a fixture)
-from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
+from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
 
@@ -64,7 +65,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mlflow.MlflowClient]:
     folder = tmp_path_factory.mktemp("store")
-    with tracking_to(f"sqlite:///{folder}/mlflow.db"):
+    with tracking_to(new_store(folder)):
         mlflow.create_experiment("toys", artifact_location=(folder / "artifacts").as_uri())
         mlflow.set_experiment("toys")
         yield mlflow.MlflowClient()
@@ -138,10 +139,13 @@ def test_a_flavour_of_a_built_in_library_keeps_its_options() -> None:
     assert found is Sklearn.flavor
 
 
-def test_rightsize(store: mlflow.MlflowClient) -> None:
+def test_rightsize(store: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub_artifacts(monkeypatch)
     with mlflow.start_run(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        logged = mlflow.sklearn.log_model(ToyForest(200).fit(X, Y), name="toy", serialization_format="cloudpickle")
+        logged = mlflow.sklearn.log_model(
+            ToyForest(200).fit(X, Y), name="toy", serialization_format="cloudpickle", pip_requirements=["numpy"]
+        )
     found = ens_plugin.rightsize(logged.model_uri, X, Y, tolerance=0.05)
     assert (found.outcome, found.passed) == ("logged", True)
     assert found.logged is not None

@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 import ens_plugin
 from ens_plugin.cli.main import main
 from ens_plugin.report.result import EnsembleReport
-from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics, tracking_to
+from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
@@ -113,7 +113,7 @@ def test_other_columns_are_named(run: Any) -> None:
 def test_a_logged_model_is_analysed_and_gets_its_scalars(
     model: Any, flavour: str, run: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    uri = new_store(tmp_path_factory.mktemp("store"))
     with tracking_to(uri):
         mlflow.set_experiment("Default")  # MLflow remembers the experiment of another store
     with tracking_to(uri), mlflow.start_run() as training:

@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from ens_plugin.cli.main import main
 from tests.registry.registry import Version, lines, register, report_with_error, stub_artifacts, tags_of
-from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to
+from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
 
@@ -35,7 +35,7 @@ Run = Callable[..., Outcome]
 @pytest.fixture(scope="module")
 def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     directory = tmp_path_factory.mktemp("store")
-    uri = f"sqlite:///{directory}/mlflow.db"
+    uri = new_store(directory)
     client = mlflow.MlflowClient(tracking_uri=uri)
     client.create_experiment("tests", artifact_location=(directory / "artifacts").as_uri())
     return uri

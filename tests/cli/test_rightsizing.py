@@ -22,7 +22,7 @@ from ens_plugin.sizing.checks import Check
 from ens_plugin.sizing.savings import Savings
 from tests.registry.registry import stub_artifacts
 from tests.reports import HOSTILE_STRINGS, classification_report
-from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to
+from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
 
@@ -123,7 +123,7 @@ def run(
 def embedded_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with one version of a forest."""
     directory = tmp_path_factory.mktemp("store")
-    uri = f"sqlite:///{directory}/mlflow.db"
+    uri = new_store(directory)
     mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests", artifact_location=(directory / "a").as_uri())
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     with tracking_to(uri):

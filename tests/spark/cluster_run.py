@@ -36,8 +36,8 @@ SPECULATION = {
 class Dawdles(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Takes its time over the first block, and leaves a file for each."""
 
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
+    def __init__(self, directory: str, seconds: float) -> None:
+        self.directory, self.seconds = directory, seconds
 
     def fit(self, X: Any, y: Any = None) -> Dawdles:
         return self
@@ -51,7 +51,7 @@ class Dawdles(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             os.open(f"{self.directory}/first", os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             return X
-        time.sleep(20)
+        time.sleep(self.seconds)
         return X
 
 
@@ -86,8 +86,8 @@ def standalone_cluster() -> Iterator[str]:
             process.wait()
 
 
-def reports(master: str, directory: str, settings: dict[str, str]) -> list[str]:
-    """Reports of one model alone, and behind a step that dawdles."""
+def reports(master: str, directory: str, settings: dict[str, str], seconds: float) -> list[str]:
+    """Reports of one model alone, and behind a step that dawdles for so long."""
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     from pyspark.sql import SparkSession
 
@@ -97,7 +97,7 @@ def reports(master: str, directory: str, settings: dict[str, str]) -> list[str]:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     df = session.createDataFrame(held_out("votes")).repartition(N_PARTITIONS)
-    models = [fitted("votes"), make_pipeline(Dawdles(directory), fitted("votes"))]
+    models = [fitted("votes"), make_pipeline(Dawdles(directory, seconds), fitted("votes"))]
     found = [
         spark.analyze(model, df, label_col="y", feature_cols=COLUMNS, row_id_col="row").to_json() for model in models
     ]
@@ -108,9 +108,10 @@ def reports(master: str, directory: str, settings: dict[str, str]) -> list[str]:
 def main(master: str, directory: str) -> None:
     if master == "standalone":
         with standalone_cluster() as address:
-            found = reports(address, directory, SPECULATION)
+            found = reports(address, directory, SPECULATION, 20.0)
     else:
-        found = reports(master, directory, {})
+        # No task is repeated here, so the first block would only be waited for.
+        found = reports(master, directory, {}, 0.0)
     print(json.dumps(found))
 
 

@@ -20,7 +20,7 @@ from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.autolog.autolog import autolog
 from tests.reports import classification_report
 from tests.tracking.fits import new_experiment
-from tests.tracking.stores import tracking_to
+from tests.tracking.stores import new_store, tracking_to
 
 # The server may call a listener of the tests, and asks the database each second whom to call.
 WEBHOOKS = {
@@ -33,9 +33,9 @@ WEBHOOKS = {
 
 @pytest.fixture(scope="session")
 def embedded_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One database for all tests of a worker, because creating its tables takes seconds."""
+    """One database for all tests of a worker."""
     directory = tmp_path_factory.mktemp("embedded")
-    uri = f"sqlite:///{directory}/mlflow.db"
+    uri = new_store(directory)
     client = mlflow.MlflowClient(tracking_uri=uri)
     client.create_experiment("tests", artifact_location=(directory / "artifacts").as_uri())
     return uri
@@ -48,7 +48,9 @@ def embedded(embedded_uri: str) -> Iterator[mlflow.MlflowClient]:
 
 @pytest.fixture(scope="session")
 def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("server"), WEBHOOKS) as uri:
+    directory = tmp_path_factory.mktemp("server")
+    new_store(directory)
+    with serving(directory, WEBHOOKS) as uri:
         mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests")
         yield uri
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlflow
@@ -11,7 +15,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-__all__ = ["DOWN", "MLFLOW_WARNINGS", "linked_metrics", "tracking_to"]
+__all__ = ["DOWN", "MLFLOW_WARNINGS", "linked_metrics", "new_store", "tracking_to"]
 
 DOWN = "http://127.0.0.1:9"  # the discard port: nothing listens there
 MLFLOW_WARNINGS = pytest.mark.filterwarnings(r"ignore:::mlflow(\..*)?")
@@ -21,6 +25,27 @@ MLFLOW_WARNINGS = pytest.mark.filterwarnings(r"ignore:::mlflow(\..*)?")
 def _leave_flushing_to_the_system(connection: Any, _: object) -> None:
     """Half of an embedded store's time is waiting for the disk, which a test's database does not need."""
     connection.execute("PRAGMA synchronous=OFF")
+
+
+def new_store(directory: Path) -> str:
+    """Put a database of MLflow's into this directory that has its tables and nothing else; return its URI."""
+    with closing(sqlite3.connect(directory / "mlflow.db")) as database:
+        _tables().backup(database)
+    return f"sqlite:///{directory}/mlflow.db"
+
+
+@cache
+def _tables() -> sqlite3.Connection:
+    """A database in memory, made once: MLflow takes seconds to create its tables."""
+    kept = sqlite3.connect(":memory:", check_same_thread=False)
+    with TemporaryDirectory() as folder:
+        mlflow.MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db").search_experiments()
+        with closing(sqlite3.connect(f"{folder}/mlflow.db")) as database:
+            database.backup(kept)
+    # Where its artifacts go depends on the store: MLflow adds the experiment again when it opens one.
+    kept.execute("delete from experiments")
+    kept.commit()
+    return kept
 
 
 @contextmanager

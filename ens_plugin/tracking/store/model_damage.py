@@ -153,7 +153,7 @@ def _uncompressed(path: Path, start: bytes) -> Iterator[bytes]:
 
 
 def _refuse_deadly_pickle(path: Path, start: bytes, modules: Sequence[str]) -> None:
-    can_fork = sys.platform == "linux" and threading.active_count() == 1 and not modules
+    can_fork = sys.platform == "linux" and not _other_threads() and not modules
     status = _fork(path) if can_fork and not _may_hold_a_booster(path, start) else _interpreter(path, modules)
     if status not in FINISHED:
         end = f"did not end in {PATIENCE_S} s" if status is None else f"ended with status {status}"
@@ -161,6 +161,10 @@ def _refuse_deadly_pickle(path: Path, start: bytes, modules: Sequence[str]) -> N
             f"{str(path)!r} is damaged: the process that was started to try reading it {end}. Save the model again, "
             "with the library versions installed here."
         )
+
+
+def _other_threads() -> int:
+    return threading.active_count() - 1
 
 
 def _interpreter(path: Path, modules: Sequence[str]) -> int | None:

@@ -42,7 +42,9 @@ def test_autolog_says_why_there_is_no_report_and_the_gate_promotes_nothing(
     name = f"tumours-{uuid4().hex[:8]}"
     with mlflow.start_run() as run:
         forest = RandomForestClassifier(50, class_weight="balanced", random_state=0).fit(X, y)
-        mlflow.sklearn.log_model(forest, name="forest", registered_model_name=name, serialization_format="cloudpickle")
+        mlflow.sklearn.log_model(
+            forest, name="forest", registered_model_name=name, serialization_format="cloudpickle", pip_requirements=[]
+        )
     assert not has_report(embedded.get_run(run.info.run_id))
     (message,) = [said for said in messages(log, logging.WARNING) if "balanced_subsample" in said]
     assert "Of the 15 rows of label '0'" in message

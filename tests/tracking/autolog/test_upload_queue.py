@@ -15,7 +15,7 @@ import pytest
 from ens_plugin.errors import TrackingError
 from ens_plugin.tracking.autolog import upload_queue
 from ens_plugin.tracking.autolog.upload_queue import MAX_WAITING, Progress, Upload, post, wait_until_sent
-from tests.tracking.stores import MLFLOW_WARNINGS
+from tests.tracking.stores import MLFLOW_WARNINGS, new_store
 
 pytestmark = MLFLOW_WARNINGS
 
@@ -187,7 +187,7 @@ classifier().fit(X, y)
     ids=["slow", "too slow", "killed", "exit", "exception"],
 )  # fmt: skip
 def test_no_run_is_left_running(setting: str, end: str, status: str, said: str, tmp_path: Path) -> None:
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_store(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", SLOW_STORE.format(uri=uri, setting=setting, end=end)], cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.getcwd()}, capture_output=True, text=True, timeout=200, check=False,

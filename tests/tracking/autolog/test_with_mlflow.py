@@ -61,7 +61,9 @@ class TestTogetherWithMlflow:
 
     def test_a_model_of_an_earlier_fit_is_not_linked(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         with mlflow.start_run():
-            logged = mlflow.sklearn.log_model(classifier().fit(X, y), name="mine", serialization_format="cloudpickle")
+            logged = mlflow.sklearn.log_model(
+                classifier().fit(X, y), name="mine", serialization_format="cloudpickle", pip_requirements=[]
+            )
             autolog(log_artifacts=False, max_overhead=PATIENT)
             mlflow.sklearn.autolog(log_models=False, log_post_training_metrics=False)
             classifier().fit(X, y)

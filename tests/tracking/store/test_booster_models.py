@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import ens_plugin
 from ens_plugin.errors import BagError, ModelLoadError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.models import load_model
+from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
@@ -49,6 +50,13 @@ FLAVOURS: dict[str, Callable[[], Any]] = {
     "xgboost as json": lambda: logged(mlflow.xgboost, XGBOOST, model_format="json"),
     "xgboost in sklearn": lambda: logged(mlflow.sklearn, XGBOOST, serialization_format="cloudpickle"),
 }
+# A fresh interpreter reads the pickle of a booster first, in seconds: the file of each scikit-learn interface shows it.
+SECONDS = {"lightgbm booster.joblib", "lightgbm in sklearn", "xgboost in sklearn"}
+
+
+def each(names: Iterable[str]) -> pytest.MarkDecorator:
+    marked = [pytest.param(name, marks=[pytest.mark.slow] if name in SECONDS else []) for name in names]
+    return pytest.mark.parametrize("name", marked)
 
 
 def logged(flavour: Any, model: Any, **options: Any) -> Any:
@@ -59,7 +67,7 @@ def bags_of_the_trained_model(name: str) -> Any:
     return ens_plugin.in_bag(LIGHTGBM if name.startswith("lightgbm") else XGBOOST, X, Y)
 
 
-@pytest.mark.parametrize("name", FILES)
+@each(FILES)
 def test_a_model_file_keeps_or_gives_back_its_bags(name: str, tmp_path: Path) -> None:
     FILES[name](tmp_path / name)
     nameless = (tmp_path / name).rename(tmp_path / "model")
@@ -95,7 +103,7 @@ def test_a_library_that_is_not_installed_is_named(
 
 
 @pytest.mark.usefixtures("embedded")
-@pytest.mark.parametrize("name", FLAVOURS)
+@each(FLAVOURS)
 def test_a_logged_model_has_the_bags_it_was_trained_on(name: str) -> None:
     info = FLAVOURS[name]()
     expected = bags_of_the_trained_model(name)
@@ -117,7 +125,10 @@ def test_a_seed_lost_by_logging_and_too_large_to_be_found_is_asked_for() -> None
 
 
 @pytest.mark.parametrize("model", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
-def test_the_report_of_a_booster_is_logged(model: Any, embedded: mlflow.MlflowClient) -> None:
+def test_the_report_of_a_booster_is_logged(
+    model: Any, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub_artifacts(monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with mlflow.start_run():

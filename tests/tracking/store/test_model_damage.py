@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,12 +95,26 @@ def spin(_: str) -> None:
         pass
 
 
-@pytest.mark.parametrize("note", ["forest", pytest.param("lightgbm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("note", ["forest", "lightgbm"])
 def test_a_pickle_that_ends_its_reader(note: str, tmp_path: Path) -> None:
     """With the name of a booster's library in it, a fresh interpreter reads it; without, a fork."""
     joblib.dump([note, Deadly(os.abort)], tmp_path / "model.joblib")
     with pytest.raises(ModelLoadError, match="ended with status -6"):
         load_model(tmp_path / "model.joblib")
+
+
+def test_beside_a_thread_a_fresh_interpreter_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork has the locks that the thread held, and nobody to release them."""
+    joblib.dump(forest(), tmp_path / "model.joblib")
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    monkeypatch.setattr(model_damage, "_fork", pytest.fail)
+    try:
+        assert load_model(tmp_path / "model.joblib").n_estimators == 5
+    finally:
+        ended.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("only_waits", [False, True])
