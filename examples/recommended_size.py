@@ -27,7 +27,16 @@ def draw(path: str, sizes: list[int], scores: list[float], report: ens_plugin.En
             axes.axvline(found.size, color="#555", linestyle=":")
             label = f"{NAMES[found.criterion]}: {found.size} "
             height = (0.34, 0.22, 0.10)[place]
-            axes.annotate(label, (found.size, height), xycoords=("data", "axes fraction"), ha="right", fontsize=9)
+            axes.annotate(
+                label,
+                (found.size, height),
+                xycoords=("data", "axes fraction"),
+                ha="right",
+                va="center",
+                fontsize=9,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
+    axes.set_xticks([1, 10, 100], ["1", "10", "100"])
     axes.set(xlabel="Trees", ylabel="Average precision, held-out rows")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
