@@ -16,6 +16,8 @@ OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
 MAX_PRODUCTS = 200_000_000
 LEAST_BLOCK = 100
+# Deviations of all rows at once would be the largest array of an analysis.
+PART_ROWS = 1024
 
 
 class PairMean(NamedTuple):
@@ -69,7 +71,8 @@ def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
     >>> bool(0.7 < found * 200 < 1.3)
     True
     """
-    own = _own_variance(outputs, is_oob)
+    parts = [slice(start, start + PART_ROWS) for start in range(0, slopes.size, PART_ROWS)]
+    own = np.concatenate([_own_variance(outputs[:, rows], is_oob[:, rows]) for rows in parts])
     from_own = float(slopes**2 @ own) / (slopes.size * n_rows)
     pairs = mean_pair_covariance(outputs, is_oob, slopes)
     signal = from_own**2 + max(pairs.mean**2 - pairs.variance, 0.0)
