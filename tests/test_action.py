@@ -93,7 +93,7 @@ def test_no_input_is_pasted_into_a_script() -> None:
 
 
 def test_a_model_that_meets_the_demands_passes_with_a_summary(workshop: Path, tmp_path: Path) -> None:
-    job = run_action(workshop, tmp_path, max_size_ratio="20", min_agreement="0.5")
+    job = run_action(workshop, tmp_path, criterion="agreement", max_size_ratio="20", min_agreement="0.5")
     assert job.code == 0, job.stderr
     assert job.outputs["passed"] == "true"
     assert job.outputs["n-members"] == "120"
@@ -104,7 +104,7 @@ def test_a_model_that_meets_the_demands_passes_with_a_summary(workshop: Path, tm
 
 
 def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Path, tmp_path: Path) -> None:
-    job = run_action(workshop, tmp_path, max_size_ratio="1.1", measure="false")
+    job = run_action(workshop, tmp_path, criterion="agreement", max_size_ratio="1.1", measure="false")
     assert job.code == 1
     assert job.outputs["passed"] == "false"
     assert "FAILED" in job.summary

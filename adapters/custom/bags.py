@@ -117,7 +117,7 @@ def _as_mask(in_bag: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.bool_] | Non
         array = np.asarray(in_bag)
     except Exception:  # index arrays of different lengths, or what a user's class raises
         return None
-    return array if array.dtype == np.bool_ else None
+    return array if array.dtype == np.bool_ and array.ndim else None
 
 
 def _checked_mask(mask: NDArray[np.bool_], n_members: int, n_rows: int | None, name: str) -> NDArray[np.bool_]:

@@ -149,7 +149,8 @@ class EstimatorEnsemble(CustomEnsemble):
     def __init__(
         self, models: Sequence[Any], row_indices: ArrayLike | Sequence[ArrayLike] | None, classes: ArrayLike | None
     ) -> None:
-        if isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
+        is_scalar = isinstance(models, np.ndarray) and models.ndim == 0
+        if is_scalar or isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
             raise InputError(f"models must be a list of fitted models, got {shown(models)}.")
         self.models = list(models)
         self.n_members = len(self.models)

@@ -24,8 +24,8 @@ Error        at the current number of trees, from the out-of-bag rows of each
              tree: share of wrong labels; diabetes: mean squared error, in squared
              points of disease progression. In brackets its {level} interval.
 Infinite     the same error with infinitely many trees.
-Needed       trees until 99 % of predictions agree with the infinite forest's;
-             diabetes: until the error is within 1 % of the infinite forest's.
+Needed       trees until the probabilities (mean Brier score) are within 1 % of
+             the infinite forest's; diabetes: until the error is.
 Agreement    with the infinite forest's predictions, at the current size."""
 
 

@@ -112,9 +112,15 @@ def array_like(random: Random, shape: tuple[int, ...]) -> Any:
             array.flat[random.randrange(array.size)] = any_value(random)
         except Exception:  # not every array holds every value
             return array
-    return random.choice(
-        (lambda: array, lambda: array, array.tolist, lambda: pd.DataFrame(array) if array.ndim == 2 else array)
-    )()
+    return random.choice((lambda: array, lambda: array, array.tolist, lambda: _as_frame(array)))()
+
+
+def _as_frame(array: Any) -> Any:
+    """Return the array as a DataFrame, or as it is where pandas does not hold it, such as unpaired surrogates."""
+    try:
+        return pd.DataFrame(array) if array.ndim == 2 else array
+    except UnicodeEncodeError:
+        return array
 
 
 class Member:

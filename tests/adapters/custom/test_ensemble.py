@@ -63,6 +63,7 @@ def test_later_changes_of_the_mask_do_not_matter() -> None:
         (VALUES, MASK.astype(int), {"aggregation": "mean"}, "pass it as bool"),
         (VALUES, 3, {"aggregation": "mean"}, "one index array per member"),
         (VALUES, np.array(3), {"aggregation": "mean"}, "one index array per member"),
+        (VALUES, np.array(True), {"aggregation": "mean"}, "one index array per member"),
     ],
 )
 def test_wrong_argument_is_named(outputs: Any, in_bag: Any, options: Any, message: str) -> None:
@@ -152,6 +153,8 @@ class Half:
     ("models", "rows", "message"),
     [
         ([], [], "models is empty"),
+        (np.array(3), None, "models must be a list of fitted models"),
+        ([Ridge().fit(XR, YR)], np.array(True), "one index array per member"),
         ([object()], [[0]], r"models\[0\] is a object without predict"),
         ([Ridge().fit(XR, YR), DecisionTreeClassifier().fit(X2, Y2)], None, "Only 1 of 2 models have classes_"),
         ([Ridge().fit(XR, YR)], [[0], [1]], "row_indices has 2 index arrays for 1 members"),
