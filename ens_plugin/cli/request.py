@@ -95,6 +95,7 @@ ARGUMENTS = (
     click.option(
         "--confidence",
         type=float,
+        default=AnalysisOptions.confidence,
         help="Classification: wanted mean agreement with the infinite ensemble; 0.99 if only --criterion is given.",
     ),
     click.option(

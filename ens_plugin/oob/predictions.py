@@ -199,10 +199,10 @@ def _remedies_explained() -> Iterator[None]:
     try:
         yield
     except (BagError, DataMismatchError) as error:
-        if "holdout" not in str(error):
+        if "holdout" not in error.template:
             raise
         raise type(error)(
-            f"{error} (data='holdout' belongs to ens_plugin.analyze. Rows that the model was not trained on are "
+            f"{error.template} ({{data='holdout'}} belongs to an analysis. Rows that the model was not trained on are "
             "predicted by its own predict.)"
         ) from error
 

@@ -76,7 +76,7 @@ def cut_checks(
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
     >>> small = ens_plugin.truncate(forest, 40)
-    >>> whole, cut = ens_plugin.analyze(forest, X, y), ens_plugin.analyze(small, X, y)
+    >>> whole, cut = (ens_plugin.analyze(model, X, y, confidence=0.99) for model in (forest, small))
     >>> [check.passed for check in cut_checks(forest, small, X, whole, cut, None)]
     [True, True]
     """

@@ -72,7 +72,8 @@ def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Any) 
     code, out, err = run("analyze", name, *CANCER)
     assert (code, err) == (0, "")
     expected = ens_plugin.analyze(model, X, Y).summary().rstrip() + "\n"
-    assert out == expected.replace(type(model).__name__, "Booster")
+    # Lines break elsewhere where the name of the class is shorter.
+    assert out.split() == expected.replace(type(model).__name__, "Booster").split()
     assert widest(out) <= 80
     assert "distribution of the rows' mean margins, fitted to the members' raw scores" in " ".join(out.split())
 

@@ -202,5 +202,5 @@ def test_wrong_sizes_are_refused() -> None:
         uniform_prior(0)
     with pytest.raises(InputError, match="support must lie in"):
         learned_prior([1.5], [1], 5)
-    with pytest.raises(InputError, match="for 5 members and the prior for 7"):
+    with pytest.raises(InputError, match="prior has 7 members and table 5"):
         expected_stopping(stopping_table(uniform_prior(5), 0.9), uniform_prior(7))

@@ -263,7 +263,7 @@ def test_rules_without_prior_need_no_bags() -> None:
         assert pruned.expected_queries_ is None
         assert pruned.expected_disagreement_ is None
         assert pruned.count_queries(fresh).mean() < 51
-    with pytest.raises(BagError, match="without bootstrap"):
+    with pytest.raises(BagError, match="has no bootstrap"):
         DynamicPruningClassifier(trees).fit(X, y)
 
 
@@ -376,7 +376,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
         (
             RandomForestClassifier(5, bootstrap=False),
             BagError,
-            "without bootstrap.* rule='full'",
+            "has no bootstrap.* rule='full'",
         ),
         (RandomForestClassifier(1, random_state=0), TooFewMembersError, "No row .* two of the 1 members"),
     ],

@@ -476,7 +476,7 @@ def test_bases_that_cannot_draw_rows() -> None:
         ({"sample_weight": (np.arange(50) // 3 % 3 == 0).astype(float)}, "one class only"),
         ({"estimator": MultinomialNB(), "X": -np.ones((50, 2))}, "Negative values"),
         ({"estimator": MultinomialNB(), "X": np.full((50, 2), 0.5), "bootstrap": "parametric"}, "whole counts"),
-        ({"estimator": GaussianNB(var_smoothing=0), "X": np.ones((50, 2))}, "without any spread"),
+        ({"estimator": GaussianNB(var_smoothing=0), "X": np.ones((50, 2))}, "zero variance"),
         (
             {"estimator": GaussianNB(priors=[0.2, 0.2, 0.6]), "n_estimators": 40, "y": np.r_[9, np.arange(49) % 2]},
             r"without rows of \[9\]",

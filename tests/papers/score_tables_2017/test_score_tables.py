@@ -91,7 +91,7 @@ def test_no_spread_is_a_step_for_any_size() -> None:
 
 
 def test_spreads_without_meaning_are_refused() -> None:
-    with pytest.raises(InputError, match="too widely"):
+    with pytest.raises(InputError, match="vary too much"):
         tables().miss_moments(np.zeros(1), np.array([65.0]))
     with pytest.raises(InputError, match="at most 16"):
         tables().log_mean(np.zeros(1), np.array([17.0]), 3)
