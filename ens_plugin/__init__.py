@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ens_plugin.learners.growth.outcome import Growth, GrowthStep
     from ens_plugin.learners.growth.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.learners.pruning.dynamic_pruning import DynamicPruningClassifier
+    from ens_plugin.oob.importance import PermutationImportance, oob_permutation_importance
+    from ens_plugin.oob.uncertainty import PredictionUncertainty, predict_with_uncertainty
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
     from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
     from ens_plugin.report.result import EnsembleReport
@@ -44,6 +46,8 @@ __all__ = [
     "GateDecision",
     "Growth",
     "GrowthStep",
+    "PermutationImportance",
+    "PredictionUncertainty",
     "RightSizedClassifier",
     "RightSizedRegressor",
     "Rightsizing",
@@ -57,6 +61,8 @@ __all__ = [
     "grow",
     "in_bag",
     "log_report",
+    "oob_permutation_importance",
+    "predict_with_uncertainty",
     "register_adapter",
     "rightsize",
     "training_variance",
@@ -73,6 +79,8 @@ _HOME_OF = {
     "GateDecision": "ens_plugin.registry",
     "Growth": "ens_plugin.learners.growth.outcome",
     "GrowthStep": "ens_plugin.learners.growth.outcome",
+    "PermutationImportance": "ens_plugin.oob.importance",
+    "PredictionUncertainty": "ens_plugin.oob.uncertainty",
     "RightSizedClassifier": "ens_plugin.learners.growth.right_sized",
     "RightSizedRegressor": "ens_plugin.learners.growth.right_sized",
     "Rightsizing": "ens_plugin.registry",
@@ -84,6 +92,8 @@ _HOME_OF = {
     "grow": "ens_plugin.learners.growth.growth",
     "in_bag": "ens_plugin.analysis.analyze",
     "log_report": "ens_plugin.tracking",
+    "oob_permutation_importance": "ens_plugin.oob.importance",
+    "predict_with_uncertainty": "ens_plugin.oob.uncertainty",
     "register_adapter": "ens_plugin.adapters.registry",
     "rightsize": "ens_plugin.registry",
     "training_variance": "ens_plugin.analysis.training_variance",
