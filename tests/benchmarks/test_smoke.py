@@ -25,6 +25,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_cells",
         "hard_seeds",
         "intervals",
+        "prediction_intervals",
         "pruning",
         "speed",
         "booster_speed",
