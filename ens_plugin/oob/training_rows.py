@@ -146,7 +146,9 @@ def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[An
     for code in () if classes is None else np.unique(rows.target[chosen][weight > 0]):
         own = rows.target[chosen] == code
         assert classes is not None
-        _refuse_missing(weight[own], has_members[own], MOST_MISSING_OF_LABEL, f"rows of label {printable(str(classes[code]), 40)}")
+        _refuse_missing(
+            weight[own], has_members[own], MOST_MISSING_OF_LABEL, f"rows of label {printable(str(classes[code]), 40)}"
+        )
     return has_members & (weight > 0)
 
 
