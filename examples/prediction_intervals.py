@@ -28,7 +28,8 @@ def main(path: str) -> None:
 
     frame, target = (part.iloc[np.argsort(found.prediction)] for part in (frame, y_new))
     places = np.arange(len(frame))
-    ax = Figure(figsize=(7.2, 3.6), layout="constrained").add_subplot()
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+    ax = figure.add_subplot()
     ax.fill_between(
         places, frame["lower"], frame["upper"], alpha=0.18, linewidth=0, label="95 % interval of the target"
     )
@@ -37,7 +38,7 @@ def main(path: str) -> None:
     ax.plot(places, target, ".", color="black", label="new target")
     ax.set(xlabel="New patients, by prediction", ylabel="Progression of diabetes")
     ax.legend(loc="upper left", frameon=False)
-    ax.figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150)
 
 
 if __name__ == "__main__":

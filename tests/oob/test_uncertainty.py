@@ -204,7 +204,7 @@ class TestRefusals:
             predict_with_uncertainty(model, X[::-1], Y[::-1], NEW)
         with pytest.raises(DataMismatchError):
             predict_with_uncertainty(model, X, Y, NEW[:, :3])
-        with pytest.raises(InputError, match="no rows|0 sample"):
+        with pytest.raises(InputError, match=r"no rows|0 sample"):
             predict_with_uncertainty(model, X, Y, NEW[:0])
         with pytest.raises(BagError, match="without bootstrap"):
             predict_with_uncertainty(forest(bootstrap=False).fit(X, Y), X, Y, NEW)
