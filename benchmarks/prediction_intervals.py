@@ -115,7 +115,7 @@ def measure(setting: Setting, repetitions: int, seed: int = 0, n_jobs: int = 1) 
     """
     found = Parallel(n_jobs=n_jobs)(delayed(_repetition)(setting, seed, number) for number in range(repetitions))
     shares, prediction, standard_error = (np.array(part) for part in zip(*found, strict=True))
-    coverage, quiet, noisy, width = shares.mean(axis=0)
+    coverage, quiet, noisy, width = shares.mean(axis=0).tolist()
     variance = float(prediction.var(axis=0, ddof=1).mean()) if setting.sample else np.nan
     return Outcome(
         coverage=100.0 * coverage,

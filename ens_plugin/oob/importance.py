@@ -20,7 +20,7 @@ from ens_plugin.core.validation import FloatArray, as_count
 from ens_plugin.errors import InputError
 from ens_plugin.oob.columns import ColumnTable, column_table
 from ens_plugin.oob.mean_outputs import mean_outputs
-from ens_plugin.oob.training_rows import TrainingRows, own_threads, read_training_rows, usable_rows
+from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, own_threads, read_training_rows, usable_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,7 +293,6 @@ def _judged_rows(
     kept = chosen[usable]
     weight = rows.weight[kept]
     units = np.arange(kept.size) if rows.groups is None else np.unique(rows.groups[kept], return_inverse=True)[1]
-    dropped = chosen.size - kept.size
     return _JudgedRows(
         model=model,
         training=rows,
@@ -305,5 +304,5 @@ def _judged_rows(
         share=weight / weight.sum(),
         unit=units,
         metric=metric,
-        cautions=(f"{dropped} rows are in the bag of every member and were left out.",) if dropped else (),
+        cautions=left_out_cautions(chosen.size - kept.size),
     )

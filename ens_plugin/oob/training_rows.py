@@ -28,7 +28,7 @@ from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.validation import BoolArray, FloatArray, printable
 from ens_plugin.errors import InputError, TooFewMembersError
 
-__all__ = ["TrainingRows", "own_threads", "read_training_rows", "usable_rows"]
+__all__ = ["TrainingRows", "left_out_cautions", "own_threads", "read_training_rows", "usable_rows"]
 
 # Shares of weight, and of the weight of one label, on rows that are in every bag.
 MOST_MISSING = 0.2
@@ -150,6 +150,11 @@ def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[An
             weight[own], has_members[own], MOST_MISSING_OF_LABEL, f"rows of label {printable(str(classes[code]), 40)}"
         )
     return has_members & (weight > 0)
+
+
+def left_out_cautions(n_rows: int) -> tuple[str, ...]:
+    """Return the sentence about rows with weight that no member can predict, if there are any."""
+    return (f"{n_rows} rows are in the bag of every member and were left out.",) if n_rows else ()
 
 
 def _refuse_missing(weight: FloatArray, has_members: BoolArray, most: float, what: str) -> None:

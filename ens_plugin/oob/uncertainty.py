@@ -17,7 +17,7 @@ from ens_plugin.core.tallies.tally import ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, as_chance
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 from ens_plugin.oob.mean_outputs import mean_outputs
-from ens_plugin.oob.training_rows import TrainingRows, own_threads, read_training_rows, usable_rows
+from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, own_threads, read_training_rows, usable_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,22 +159,22 @@ def predict_with_uncertainty(
         if new.shape[0] == 0:
             raise InputError("X_new has no rows; pass the rows to predict.")
         prediction = adapter.inverse_link(mean_outputs(adapter, new, None).mean)
-        lower, upper = (None, None) if adapter.classes is not None else _limits(rows, level)
+        limits, left_out = (None, ()) if adapter.classes is not None else _limits(rows, level)
         standard_error, cautions = _standard_error(model, rows, X_train, X_new, prediction.shape)
     return PredictionUncertainty(
         prediction=prediction,
         standard_error=standard_error,
-        lower=None if lower is None else prediction + lower,
-        upper=None if upper is None else prediction + upper,
+        lower=None if limits is None else prediction + limits[0],
+        upper=None if limits is None else prediction + limits[1],
         interval_level=level,
         classes=adapter.classes,
-        warnings=(*rows.cautions(), *cautions),
+        warnings=(*rows.cautions(), *left_out, *cautions),
         index=getattr(X_new, "index", None) if hasattr(X_new, "iloc") else None,
     )
 
 
-def _limits(rows: TrainingRows, level: float) -> tuple[float, float]:
-    """Return the quantiles of the residuals of the whole ensemble."""
+def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tuple[str, ...]]:
+    """Return the quantiles of the residuals of the whole ensemble, and what to know about them."""
     adapter = rows.adapter
     rng = np.random.default_rng(0)  # of a sample that is not used
     evidence = tally_rows(
@@ -185,7 +185,8 @@ def _limits(rows: TrainingRows, level: float) -> tuple[float, float]:
     tally, weight = select_rows(evidence.tally, usable), rows.weight[usable]
     assert isinstance(tally, ValueTally)
     groups = None if rows.groups is None else rows.groups[usable]
-    return residual_limits(residuals_at_size(tally, weight, adapter.n_members), level, weight, groups)
+    limits = residual_limits(residuals_at_size(tally, weight, adapter.n_members), level, weight, groups)
+    return limits, left_out_cautions(int(np.count_nonzero(rows.weight > 0)) - weight.size)
 
 
 def _standard_error(
