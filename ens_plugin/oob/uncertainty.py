@@ -193,8 +193,10 @@ def _standard_error(
     model: Any, rows: TrainingRows, X_train: Any, X_new: Any, shape: tuple[int, ...]
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """Return the standard errors and what to know about them; NaN with the reason where they are not known."""
+    # Groups of one row each are rows, for which more is known.
+    are_rows = rows.groups is None or np.unique(rows.groups).size == rows.groups.size
     try:
-        found = training_variance(model, X_train, X_new, y_train=rows.labels, groups=rows.groups)
+        found = training_variance(model, X_train, X_new, y_train=rows.labels, groups=None if are_rows else rows.groups)
     except (BagError, TooFewMembersError) as error:
         return np.full(shape, np.nan), (f"The standard error is not known. {error}",)
     return np.sqrt(np.maximum(found.variance, 0.0) + found.seed_variance), found.warnings

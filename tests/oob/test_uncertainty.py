@@ -57,13 +57,12 @@ class TestIntervals:
         spread = np.mean(off**2 - member / trials)
         assert spread > 0
         factor = np.sqrt((spread + member.mean() / 40) / (spread + member.mean() / trials))
-        narrowed = np.sort(residuals.mean() + factor * off)
-        # 0.05 * 91 = 4.55: the fourth from each end.
-        np.testing.assert_allclose(offsets(found), (narrowed[3], narrowed[-4]), rtol=1e-9)
+        narrowed = residuals.mean() + factor * off
+        limits = np.quantile(narrowed, [0.05, 0.95], method="weibull")  # the (n + 1) p-th
+        np.testing.assert_allclose(offsets(found), limits, rtol=1e-9)
         assert found.interval_level == 0.9
         assert factor.max() < 1
-        wide = np.sort(residuals)
-        assert narrowed[-4] - narrowed[3] < wide[-4] - wide[3]
+        assert np.ptp(limits) < np.ptp(np.quantile(residuals, [0.05, 0.95], method="weibull"))
 
     def test_higher_levels_give_wider_intervals_that_hold_narrower_ones(self) -> None:
         model = forest().fit(X, Y)
@@ -160,6 +159,11 @@ class TestPredictions:
         low, high = offsets(found)
         assert low < -1 < 1 < high
         assert np.isfinite(found.standard_error).all()
+        single = predict_with_uncertainty(regressor, X, Y, NEW, groups=np.arange(N))
+        np.testing.assert_array_equal(single.standard_error, found.standard_error)
+        pairs = predict_with_uncertainty(regressor, X, Y, NEW, groups=np.arange(N) // 2)
+        assert np.isnan(pairs.standard_error).all()
+        assert "drawn with replacement alone" in pairs.warnings[-1]
         kind = xgboost.XGBRFClassifier(**XGBOOST) if library == "xgboost" else lightgbm.LGBMClassifier(**LIGHTGBM)
         codes = np.unique(LABELS, return_inverse=True)[1]
         kind.fit(X, codes)
