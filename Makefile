@@ -33,6 +33,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.booster_accuracy
 	$(BIN)/python -m benchmarks.intervals
+	$(BIN)/python -m benchmarks.prediction_intervals
 	$(BIN)/python -m benchmarks.hard_data
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.memory

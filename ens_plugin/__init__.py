@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from ens_plugin.learners.growth.outcome import Growth, GrowthStep
     from ens_plugin.learners.growth.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.learners.pruning.dynamic_pruning import DynamicPruningClassifier
+    from ens_plugin.oob.importance import PermutationImportance, oob_permutation_importance
     from ens_plugin.oob.predictions import OobPredictions, oob_predictions
     from ens_plugin.oob.search import OneFold, OobScorer, make_oob_scorer
+    from ens_plugin.oob.uncertainty import PredictionUncertainty, predict_with_uncertainty
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
     from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
     from ens_plugin.report.result import EnsembleReport
@@ -49,6 +51,8 @@ __all__ = [
     "OneFold",
     "OobPredictions",
     "OobScorer",
+    "PermutationImportance",
+    "PredictionUncertainty",
     "RightSizedClassifier",
     "RightSizedRegressor",
     "Rightsizing",
@@ -63,7 +67,9 @@ __all__ = [
     "in_bag",
     "log_report",
     "make_oob_scorer",
+    "oob_permutation_importance",
     "oob_predictions",
+    "predict_with_uncertainty",
     "register_adapter",
     "rightsize",
     "training_variance",
@@ -83,6 +89,8 @@ _HOME_OF = {
     "OneFold": "ens_plugin.oob.search",
     "OobPredictions": "ens_plugin.oob.predictions",
     "OobScorer": "ens_plugin.oob.search",
+    "PermutationImportance": "ens_plugin.oob.importance",
+    "PredictionUncertainty": "ens_plugin.oob.uncertainty",
     "RightSizedClassifier": "ens_plugin.learners.growth.right_sized",
     "RightSizedRegressor": "ens_plugin.learners.growth.right_sized",
     "Rightsizing": "ens_plugin.registry",
@@ -95,7 +103,9 @@ _HOME_OF = {
     "in_bag": "ens_plugin.analysis.analyze",
     "log_report": "ens_plugin.tracking",
     "make_oob_scorer": "ens_plugin.oob.search",
+    "oob_permutation_importance": "ens_plugin.oob.importance",
     "oob_predictions": "ens_plugin.oob.predictions",
+    "predict_with_uncertainty": "ens_plugin.oob.uncertainty",
     "register_adapter": "ens_plugin.adapters.registry",
     "rightsize": "ens_plugin.registry",
     "training_variance": "ens_plugin.analysis.training_variance",

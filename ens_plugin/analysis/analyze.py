@@ -30,7 +30,7 @@ from ens_plugin.core.validation import as_array
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
 
-__all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
+__all__ = ["analyze", "analyze_rows", "compare_rows_with_stored", "in_bag", "prepared_rows", "run_analysis"]
 
 COMPARED_ROWS = 1000
 
@@ -204,7 +204,7 @@ def _analyzed(
     target = encode_target(adapter, y)
     labels, chosen, chances, proof = np.asarray(y), None, None, BagProof()
     weight = row_weights(options.sample_weight, target.size, metric)
-    features = _prepared(adapter, rows, target.size)
+    features = prepared_rows(adapter, rows, target.size)
     likeness = row_likeness(options.groups, hash_rows(features, rows), target, data)
     adapter.check_members(features)
     # One BLAS thread: with more, sums depend on the number of cores, and BLAS competes with joblib's threads.
@@ -221,7 +221,7 @@ def _analyzed(
             if likeness.repeats is not None:
                 refuse_copies(likeness.repeats, weight)
             if likeness.groups is not None:
-                _compare_rows_with_stored(adapter, features, bags, target)
+                compare_rows_with_stored(adapter, features, bags, target)
                 bags = bags.by_group(likeness.groups)
             chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
             if chosen is not None:
@@ -264,7 +264,7 @@ def _analyzed(
     return report, rows_judged
 
 
-def _compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
+def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
     """Raise DataMismatchError if stored out-of-bag outputs differ from those computed before rows are grouped."""
     if adapter.stored_oob_outputs() is None:
         return
@@ -318,7 +318,8 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
         return adapter.bags(rows, features, labels).in_bag()
 
 
-def _prepared(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:
+def prepared_rows(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:
+    """Return rows as an adapter prepares them; refuse none, or another number than `n_targets`."""
     features = adapter.prepare(rows)
     if features.shape[0] == 0:
         raise InputError("X has no rows; pass the rows to estimate the error on.")

@@ -24,7 +24,7 @@ from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import LARGEST, MAX_SIZE, as_array, as_sizes, as_weight, one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
-__all__ = ["clip_sizes_to_oob", "encode_target", "n_threads", "resolve_options", "row_weights"]
+__all__ = ["as_seed", "clip_sizes_to_oob", "encode_target", "n_threads", "resolve_options", "row_weights"]
 
 IntArray = NDArray[np.int64]
 
@@ -66,7 +66,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
         interval_level=float(options.interval_level),
         max_size=int(max_size),
         sizes=_tabulated_sizes(options.sizes, estimator, adapter.n_members, int(max_size)),
-        random_state=_seed(options.random_state),
+        random_state=as_seed(options.random_state),
     )
 
 
@@ -117,7 +117,8 @@ def _resolve_estimator(estimator: str, task: str, metric: Metric | None) -> str:
     return estimator
 
 
-def _seed(random_state: int | None) -> int:
+def as_seed(random_state: int | None) -> int:
+    """Return a random_state, checked; a new seed for None."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if (

@@ -18,7 +18,7 @@ from ens_plugin.core.validation import FloatArray, IntArray, one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.report.estimates import ErrorCurve
 
-__all__ = ["with_metric_curve"]
+__all__ = ["call_metric", "with_metric_curve"]
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 
@@ -93,7 +93,7 @@ def with_metric_curve(
     rng = np.random.default_rng(settings.random_state)
 
     def value(mean: FloatArray, rows: NDArray[np.intp]) -> float:
-        return _call(metric, y[rows], adapter.inverse_link(mean))
+        return call_metric(metric, y[rows], adapter.inverse_link(mean))
 
     sizes, by_order = _by_order(sample, _limits(trials[known], limit), value, rng)
     _refuse_no_value(metric, y[known], adapter.inverse_link(sample.mean_outputs()[known]), sample.block.n_labels)
@@ -198,10 +198,10 @@ def _refuse_no_value(metric: Metric, target: NDArray[Any], mean: NDArray[Any], n
     """
     if not n_labels or mean.ndim != 2 or mean.min() > 0 or mean.min() < 0:
         return
-    little, more = (_call(metric, target, (1.0 - pull) * mean + pull / mean.shape[1]) for pull in PULLS)
+    little, more = (call_metric(metric, target, (1.0 - pull) * mean + pull / mean.shape[1]) for pull in PULLS)
     if abs(little - more) <= NO_VALUE * max(abs(more), 1e-12):
         return
-    found = _call(metric, target, mean)
+    found = call_metric(metric, target, mean)
     raise InputError(
         f"metric {_name(metric)!r} has no value of its own on these rows: some out-of-bag mean probabilities are 0, "
         f"and the metric is {found:.4g}, {little:.4g} or {more:.4g} if they are replaced by 0, "
@@ -274,14 +274,14 @@ def _resample(
     levels, steps = np.empty(N_RESAMPLES), np.empty(N_STEPS)
     for index in range(N_RESAMPLES):
         rows = _draw(known, codes, groups, rng)
-        levels[index] = _call(metric, target[rows], mean[rows])
+        levels[index] = call_metric(metric, target[rows], mean[rows])
         if index >= N_STEPS:
             continue
         # Where a label is missing, rows are drawn anew, independent of the level; this is rare.
         inside = rows[place[rows] >= 0]
         if np.unique(codes[inside]).size < np.unique(codes[usable]).size:
             inside = _draw(usable, codes, groups, rng)
-        small, large = (_call(metric, target[inside], part[place[inside]]) for part in means)
+        small, large = (call_metric(metric, target[inside], part[place[inside]]) for part in means)
         steps[index] = large - small
     shared = np.cov(levels[:N_STEPS], steps)
     contrast = np.array([-1.0, 1.0])
@@ -323,7 +323,8 @@ def _name(metric: Metric) -> str:
     return one_line(name if isinstance(name, str) else type(metric).__name__)
 
 
-def _call(metric: Metric, target: NDArray[Any], mean: NDArray[Any]) -> float:
+def call_metric(metric: Metric, target: NDArray[Any], mean: NDArray[Any]) -> float:
+    """Return a user's metric of the target and the mean outputs; refuse one that fails or is not finite."""
     name = _name(metric)
     try:
         value = float(metric(target, mean))

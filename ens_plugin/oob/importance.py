@@ -1,0 +1,308 @@
+"""Which columns the out-of-bag error of an ensemble depends on: permutation importance with standard errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.shared.foreign_calls import model_errors
+from ens_plugin.adapters.shared.threads import in_threads
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.arguments import as_seed
+from ens_plugin.analysis.curves.custom_metric import call_metric
+from ens_plugin.analysis.options import Metric
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.uncertainty.dyadic_variance import dyadic_variance
+from ens_plugin.core.validation import FloatArray, as_count
+from ens_plugin.errors import InputError
+from ens_plugin.oob.columns import ColumnTable, column_table
+from ens_plugin.oob.mean_outputs import mean_outputs
+from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, own_threads, read_training_rows, usable_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["PermutationImportance", "oob_permutation_importance"]
+
+DRAWN_COLUMNS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class PermutationImportance:
+    """How much the out-of-bag error rises when a column is permuted, with the names of scikit-learn's result.
+
+    All figures are in the unit of the error: a share of the rows for the 0-1 error, the square of the target's unit
+    for the mean squared error, or the unit of the metric.
+
+    Attributes
+    ----------
+    importances : ndarray of float64, shape (n_features, n_repeats)
+        Error with the column permuted less the error without, by repetition; negative values are chance.
+    importances_mean, importances_std : ndarray of float64, shape (n_features,)
+        Mean and standard deviation over the repetitions.
+    standard_error : ndarray of float64, shape (n_features,)
+        Of `importances_mean`, over draws of the rows and permutations, given the members; NaN with a metric of your
+        own.  It does not hold what other members, or members trained on other rows, would give.
+    feature_names : tuple of str
+    error : float
+        Out-of-bag error without any permutation, on the same rows.
+    n_rows : int
+        Rows that were judged.
+    warnings : tuple of str
+    """
+
+    importances: FloatArray
+    importances_mean: FloatArray
+    importances_std: FloatArray
+    standard_error: FloatArray
+    feature_names: tuple[str, ...]
+    error: float
+    n_rows: int
+    warnings: tuple[str, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with a row for each column of X, in the order of X."""
+        import pandas as pd
+
+        columns = ("importances_mean", "standard_error", "importances_std")
+        index = pd.Index(self.feature_names, name="feature")
+        return pd.DataFrame({name: getattr(self, name) for name in columns}, index=index)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the largest importances, at most 20, with two standard errors to each side.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure with one if None.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from ens_plugin.report.chart_style import BLUE, INK, new_axes
+
+        ax = new_axes() if ax is None else ax
+        drawn = np.argsort(self.importances_mean, kind="stable")[-DRAWN_COLUMNS:]
+        error = np.nan_to_num(2.0 * self.standard_error[drawn])
+        places = np.arange(drawn.size)
+        ax.barh(places, self.importances_mean[drawn], xerr=error, color=BLUE, ecolor=INK)
+        ax.set_yticks(places, [self.feature_names[column] for column in drawn], parse_math=False)
+        ax.set_xlabel("Rise of the out-of-bag error")
+        return ax
+
+
+def oob_permutation_importance(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    metric: Metric | None = None,
+    n_repeats: int = 5,
+    sample_weight: ArrayLike | None = None,
+    groups: Any = None,
+    max_rows: int | None = None,
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+) -> PermutationImportance:
+    r"""Return how much the out-of-bag error of an ensemble rises when a column of X is permuted.
+
+    Nothing is trained, and no rows are held out: each row is predicted by its out-of-bag members together, with and
+    without the permutation, so that columns which members have only memorised rows by get no importance.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`ens_plugin.analyze`.  The columns are those of `X`: what a pipeline makes of them comes after.
+    X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features)
+        Exactly the training rows, in training order.
+    y : array-like of shape (n_rows,)
+        The training target.
+    metric : callable, optional
+        ``metric(y, mean_output) -> float``, lower is better, as for :func:`ens_plugin.analyze`.  None means 0-1 error
+        (a tie counts half) or mean squared error.
+    n_repeats : int, default=5
+        Permutations of each column.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows in the error.  Values are permuted among rows whatever these weigh, but for those of
+        weight 0, which are left out.
+    groups : array-like of shape (n_rows,), or "identical", optional
+        Rows that belong together, as for :func:`ens_plugin.analyze`; standard errors are then by group.
+    max_rows : int, optional
+        Judge so many random rows at most.  The time is in proportion to rows, columns and repetitions.
+    random_state : int or None, default=0
+        Seed of the permutations.  Same input, same seed: same result.
+    n_jobs : int or None, default=None
+        Threads, joblib's convention; the steps of a pipeline are called from all of them.  The result does not depend
+        on it.
+
+    Returns
+    -------
+    PermutationImportance
+
+    Raises
+    ------
+    EnsPluginError
+        One of its kinds in :mod:`ens_plugin.errors`, as :func:`ens_plugin.analyze`: the rows are not the training rows,
+        were trained on without bootstrap, are copies of each other, or are in the bag of every member; an option is
+        out of range; the columns of X cannot be permuted (a CustomEnsemble of arrays).
+
+    Notes
+    -----
+    L. Breiman (2001), *Random forests*, Machine Learning 45, section 10, but for the whole out-of-bag ensemble and not
+    tree by tree.  Of columns that go together each may look unimportant, because the others stand in for it;
+    permuting one also makes rows that do not occur: ``docs/importance.md``.  There are also the formula of the standard
+    error and what it holds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    >>> found = ens_plugin.oob_permutation_importance(forest, X, y)
+    >>> sorted(found.to_frame().nlargest(2, "importances_mean").index)
+    ['petal length (cm)', 'petal width (cm)']
+    """
+    if metric is not None and not callable(metric):
+        raise InputError(f"metric must be a callable (y, mean_output) -> float, or None, got {metric!r:.80}.")
+    seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats")
+    largest = None if max_rows is None else as_count(max_rows, "max_rows", 2)
+    with model_errors(model), own_threads(n_jobs):
+        rows = read_training_rows(model, X, y, sample_weight, groups, metric)
+        judged = _judged_rows(model, rows, column_table(X, rows), metric, largest, seed)
+        n_columns = len(judged.columns.names)
+        found = list(in_threads(lambda column: judged.importance(column, repeats, seed), range(n_columns)))
+    importances = np.array([values for values, _ in found]).reshape(n_columns, repeats)
+    return PermutationImportance(
+        importances=importances,
+        importances_mean=importances.mean(axis=1),
+        importances_std=importances.std(axis=1),
+        standard_error=np.array([error for _, error in found]),
+        feature_names=judged.columns.names,
+        error=judged.error(judged.mean),
+        n_rows=judged.share.size,
+        warnings=(*rows.cautions(), *judged.cautions),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _JudgedRows:
+    """Training rows with an out-of-bag member.
+
+    Attributes
+    ----------
+    model : object
+        As the user gave it.
+    training : TrainingRows
+    bags : Bags
+        Of the judged rows, as all that follow.
+    columns : ColumnTable
+    mean : ndarray, shape (n_judged,) or (n_judged, n_labels)
+        Mean out-of-bag outputs.
+    target, labels : ndarray, shape (n_judged,)
+        As codes or values, and as the user gave it.
+    share : ndarray, shape (n_judged,)
+        Of the weight.
+    unit : ndarray of int, shape (n_judged,)
+        Number of the row, or of its group.
+    metric : callable or None
+    cautions : tuple of str
+    """
+
+    model: Any
+    training: TrainingRows
+    bags: Bags
+    columns: ColumnTable
+    mean: FloatArray
+    target: NDArray[Any]
+    labels: NDArray[Any]
+    share: FloatArray
+    unit: NDArray[np.integer]
+    metric: Metric | None
+    cautions: tuple[str, ...]
+
+    def importance(self, column: int, n_repeats: int, seed: int) -> tuple[FloatArray, float]:
+        """Return the rise of the error by repetition, and the standard error of its mean."""
+        if self.columns.is_constant(column):
+            return np.zeros(n_repeats), 0.0 if self.metric is None else np.nan
+        n_rows = self.share.size
+        orders = [np.random.default_rng([seed, column, repeat]).permutation(n_rows) for repeat in range(n_repeats)]
+        means = (self._permuted_mean(column, order) for order in orders)
+        if self.metric is not None:
+            error = self.error(self.mean)
+            return np.array([self.error(mean) - error for mean in means]), np.nan
+        losses = self._losses(self.mean)
+        rises = np.array([self._losses(mean) - losses for mean in means])
+        importances = rises @ self.share
+        terms = self.share * (rises - importances.mean()) / n_repeats
+        to, origin = np.tile(self.unit, n_repeats), self.unit[np.concatenate(orders)]
+        return importances, float(np.sqrt(dyadic_variance(terms.reshape(-1), to, origin)))
+
+    def error(self, mean: FloatArray) -> float:
+        """Return the mean loss of these mean outputs, or the metric."""
+        if self.metric is None:
+            return float(self.share @ self._losses(mean))
+        return call_metric(self.metric, self.labels, self.training.adapter.inverse_link(mean))
+
+    def _permuted_mean(self, column: int, order: NDArray[np.intp]) -> FloatArray:
+        adapter = self.training.adapter
+        features = adapter.prepare(unwrap(self.model, self.columns.permuted(column, order))[1])
+        return mean_outputs(adapter, features, self.bags).mean
+
+    def _losses(self, mean: FloatArray) -> FloatArray:
+        if self.training.adapter.classes is None:
+            return np.asarray((mean - self.target) ** 2)
+        return zero_one_losses(mean, self.target)
+
+
+def zero_one_losses(mean: FloatArray, target: NDArray[Any]) -> FloatArray:
+    """Return 0, 1, or 1/2 where the true label ties with the best other one, shape (n_rows,).
+
+    Parameters
+    ----------
+    mean : ndarray, shape (n_rows, n_labels)
+        Support for each label.
+    target : ndarray of int, shape (n_rows,)
+        Codes of the true labels.
+
+    Examples
+    --------
+    >>> zero_one_losses(np.array([[0.7, 0.3], [0.7, 0.3], [0.5, 0.5]]), np.array([0, 1, 1])).tolist()
+    [0.0, 1.0, 0.5]
+    """
+    rows = np.arange(target.size)
+    others = mean.copy()
+    others[rows, target] = -np.inf
+    return np.asarray((1.0 - np.sign(mean[rows, target] - others.max(axis=1))) / 2.0)
+
+
+def _judged_rows(
+    model: Any, rows: TrainingRows, columns: ColumnTable, metric: Metric | None, max_rows: int | None, seed: int
+) -> _JudgedRows:
+    chosen = np.flatnonzero(rows.weight > 0)
+    if max_rows is not None and chosen.size > max_rows:
+        chosen = np.sort(np.random.default_rng(seed).choice(chosen, max_rows, replace=False))
+    outputs = mean_outputs(rows.adapter, rows.features[chosen], rows.bags.take(chosen))
+    usable = usable_rows(rows, chosen, outputs.trials)
+    kept = chosen[usable]
+    weight = rows.weight[kept]
+    units = np.arange(kept.size) if rows.groups is None else np.unique(rows.groups[kept], return_inverse=True)[1]
+    return _JudgedRows(
+        model=model,
+        training=rows,
+        bags=rows.bags.take(kept),
+        columns=columns.take(kept),
+        mean=outputs.mean[usable],
+        target=rows.target[kept],
+        labels=rows.labels[kept],
+        share=weight / weight.sum(),
+        unit=units,
+        metric=metric,
+        cautions=left_out_cautions(chosen.size - kept.size),
+    )

@@ -1,0 +1,167 @@
+"""The training rows of a fitted model, and the bags of its members, proved on these rows once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import parallel_config
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsemble
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.analyze import compare_rows_with_stored, prepared_rows
+from ens_plugin.analysis.arguments import encode_target, n_threads, row_weights
+from ens_plugin.analysis.checks.distinct_rows import row_likeness
+from ens_plugin.analysis.options import Metric
+from ens_plugin.analysis.rows.groups import refuse_groups_in_bags
+from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.rows.repeats import refuse_copies
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.validation import BoolArray, FloatArray, printable
+from ens_plugin.errors import InputError, TooFewMembersError
+
+__all__ = ["TrainingRows", "left_out_cautions", "own_threads", "read_training_rows", "usable_rows"]
+
+# Shares of weight, and of the weight of one label, on rows that are in every bag.
+MOST_MISSING = 0.2
+MOST_MISSING_OF_LABEL = 0.25
+UNCHECKED_ROWS = (
+    "Nothing in this model shows whether these rows are its training rows in training order. If they are not, every "
+    "figure here is wrong. Fit with oob_score=True to have it checked."
+)
+UNPROVED_TARGET = (
+    "y is not proved: the model keeps too little of its target. If y is not exactly the training target, in training "
+    "order, every figure here is wrong."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The rows that a model was trained on, as its adapter takes them, and which rows each member was trained on.
+
+    Attributes
+    ----------
+    adapter : EnsembleAdapter
+    inner : object
+        X as it reaches the ensemble, through the steps of a pipeline.
+    features : prepared rows, n_rows of them
+    labels : ndarray, shape (n_rows,)
+        y as the user gave it.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : ndarray of float64, shape (n_rows,)
+    groups : ndarray of int64, shape (n_rows,), or None
+    bags : Bags
+        With groups, a row counts as drawn if any row of its group was.
+    """
+
+    adapter: EnsembleAdapter
+    inner: Any
+    features: Any
+    labels: NDArray[Any]
+    target: NDArray[Any]
+    weight: FloatArray
+    groups: NDArray[np.int64] | None
+    bags: Bags
+
+    def cautions(self) -> tuple[str, ...]:
+        """Return sentences about what the model does not prove of these rows."""
+        if not self.bags.proof.rows:
+            return (UNCHECKED_ROWS,)
+        return () if self.bags.proof.target else (UNPROVED_TARGET,)
+
+
+@contextmanager
+def own_threads(n_jobs: int | None) -> Iterator[None]:
+    """Grant the block so many threads, joblib's convention, and matrix products one."""
+    with (
+        parallel_config(backend="threading", n_jobs=n_threads(n_jobs)),
+        threadpool_limits(limits=1, user_api="blas"),
+    ):
+        yield
+
+
+def read_training_rows(
+    model: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, groups: Any, metric: Metric | None = None
+) -> TrainingRows:
+    """Return the training rows with the members' bags, after the checks of :func:`ens_plugin.analyze`.
+
+    Raises
+    ------
+    EnsPluginError
+        One of its kinds, as :func:`ens_plugin.analyze`; InputError also for an ensemble of arrays, which cannot
+        predict other rows.
+    """
+    ensemble, inner = unwrap(model, X)
+    adapter = find_adapter(ensemble)
+    if isinstance(ensemble, CustomEnsemble) and not isinstance(ensemble, EstimatorEnsemble):
+        raise InputError(
+            "This CustomEnsemble was made of arrays, so its members cannot predict changed or new rows. Make it of "
+            "fitted models: CustomEnsemble.from_estimators(models, row_indices)."
+        )
+    target = encode_target(adapter, y)
+    labels = np.asarray(y)
+    weight = row_weights(sample_weight, target.size, metric)
+    features = prepared_rows(adapter, inner, target.size)
+    likeness = row_likeness(groups, hash_rows(features, inner), target, "oob")
+    adapter.check_members(features)
+    bags = adapter.bags(inner, features, labels)
+    if likeness.repeats is not None:
+        refuse_copies(likeness.repeats, weight)
+    compare_rows_with_stored(adapter, features, bags, target)
+    if likeness.groups is not None:
+        bags = bags.by_group(likeness.groups)
+    return TrainingRows(adapter, inner, features, labels.reshape(-1), target, weight, likeness.groups, bags)
+
+
+def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[Any]) -> BoolArray:
+    """Return which of the `chosen` rows have weight and an out-of-bag member; refuse where too few do.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+    chosen : ndarray of int, shape (n_chosen,)
+        Positions among the training rows.
+    trials : ndarray, shape (n_chosen,)
+        Their out-of-bag members.
+
+    Raises
+    ------
+    TooFewMembersError
+        If the others have more than a fifth of the weight, or more than a quarter of that of one label.
+    """
+    weight, has_members = rows.weight[chosen], np.asarray(trials > 0)
+    if rows.groups is not None:
+        refuse_groups_in_bags(RowWeight(weight, groups=rows.groups[chosen]), has_members)
+    _refuse_missing(weight, has_members, MOST_MISSING, "rows")
+    classes = rows.adapter.classes
+    for code in () if classes is None else np.unique(rows.target[chosen][weight > 0]):
+        own = rows.target[chosen] == code
+        assert classes is not None
+        _refuse_missing(
+            weight[own], has_members[own], MOST_MISSING_OF_LABEL, f"rows of label {printable(str(classes[code]), 40)}"
+        )
+    return has_members & (weight > 0)
+
+
+def left_out_cautions(n_rows: int) -> tuple[str, ...]:
+    """Return the sentence about rows with weight that no member can predict, if there are any."""
+    return (f"{n_rows} rows are in the bag of every member and were left out.",) if n_rows else ()
+
+
+def _refuse_missing(weight: FloatArray, has_members: BoolArray, most: float, what: str) -> None:
+    missing = 1.0 - float(weight[has_members].sum() / weight.sum())
+    if missing > most:
+        raise TooFewMembersError(
+            f"{np.count_nonzero(~has_members)} of {weight.size} {what} are in the bag of every member, with "
+            f"{100 * missing:.3g} % of their weight, so that no member can predict them. Train more members, or leave "
+            "more rows out of each bag (smaller max_samples, bagging_fraction or subsample)."
+        )
