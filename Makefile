@@ -41,6 +41,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.autolog
 	$(BIN)/python -m benchmarks.learners
 	$(BIN)/python -m benchmarks.oob_search
+	$(BIN)/python -m benchmarks.recommendation
 	$(BIN)/python -m benchmarks.spark
 
 clean: ## remove the environment, builds and caches

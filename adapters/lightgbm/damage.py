@@ -19,6 +19,7 @@ CATEGORICAL = 1
 BITS_PER_WORD = 32
 CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 PARAMETER = re.compile(rb"\[\w+: ?[^\n]*\]")
+TREE = re.compile(rb"[0-9]+(?:\n\w+=[^\n]*)*\n*")
 WHOLE = re.compile(r"[0-9]{1,10}")
 SPLIT_KEYS = ("split_feature", "left_child", "right_child", "decision_type")
 # Keys that a tree need not have; nothing depends on the first two.
@@ -54,6 +55,10 @@ def find_damage(text: bytes) -> str | None:
         return "trees are missing or cut short"
     if CONTROL.search(text):
         return "it holds control characters"
+    forest = text.partition(b"\nend of trees")[0]
+    for index, tree in enumerate(forest.split(b"\nTree=")[1:]):
+        if TREE.fullmatch(tree) is None:
+            return f"tree {index} has a line without a name, where LightGBM stops reading it"
     try:
         model = parse_model(text.decode())
         _check_header(model)

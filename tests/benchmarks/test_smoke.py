@@ -26,6 +26,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_seeds",
         "intervals",
         "oob_search",
+        "recommendation",
         "prediction_intervals",
         "pruning",
         "speed",

@@ -183,6 +183,16 @@ def test_a_text_of_lightgbm_that_leads_astray(line: str, value: str | None, tmp_
         load_model(tmp_path / "model.txt")
 
 
+@pytest.mark.parametrize("place", ["split_gain=", "\nleaf_value="])
+def test_a_tree_of_lightgbm_with_a_broken_line(place: str, tmp_path: Path) -> None:
+    """LightGBM 4.7 stops reading a tree at a line without a name, and ends the process for the lines it misses."""
+    text = lightgbm_text()
+    at = text.index(place) + len(place) + 1
+    (tmp_path / "model.txt").write_text(f"{text[:at]}\n{text[at + 1 :]}")
+    with pytest.raises(ModelLoadError, match=r"begins like a model file of LightGBM.*line without a name"):
+        load_model(tmp_path / "model.txt")
+
+
 def test_a_parameter_of_lightgbm_without_a_colon(tmp_path: Path) -> None:
     """LightGBM 4.7 reads memory that is not its own where a parameter has no colon."""
     (tmp_path / "model.txt").write_text(lightgbm_text().replace("[num_gpu: 1]", "[num_gpu 1]"))
