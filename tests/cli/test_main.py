@@ -340,7 +340,9 @@ def test_an_interruption_is_no_answer(run: Run, monkeypatch: pytest.MonkeyPatch)
 def program(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     code = "import sys; from ens_plugin.cli.main import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    # MLflow leaves the store that another test used to the programs that are started later.
+    environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_program_itself(workshop: Path, tmp_path: Path) -> None:
