@@ -56,8 +56,8 @@ def find_damage(text: bytes) -> str | None:
     if CONTROL.search(text):
         return "it holds control characters"
     forest = text.partition(b"\nend of trees")[0]
-    for index, tree in enumerate(forest.split(b"\nTree=")[1:]):
-        if TREE.fullmatch(tree) is None:
+    for index, lines in enumerate(forest.split(b"\nTree=")[1:]):
+        if TREE.fullmatch(lines) is None:
             return f"tree {index} has a line without a name, where LightGBM stops reading it"
     try:
         model = parse_model(text.decode())

@@ -246,8 +246,14 @@ def _load_with_library(library: type[FileReadable], path: Path) -> Any:
 def _is_skops(path: Path) -> bool:
     if not zipfile.is_zipfile(path):
         return False
-    with zipfile.ZipFile(path) as archive:
-        return "schema.json" in archive.namelist()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "schema.json" in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise ModelLoadError(
+            f"{str(path)!r} is a damaged archive ({_reason(error)}). Check that the file is complete, or save the "
+            "model again."
+        ) from error
 
 
 def _load_skops(path: Path) -> Any:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,16 @@ def test_a_pickle_of_something_else_is_refused(thing: object, tmp_path: Path) ->
     joblib.dump(thing, tmp_path / "thing")
     with pytest.raises(ModelLoadError, match=f"holds a .*{type(thing).__name__}, which is not a model"):
         load_model(tmp_path / "thing")
+
+
+def test_an_archive_with_a_damaged_directory_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "model.skops", "w") as archive:
+        archive.writestr("schema.json", "{}")
+    content = bytearray((tmp_path / "model.skops").read_bytes())
+    content[content.index(b"PK\x01\x02")] = 0  # the central directory's first byte
+    (tmp_path / "model.skops").write_bytes(content)
+    with pytest.raises(ModelLoadError, match="is a damaged archive"):
+        load_model(tmp_path / "model.skops")
 
 
 def test_skops_types_nobody_vouched_for_are_named(tmp_path: Path) -> None:
