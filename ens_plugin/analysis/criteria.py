@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
-from ens_plugin.analysis.curves.size_reasons import excess_reason
+from ens_plugin.analysis.curves.size_reasons import excess_recommendation
 from ens_plugin.core.estimates.brier_score import brier_loss
-from ens_plugin.core.estimates.squared_loss import SquaredLoss
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.intervals import size_interval
@@ -79,18 +78,8 @@ def _error_size(
     low, high = size_interval(found.close_size_draws(tolerance), settings.interval_level, max_size)
     if size is not None:
         low, high = min(low, size), None if high is None else max(high, size)
-    return SizeRecommendation(
-        size=size,
-        criterion="excess_error",
-        confidence=None,
-        tolerance=tolerance,
-        agreement=agreement,
-        interval=(low, high if size is not None else None) if found.is_known else (1, None),
-        reason=excess_reason("error", size, float(found.excess(n_members)), n_members, settings),
-        max_size=max_size,
-        sizes=settings.sizes.copy(),
-        values=found.excess(settings.sizes),
-    )
+    interval = (low, high if size is not None else None) if found.is_known else (1, None)
+    return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
 
 
 def rare_label_caution(found: SizeRecommendation, labels: Sequence[LabelBasis]) -> tuple[str, ...]:
@@ -127,28 +116,19 @@ def probability_size(
     if loss is None:
         return None
     is_known = loss.asymptote > 0 and (loss.member_variance > 0 or link is None)
-    size = loss.recommended_size(settings.tolerance, settings.max_size) if is_known else None
+    if not is_known:
+        return excess_recommendation(
+            "probability", BRIER, None, (1, None), _not_known, agreement, adapter.n_members, settings
+        )
+    size = loss.recommended_size(settings.tolerance, settings.max_size)
     interval = loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level)
-    n_members = adapter.n_members
-    return SizeRecommendation(
-        size=size,
-        criterion="probability",
-        confidence=None,
-        tolerance=settings.tolerance,
-        agreement=agreement,
-        interval=interval if is_known else (1, None),
-        reason=excess_reason(BRIER, size, _excess(loss, [n_members], is_known)[0], n_members, settings),
-        max_size=settings.max_size,
-        sizes=settings.sizes.copy(),
-        values=_excess(loss, settings.sizes, is_known),
+    return excess_recommendation(
+        "probability", BRIER, size, interval, loss.excess, agreement, adapter.n_members, settings
     )
 
 
-def _excess(loss: SquaredLoss, sizes: NDArray[np.integer] | list[int], is_known: bool) -> FloatArray:
-    """Return the Brier score's excess over that of the infinite ensemble, relative to it; NaN where not known."""
-    if not is_known:
-        return np.full(len(sizes), np.nan)
-    return np.asarray(loss.member_variance / np.asarray(sizes, dtype=np.float64) / loss.asymptote)
+def _not_known(sizes: ArrayLike) -> FloatArray:
+    return np.full(np.shape(sizes), np.nan)
 
 
 def _are_shares(values: NDArray[np.float64]) -> bool:

@@ -1,1 +1,1 @@
-"""Out-of-bag rows as a primitive: their predictions, what features matter to them, and how uncertain a prediction is."""  # noqa: E501
+"""Out-of-bag rows as a primitive: predictions and their uncertainty, importance of columns, searches without folds."""

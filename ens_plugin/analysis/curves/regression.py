@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
-from ens_plugin.analysis.curves.size_reasons import excess_reason
+from ens_plugin.analysis.curves.size_reasons import excess_recommendation
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
@@ -13,7 +13,6 @@ from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.tally import ValueTally, tally_values
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail
-from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["estimate_regression"]
@@ -124,24 +123,7 @@ def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Resol
 
 def _regression_size(loss: SquaredLoss, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
     size = loss.recommended_size(settings.tolerance, settings.max_size)
-    excess = _relative_excess(loss, settings.sizes)
-    now = float(_relative_excess(loss, np.array([n_members]))[0])
-    return SizeRecommendation(
-        size=size,
-        criterion="excess_error",
-        confidence=None,
-        tolerance=settings.tolerance,
-        agreement=None,
-        interval=loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level),
-        reason=excess_reason("mean squared error", size, now, n_members, settings),
-        max_size=settings.max_size,
-        sizes=settings.sizes.copy(),
-        values=excess,
+    interval = loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level)
+    return excess_recommendation(
+        "excess_error", "mean squared error", size, interval, loss.excess, None, n_members, settings
     )
-
-
-def _relative_excess(loss: SquaredLoss, sizes: IntArray) -> FloatArray:
-    """Return the excess mean squared error relative to the infinite ensemble's; NaN where that is 0."""
-    if loss.asymptote <= 0:
-        return np.full(sizes.size, np.nan)
-    return np.asarray(loss.member_variance / sizes / loss.asymptote)

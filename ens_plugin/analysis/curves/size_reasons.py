@@ -1,46 +1,75 @@
-"""The reasons for recommended sizes, in sentences."""
+"""Recommendations by an excess loss, and the reasons for recommended sizes, in sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.core.validation import FloatArray
+from ens_plugin.report.estimates import SizeRecommendation
 
-__all__ = ["agreement_reason", "excess_reason"]
+__all__ = ["agreement_reason", "excess_recommendation"]
 
 
 def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
     """Return one sentence with the agreement of the members, and the size needed for the wanted agreement."""
     now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
-    wanted = f"{100 * settings.confidence:.6g} %"
-    if size is None:
-        return f"{now}; an agreement of {wanted} takes more than {settings.max_size} members."
-    if size <= n_members:
-        return f"{now}; {size} members are enough for an agreement of {wanted}."
-    return f"{now}; an agreement of {wanted} takes {size} members."
+    return _with_size(now, f"an agreement of {100 * settings.confidence:.6g} %", size, n_members, settings)
 
 
-def excess_reason(loss: str, size: int | None, now: float, n_members: int, settings: ResolvedOptions) -> str:
-    """Return one sentence with the excess of a loss now, and the size that the wanted excess takes.
+def excess_recommendation(
+    criterion: Literal["excess_error", "probability"],
+    loss: str,
+    size: int | None,
+    interval: tuple[int, int | None],
+    excess: Callable[[ArrayLike], FloatArray],
+    agreement: float | None,
+    n_members: int,
+    settings: ResolvedOptions,
+) -> SizeRecommendation:
+    """Return the recommendation of a size by the excess of a loss over that of the infinite ensemble.
 
     Parameters
     ----------
+    criterion : {"excess_error", "probability"}
     loss : str
-        With its article left out, such as ``"mean squared error"``.
-    size : int or None
-        None above the largest size considered.
-    now : float
-        Relative excess of the current size; NaN where the loss of the infinite ensemble may be 0.
+        Its name without an article, such as ``"mean squared error"``.
+    size, interval, agreement
+        Fields of the recommendation.
+    excess : callable
+        Returns the relative excess at some sizes; NaN where the loss of the infinite ensemble may be 0.
     n_members : int
     settings : ResolvedOptions
     """
+    return SizeRecommendation(
+        size=size,
+        criterion=criterion,
+        confidence=None,
+        tolerance=settings.tolerance,
+        agreement=agreement,
+        interval=interval,
+        reason=_excess_reason(loss, size, float(excess([n_members])[0]), n_members, settings),
+        max_size=settings.max_size,
+        sizes=settings.sizes.copy(),
+        values=excess(settings.sizes),
+    )
+
+
+def _excess_reason(loss: str, size: int | None, now: float, n_members: int, settings: ResolvedOptions) -> str:
     if np.isnan(now):
         return f"The infinite ensemble's {loss} cannot be distinguished from 0, so no relative excess exists."
     below = "below" if now < 0 else "above"
     state = f"With {n_members} members, the {loss} is {100 * abs(now):.2f} % {below} that of the infinite ensemble"
-    wanted = f"{100 * settings.tolerance:.6g} %"
+    return _with_size(state, f"an excess of {100 * settings.tolerance:.6g} %", size, n_members, settings)
+
+
+def _with_size(state: str, wanted: str, size: int | None, n_members: int, settings: ResolvedOptions) -> str:
     if size is None:
-        return f"{state}; an excess of {wanted} takes more than {settings.max_size} members."
+        return f"{state}; {wanted} takes more than {settings.max_size} members."
     if size <= n_members:
-        return f"{state}; {size} members are enough for an excess of {wanted}."
-    return f"{state}; an excess of {wanted} takes {size} members."
+        return f"{state}; {size} members are enough for {wanted}."
+    return f"{state}; {wanted} takes {size} members."

@@ -86,6 +86,13 @@ class SquaredLoss:
             distances.append((below, above if tail is None else max(above, tail.upper_limit(level) - value)))
         return distances
 
+    def excess(self, sizes: ArrayLike) -> FloatArray:
+        """Return the error relative to that of the infinite ensemble, less 1; NaN where that is 0."""
+        wanted = as_sizes(sizes)
+        if self.asymptote <= 0:
+            return np.full(wanted.shape, np.nan)
+        return np.asarray(self.member_variance / wanted / self.asymptote)
+
     def recommended_size(self, tolerance: float, max_size: int) -> int | None:
         """Return the smallest size with an excess error of at most `tolerance` times the asymptote, or None."""
         if not tolerance > 0:

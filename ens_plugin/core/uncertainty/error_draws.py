@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.anchoring import Anchor, mean_error
-from ens_plugin.core.row_models.density import cell_weights
-from ens_plugin.core.row_models.row_model import RowModel, mean_posterior
+from ens_plugin.core.row_models.row_model import RowModel
+from ens_plugin.core.uncertainty.intervals import N_DRAWS, draw_posteriors, odd_grid
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["ErrorDraws", "combine_draws", "draw_errors"]
-
-N_DRAWS = 200
-N_SIZES = 72
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +77,7 @@ def draw_errors(models: Sequence[RowModel], anchor: Anchor | None, max_size: int
         Largest size of the grid.
     random_state : int
     """
-    odd = (np.geomspace(1, max_size, N_SIZES).astype(np.int64) - 1) // 2 * 2 + 1
-    sizes = np.append(np.unique(odd).astype(np.float64), np.inf)
+    sizes = np.append(odd_grid(max_size).astype(np.float64), np.inf)
     shift = np.zeros(sizes.size) if anchor is None else anchor.at(sizes)
     draws = np.mean([_model_draws(model, sizes, random_state) for model in models], axis=0)
     return ErrorDraws(sizes, mean_error(list(models), sizes) + shift, draws + shift)
@@ -91,10 +87,7 @@ def _model_draws(model: RowModel, sizes: FloatArray, random_state: int) -> Float
     by_point = model.error_by_point(sizes)
     if model.density is None:
         return np.tile(by_point @ model.point_weights, (N_DRAWS, 1))
-    factor = np.linalg.cholesky(model.density.covariance)
-    steps = np.random.default_rng(random_state).standard_normal((N_DRAWS, factor.shape[0])) @ factor.T
-    means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
-    return np.asarray(means @ by_point.T)
+    return np.asarray(draw_posteriors(model, model.density, np.random.default_rng(random_state)) @ by_point.T)
 
 
 def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:

@@ -16,6 +16,8 @@ from ens_plugin.core.validation import FloatArray
 __all__ = [
     "algorithmic_variance",
     "density_error_sd",
+    "draw_posteriors",
+    "odd_grid",
     "posterior_error_sd",
     "size_draws",
     "size_interval",
@@ -128,16 +130,31 @@ def size_draws(
     if model.density is None:
         return np.ones(n_draws)
     rng = np.random.default_rng(random_state)
-    sizes = np.unique((np.geomspace(1, max_size, N_SIZES).astype(np.int64) - 1) // 2 * 2 + 1)
+    sizes = odd_grid(max_size)
     disagreement = 1.0 - model.agreement_by_point(sizes)
     variance = _disagreement_variance(model, disagreement)
-    factor = np.linalg.cholesky(model.density.covariance)
-    steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
-    means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
+    means = draw_posteriors(model, model.density, rng, n_draws)
     mean = np.maximum(np.tensordot(means, disagreement, axes=([1], [1])), 1e-12)
     levels = rng.random((n_draws, 1))
     shares = np.asarray(gamma.ppf(levels, mean**2 / variance, scale=variance / mean))
     return np.array([_first_size_below(sizes, share, 1.0 - confidence) for share in shares])
+
+
+def odd_grid(max_size: int) -> NDArray[np.int64]:
+    """Return log-spaced odd sizes up to `max_size`."""
+    return np.asarray(np.unique((np.geomspace(1, max_size, N_SIZES).astype(np.int64) - 1) // 2 * 2 + 1))
+
+
+def draw_posteriors(model: RowModel, density: Density, rng: np.random.Generator, n_draws: int = N_DRAWS) -> FloatArray:
+    """Return mean posteriors of the rows under draws of the density from its Laplace approximation.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, n_points)
+    """
+    factor = np.linalg.cholesky(density.covariance)
+    steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
+    return mean_posterior(model, cell_weights(density.coefficients + steps))
 
 
 def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:

@@ -249,7 +249,7 @@ def _is_skops(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return "schema.json" in archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:  # as zipfile refuses a directory
         raise ModelLoadError(
             f"{str(path)!r} is a damaged archive ({_reason(error)}). Check that the file is complete, or save the "
             "model again."
