@@ -7,16 +7,14 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.arguments import encode_target, n_threads, resolve_options, row_weights
+from ens_plugin.analysis.arguments import encode_target, granted_threads, resolve_options, row_weights
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.checks.distinct_rows import row_likeness, with_distinct_rows
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
@@ -207,11 +205,7 @@ def _analyzed(
     features = prepared_rows(adapter, rows, target.size)
     likeness = row_likeness(options.groups, hash_rows(features, rows), target, data)
     adapter.check_members(features)
-    # One BLAS thread: with more, sums depend on the number of cores, and BLAS competes with joblib's threads.
-    with (
-        parallel_config(backend="threading", n_jobs=n_threads(options.n_jobs)),
-        threadpool_limits(limits=1, user_api="blas"),
-    ):
+    with granted_threads(options.n_jobs):
         row_doubts, row_warnings = tuple[str, ...](), tuple[str, ...]()
         if data == "oob":
             bags = adapter.bags(rows, features, labels)

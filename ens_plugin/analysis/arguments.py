@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs, parallel_config
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.labels import find_labels
@@ -24,7 +27,7 @@ from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import LARGEST, MAX_SIZE, as_array, as_sizes, as_weight, one_line, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
-__all__ = ["as_seed", "clip_sizes_to_oob", "encode_target", "n_threads", "resolve_options", "row_weights"]
+__all__ = ["as_seed", "clip_sizes_to_oob", "encode_target", "granted_threads", "resolve_options", "row_weights"]
 
 IntArray = NDArray[np.int64]
 
@@ -145,11 +148,24 @@ def _tabulated_sizes(sizes: ArrayLike | None, estimator: str, n_members: int, ma
     return np.asarray(np.unique(np.append(odd, n_members)))
 
 
-def n_threads(n_jobs: int | None) -> int:
+def _n_threads(n_jobs: int | None) -> int:
     """Return the number of threads that `n_jobs` stands for, in joblib's convention."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise InputError(f"n_jobs must be a whole number other than 0, or None, got {shown(n_jobs)}.")
     return int(effective_n_jobs(n_jobs))
+
+
+@contextmanager
+def granted_threads(n_jobs: int | None) -> Iterator[None]:
+    """Grant the block as many threads as `n_jobs` stands for, and one to BLAS.
+
+    With more threads, sums of BLAS depend on the number of cores, and BLAS competes with joblib's threads.
+    """
+    with (
+        parallel_config(backend="threading", n_jobs=_n_threads(n_jobs)),
+        threadpool_limits(limits=1, user_api="blas"),
+    ):
+        yield
 
 
 def clip_sizes_to_oob(

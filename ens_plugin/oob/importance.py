@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.arguments import as_seed
+from ens_plugin.analysis.arguments import as_seed, granted_threads
 from ens_plugin.analysis.curves.custom_metric import call_metric
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.tallies.bags import Bags
@@ -20,7 +20,7 @@ from ens_plugin.core.validation import FloatArray, as_count
 from ens_plugin.errors import InputError
 from ens_plugin.oob.columns import ColumnTable, column_table
 from ens_plugin.oob.mean_outputs import mean_outputs
-from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, own_threads, read_training_rows, usable_rows
+from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +173,7 @@ def oob_permutation_importance(
         raise InputError(f"metric must be a callable (y, mean_output) -> float, or None, got {metric!r:.80}.")
     seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats")
     largest = None if max_rows is None else as_count(max_rows, "max_rows", 2)
-    with model_errors(model), own_threads(n_jobs):
+    with model_errors(model), granted_threads(n_jobs):
         rows = read_training_rows(model, X, y, sample_weight, groups, metric)
         judged = _judged_rows(model, rows, column_table(X, rows), metric, largest, seed)
         n_columns = len(judged.columns.names)

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.arguments import encode_target, n_threads
+from ens_plugin.analysis.arguments import encode_target, granted_threads
 from ens_plugin.analysis.build_report import UNCHECKED_ROWS, refuse_other_outputs
 from ens_plugin.analysis.row_blocks import label_count, row_blocks
 from ens_plugin.analysis.rows.groups import encode_groups
@@ -180,11 +178,7 @@ def oob_predictions(
         features = adapter.prepare(rows)
         _check_row_count(features, target)
         adapter.check_members(features)
-        # One BLAS thread: its sums otherwise depend on the number of cores, and threads of ours would compete with it.
-        with (
-            parallel_config(backend="threading", n_jobs=n_threads(n_jobs)),
-            threadpool_limits(limits=1, user_api="blas"),
-        ):
+        with granted_threads(n_jobs):
             group = _group_codes(groups, features, rows, target)
             values, n_members = _read(adapter, features, adapter.bags(rows, features, labels), group)
     if groups is None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsemble
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.analyze import compare_rows_with_stored, prepared_rows
-from ens_plugin.analysis.arguments import encode_target, n_threads, row_weights
+from ens_plugin.analysis.arguments import encode_target, row_weights
 from ens_plugin.analysis.checks.distinct_rows import row_likeness
 from ens_plugin.analysis.options import Metric
 from ens_plugin.analysis.rows.groups import refuse_groups_in_bags
@@ -28,7 +24,7 @@ from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.validation import BoolArray, FloatArray, printable
 from ens_plugin.errors import InputError, TooFewMembersError
 
-__all__ = ["TrainingRows", "left_out_cautions", "own_threads", "read_training_rows", "usable_rows"]
+__all__ = ["TrainingRows", "left_out_cautions", "read_training_rows", "usable_rows"]
 
 # Shares of weight, and of the weight of one label, on rows that are in every bag.
 MOST_MISSING = 0.2
@@ -77,16 +73,6 @@ class TrainingRows:
         if not self.bags.proof.rows:
             return (UNCHECKED_ROWS,)
         return () if self.bags.proof.target else (UNPROVED_TARGET,)
-
-
-@contextmanager
-def own_threads(n_jobs: int | None) -> Iterator[None]:
-    """Grant the block so many threads, joblib's convention, and matrix products one."""
-    with (
-        parallel_config(backend="threading", n_jobs=n_threads(n_jobs)),
-        threadpool_limits(limits=1, user_api="blas"),
-    ):
-        yield
 
 
 def read_training_rows(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.row_blocks import tally_rows
 from ens_plugin.analysis.training_variance import training_variance
 from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
@@ -17,7 +18,7 @@ from ens_plugin.core.tallies.tally import ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, as_chance
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 from ens_plugin.oob.mean_outputs import mean_outputs
-from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, own_threads, read_training_rows, usable_rows
+from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,7 +148,7 @@ def predict_with_uncertainty(
     True
     """
     level = as_chance(interval_level, "interval_level")
-    with model_errors(model), own_threads(n_jobs):
+    with model_errors(model), granted_threads(n_jobs):
         rows = read_training_rows(model, X_train, y_train, sample_weight, groups)
         adapter = rows.adapter
         if adapter.classes is not None and sample_weight is not None:
