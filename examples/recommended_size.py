@@ -25,7 +25,7 @@ def draw(path: str, sizes: list[int], scores: list[float], report: ens_plugin.En
     for place, found in enumerate(report.criteria):
         if found.size is not None:
             axes.axvline(found.size, color="#555", linestyle=":")
-            label = f"{NAMES[found.criterion]}: {found.size} "
+            label = f"{NAMES[found.criterion].partition(' within')[0]}: {found.size} "
             height = (0.34, 0.22, 0.10)[place]
             axes.annotate(
                 label,
