@@ -237,7 +237,8 @@ def _analyzed(
             progress=progress,
         )
         del bags, features
-        evidence = replace(evidence, weight=replace(evidence.weight, groups=likeness.groups))
+        sample = evidence.sample if adapter.classes is None else evidence.sample.sort_by_content()
+        evidence = replace(evidence, sample=sample, weight=replace(evidence.weight, groups=likeness.groups))
         sampled = evidence.sample.rows
         if data == "oob" and likeness.groups is None:
             compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])

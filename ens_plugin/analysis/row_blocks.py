@@ -22,7 +22,8 @@ from ens_plugin.core.tallies.tally import (
     AnyTally,
     RowBlock,
     both_scores,
-    concatenate,
+    copy_rows,
+    empty_tally,
     tally_margins,
     tally_score_signs,
     tally_support,
@@ -36,7 +37,6 @@ __all__ = [
     "TalliedRows",
     "block_rows",
     "label_count",
-    "merge_samples",
     "row_blocks",
     "sample_limit",
     "sampling_seed",
@@ -127,11 +127,12 @@ def tally_rows(
     reader = BlockReader(adapter, features, bags, target, weight, sampled, with_path)
     blocks = row_blocks(adapter, n_rows)
     finished = in_threads(reader.read, blocks)
-    parts = list(finished if progress is None else progress(finished, len(blocks)))
+    parts = finished if progress is None else progress(finished, len(blocks))
+    rows = _joined(parts, n_rows, sampled.size)
     return TalliedRows(
-        tally=concatenate([part.tally for part in parts]),
-        sample=merge_samples([part.sample for part in parts]),
-        path=merge_paths([part.path for part in parts if part.path is not None]) if with_path else None,
+        tally=rows.tally,
+        sample=rows.sample,
+        path=rows.path,
         weight=RowWeight(weight),
         label=None if adapter.classes is None else target,
     )
@@ -144,6 +145,21 @@ class TalliedBlock:
     tally: AnyTally
     sample: Sample
     path: PathTally | None
+
+
+def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> TalliedBlock:
+    """Return consecutive blocks joined into one, each released as soon as it is copied."""
+    tally: AnyTally | None = None
+    paths, row, place = [], 0, 0
+    for part in parts:
+        if tally is None:
+            tally, sample = empty_tally(part.tally, n_rows), part.sample.empty(n_sampled)
+        copy_rows(part.tally, tally, row)
+        part.sample.copy_into(sample, place)
+        row, place = row + part.tally.trials.size, place + part.sample.rows.size
+        paths += [] if part.path is None else [part.path]
+    assert tally is not None
+    return TalliedBlock(tally, sample, merge_paths(paths) if paths else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,19 +269,3 @@ def sample_limit(adapter: EnsembleAdapter, n_labels: int) -> int:
     """Return the largest number of rows whose members' outputs are kept."""
     bytes_per_row = adapter.n_members * _output_bytes(adapter, n_labels)
     return min(SAMPLE_ROWS, max(SAMPLE_BYTES // bytes_per_row, CHUNK))
-
-
-def merge_samples(samples: list[Sample]) -> Sample:
-    """Return the samples of disjoint rows joined into one, in the given order."""
-    blocks = [sample.block for sample in samples]
-    block = RowBlock(
-        np.concatenate([block.outputs for block in blocks], axis=1),
-        np.concatenate([block.seen for block in blocks], axis=1),
-        np.concatenate([block.target for block in blocks]),
-        blocks[0].n_labels,
-    )
-    return Sample(
-        block,
-        np.concatenate([sample.rows for sample in samples]),
-        np.concatenate([sample.weight for sample in samples]),
-    )

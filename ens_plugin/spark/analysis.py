@@ -23,7 +23,7 @@ from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed
 from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.spark.assembly import in_row_order, refuse_alike_rows, tallied_rows
+from ens_plugin.spark.assembly import in_content_order, in_row_order, refuse_alike_rows, tallied_rows
 from ens_plugin.spark.columns import (
     Columns,
     RowCounts,
@@ -203,6 +203,8 @@ def analyze_frame(
             'Pass data="oob" and row_id_col (on the command line --row-id without --holdout) to use the members '
             "that each row is out of bag for, or pass rows that were not used for training."
         )
+    if adapter.classes is not None:
+        kept = in_content_order(adapter, kept)
     tallied = replace(tallied_rows(adapter, replace(part, kept=kept), plan.grouping), proof=proof)
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":

@@ -10,14 +10,14 @@ from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.subsets import Sample, content_order
 from ens_plugin.core.tallies.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.spark.groupings import Grouping, crossed_of, tally_of
 from ens_plugin.spark.parts import KeptRows, Part
 
-__all__ = ["in_row_order", "refuse_alike_rows", "tallied_rows"]
+__all__ = ["in_content_order", "in_row_order", "refuse_alike_rows", "tallied_rows"]
 
 LEAST_VARIETY = 0.25
 
@@ -29,7 +29,7 @@ def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Ta
     ----------
     adapter : EnsembleAdapter
     part : Part
-        Sums over all rows, with the kept rows in a fixed order.
+        Sums over all rows, with the kept rows in the order that the estimates need.
     grouping : str
         As of :func:`ens_plugin.spark.groupings.choose_grouping`.
     """
@@ -59,6 +59,11 @@ def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Ta
 def in_row_order(kept: KeptRows) -> KeptRows:
     """Return the kept rows in an order that does not depend on how the rows were partitioned."""
     return kept.take(np.argsort(kept.row, kind="stable"))
+
+
+def in_content_order(adapter: EnsembleAdapter, kept: KeptRows) -> KeptRows:
+    """Return the kept rows in an order that depends on the members' outputs alone, which estimates of labels need."""
+    return kept.take(content_order(_kept_block(adapter, kept)))
 
 
 def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
@@ -110,5 +115,9 @@ def _idle_tally(grouping: Grouping, adapter: EnsembleAdapter, idle: FloatArray) 
 
 
 def _sample(adapter: EnsembleAdapter, kept: KeptRows, entries: NDArray[np.intp]) -> Sample:
+    return Sample(_kept_block(adapter, kept), entries, kept.weight)
+
+
+def _kept_block(adapter: EnsembleAdapter, kept: KeptRows) -> RowBlock:
     counted = np.unpackbits(kept.counted, axis=0, count=adapter.n_members).view(np.bool_)
-    return Sample(RowBlock(kept.outputs, counted, kept.target, label_count(adapter)), entries, kept.weight)
+    return RowBlock(kept.outputs, counted, kept.target, label_count(adapter))

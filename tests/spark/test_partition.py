@@ -32,7 +32,7 @@ from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.spark import jobs, partition
-from ens_plugin.spark.assembly import in_row_order, tallied_rows
+from ens_plugin.spark.assembly import in_content_order, in_row_order, tallied_rows
 from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.groupings import Grouping
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT, Plan, read_partition
@@ -302,13 +302,14 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     adapter, part, plan = seven_parts(kind, oob=oob)
     settings_ = resolve_options(adapter, AnalysisOptions(data="oob" if oob else "holdout"))
     assert part.kept is not None
+    kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
     return build_report(
         adapter,
-        tallied_rows(adapter, replace(part, path=None), plan.grouping),
+        tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping),
         settings_,
         sizes_given=False,
         metric=None,
-        sampled_labels=part.kept.target,
+        sampled_labels=kept.target,
     )
 
 

@@ -24,7 +24,7 @@ from ens_plugin.core.row_models.tied_votes import even_size_shift
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
-from ens_plugin.core.tallies.subsets import Sample, content_order
+from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import (
     MarginTally,
     RowBlock,
@@ -65,7 +65,8 @@ def estimate_classification(
     Parameters
     ----------
     rows : TalliedRows
-        Tallies of labels, of usable rows only.
+        Tallies of labels, of usable rows only.  The sample is sorted by content, so that the random draws do not
+        depend on the order of the rows, which a cluster does not keep.
     n_members : int
     settings : ResolvedOptions
     has_scores : bool
@@ -74,12 +75,8 @@ def estimate_classification(
     tally, path = rows.tally, rows.path
     assert isinstance(tally, (SupportTally, MarginTally))
     weight = as_row_weight(rows.weight, tally.trials.size)
-    # Random draws below must not depend on the order of the rows, which a cluster does not keep.
-    order = content_order(rows.sample.block)
-    sample = rows.sample.select(order)
-    crossed = None if rows.crossed is None else replace(rows.crossed, sampled=rows.crossed.sampled[order])
-    models = row_models(tally, weight, rows.spreads, crossed, sample, has_scores)
-    sample = replace(sample, rows=np.arange(sample.rows.size))
+    models = row_models(tally, weight, rows.spreads, rows.crossed, rows.sample, has_scores)
+    sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
     rates = _subset_rates(tally, sample, weight, settings)
     anchor = _anchor(models, rates, sample, member_error, weight)

@@ -7,7 +7,7 @@ metric: used for a user's own metric.  For labels, :mod:`ens_plugin.core.tallies
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -44,11 +44,34 @@ class Sample:
         trials = np.maximum(block.seen.sum(axis=0), 1).astype(np.float64)
         return np.asarray(total / trials.reshape(-1, *(1,) * (total.ndim - 1)))
 
+    def sort_by_content(self) -> Sample:
+        """Return the sample with its rows in :func:`content_order`; the outputs of this one are overwritten."""
+        block, order = self.block, content_order(self.block)
+        for by_member in (*block.outputs, *block.seen):
+            by_member[:] = by_member[order]
+        return Sample(replace(block, target=block.target[order]), self.rows[order], self.weight[order])
+
     def select(self, chosen: IntArray) -> Sample:
         """Return the sample reduced to some of its rows, by position in the sample."""
         block = self.block
         part = RowBlock(block.outputs[:, chosen], block.seen[:, chosen], block.target[chosen], block.n_labels)
         return Sample(part, self.rows[chosen], self.weight[chosen])
+
+    def empty(self, n_rows: int) -> Sample:
+        """Return a sample of `n_rows` rows, its values not set yet, of the same kind as this one."""
+        block = self.block
+        outputs = np.empty((block.outputs.shape[0], n_rows, *block.outputs.shape[2:]), dtype=block.outputs.dtype)
+        seen = np.empty((block.seen.shape[0], n_rows), dtype=np.bool_)
+        blank = RowBlock(outputs, seen, np.empty(n_rows, dtype=block.target.dtype), block.n_labels)
+        return Sample(blank, np.empty(n_rows, dtype=self.rows.dtype), np.empty(n_rows, dtype=self.weight.dtype))
+
+    def copy_into(self, whole: Sample, start: int) -> None:
+        """Copy the rows of this sample into those of `whole` from `start` on."""
+        rows = slice(start, start + self.rows.size)
+        np.copyto(whole.block.outputs[:, rows], self.block.outputs, casting="safe")
+        np.copyto(whole.block.seen[:, rows], self.block.seen)
+        np.copyto(whole.block.target[rows], self.block.target, casting="safe")
+        whole.rows[rows], whole.weight[rows] = self.rows, self.weight
 
     def some_rows(self, n_rows: int) -> Sample:
         """Return the sample reduced to `n_rows` of its rows at most, always the same ones, in their order."""

@@ -19,7 +19,9 @@ __all__ = [
     "ValueTally",
     "both_scores",
     "concatenate",
+    "copy_rows",
     "count_members",
+    "empty_tally",
     "label_support",
     "member_labels",
     "member_margins",
@@ -126,6 +128,18 @@ AnyTally: TypeAlias = SupportTally | MarginTally | ValueTally
 def concatenate(tallies: Sequence[AnyTally]) -> AnyTally:
     """Return the tally merged from tallies of disjoint blocks of rows, in row order."""
     return _by_column(tallies, np.concatenate)
+
+
+def empty_tally(like: AnyTally, n_rows: int) -> AnyTally:
+    """Return a tally for `n_rows` rows, its values not set yet, of the same kind as `like`."""
+    return _by_column([like], lambda columns: np.empty(n_rows, dtype=columns[0].dtype))
+
+
+def copy_rows(part: AnyTally, whole: AnyTally, start: int) -> None:
+    """Copy a tally of a block of rows into the rows of `whole` from `start` on."""
+    rows = slice(start, start + part.trials.size)
+    for field in fields(part):
+        np.copyto(getattr(whole, field.name)[rows], getattr(part, field.name), casting="safe")
 
 
 def select_rows(tally: AnyTally, usable: BoolArray) -> AnyTally:
@@ -307,7 +321,11 @@ def tally_values(block: RowBlock) -> ValueTally:
 
 def member_labels(block: RowBlock) -> NDArray[Any]:
     """Return each member's own label code, shape (n_members, n_rows); the first label wins ties."""
-    return block.outputs if block.outputs.ndim == 2 else np.argmax(block.outputs, axis=2)
+    if block.outputs.ndim == 2:
+        return block.outputs
+    if block.n_labels == 2:
+        return np.asarray(block.outputs[:, :, 1] > block.outputs[:, :, 0], dtype=np.int8)
+    return np.asarray(np.argmax(block.outputs, axis=2))
 
 
 def label_support(block: RowBlock, counted: BoolArray) -> FloatArray:

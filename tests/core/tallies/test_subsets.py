@@ -139,3 +139,33 @@ def test_rows_about_which_nobody_speaks_have_no_subsets(n_rows: int) -> None:
     silent = RowBlock(np.zeros((3, n_rows)), np.zeros((3, n_rows), dtype=bool), np.zeros(n_rows), 0)
     with pytest.raises(InputError, match="None of the sampled rows is out of bag"):
         subset_statistics(silent, np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)
+
+
+def as_sample(data: RowBlock) -> Sample:
+    n_rows = data.target.size
+    own = RowBlock(data.outputs.copy(), data.seen.copy(), data.target, data.n_labels)
+    return Sample(own, np.arange(n_rows), np.arange(1.0, n_rows + 1.0))
+
+
+@pytest.mark.parametrize("kind", ["labels", "probabilities"])
+def test_a_sorted_sample_does_not_depend_on_the_order_of_the_rows(kind: str) -> None:
+    data, order = block(kind, n_rows=30), np.random.default_rng(0).permutation(30)
+    found, shuffled = as_sample(data).sort_by_content(), as_sample(data).select(order).sort_by_content()
+    for own, other in zip(vars(found.block).values(), vars(shuffled.block).values(), strict=True):
+        np.testing.assert_array_equal(own, other)
+    np.testing.assert_array_equal(found.rows, shuffled.rows)
+    np.testing.assert_array_equal(found.weight, found.rows + 1.0)
+    np.testing.assert_array_equal(found.block.outputs, data.outputs[:, found.rows])
+    np.testing.assert_array_equal(found.block.seen, data.seen[:, found.rows])
+
+
+@pytest.mark.parametrize("kind", ["labels", "probabilities", "values"])
+def test_parts_of_a_sample_are_copied_to_their_places(kind: str) -> None:
+    whole = as_sample(block(kind, n_rows=9))
+    joined = whole.select(np.arange(1)).empty(9)
+    for rows in np.split(np.arange(9), [2, 5]):
+        whole.select(rows).copy_into(joined, int(rows[0]))
+    for own, other in zip(vars(joined.block).values(), vars(whole.block).values(), strict=True):
+        np.testing.assert_array_equal(own, other)
+    np.testing.assert_array_equal(joined.rows, whole.rows)
+    np.testing.assert_array_equal(joined.weight, whole.weight)
