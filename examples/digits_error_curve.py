@@ -16,7 +16,7 @@ from ens_plugin.report.plots import plot_error_curve
 def draw(path: str) -> ens_plugin.EnsembleReport:
     """Train a forest, analyse it and write the picture of its error curve."""
     X, y = load_digits(return_X_y=True)
-    forest = RandomForestClassifier(n_estimators=500, random_state=0, n_jobs=-1).fit(X, y)
+    forest = RandomForestClassifier(n_estimators=800, random_state=0, n_jobs=-1).fit(X, y)
     report = ens_plugin.analyze(forest, X, y)
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()

@@ -46,7 +46,7 @@ def analyze(
     metric: Metric | None = AnalysisOptions.metric,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = AnalysisOptions.confidence,
-    tolerance: float = AnalysisOptions.tolerance,
+    tolerance: float | None = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
     sizes: ArrayLike | None = AnalysisOptions.sizes,
@@ -91,8 +91,9 @@ def analyze(
     confidence : float, optional
         Classification: wanted mean agreement with the infinite ensemble, in (0.5, 1); 0.99 if only `criterion` is
         given.
-    tolerance : float, default=0.01
-        Wanted excess of the error or of the Brier score, relative to that of the infinite ensemble.
+    tolerance : float, optional
+        Wanted excess of the error or of the Brier score, relative to that of the infinite ensemble; by default 0.01
+        for an error and 0.005 for a Brier score.
     max_size : int, default=20001
         Largest size to consider.
     interval_level : float, default=0.95

@@ -34,6 +34,9 @@ IntArray = NDArray[np.int64]
 N_DEFAULT_SIZES = 220
 MIN_TOLERANCE = 1e-9
 DEFAULT_CONFIDENCE = 0.99
+DEFAULT_TOLERANCE = 0.01
+# Measured on 14 data sets: rankings, log loss and error are then kept too (benchmarks/recommendation.py).
+DEFAULT_PROBABILITY_TOLERANCE = 0.005
 
 
 def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> ResolvedOptions:
@@ -65,7 +68,8 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
         criterion=_resolve_criterion(options, adapter.info.task),
         chooses_criterion=options.criterion == "auto",
         confidence=DEFAULT_CONFIDENCE if options.confidence is None else float(options.confidence),
-        tolerance=float(options.tolerance),
+        tolerance=DEFAULT_TOLERANCE if options.tolerance is None else float(options.tolerance),
+        probability_tolerance=DEFAULT_PROBABILITY_TOLERANCE if options.tolerance is None else float(options.tolerance),
         interval_level=float(options.interval_level),
         max_size=int(max_size),
         sizes=_tabulated_sizes(options.sizes, estimator, adapter.n_members, int(max_size)),
@@ -74,17 +78,15 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
 
 
 def _check_shares(options: AnalysisOptions) -> None:
-    given = (
-        ("tolerance", "interval_level") if options.confidence is None else ("confidence", "tolerance", "interval_level")
-    )
-    for name in given:
-        if not isinstance(getattr(options, name), Real):
-            raise InputError(f"{name} must be a number, got {shown(getattr(options, name))}.")
+    for name in ("confidence", "tolerance", "interval_level"):
+        given, may_be_none = getattr(options, name), getattr(AnalysisOptions, name) is None
+        if not isinstance(given, Real) and not (given is None and may_be_none):
+            raise InputError(f"{name} must be a number, got {shown(given)}.")
     if options.confidence is not None and not 0.5 < options.confidence < 1.0:
         raise InputError(f"confidence must lie strictly between 0.5 and 1, got {shown(options.confidence)}.")
     if not 0.0 < options.interval_level < 1.0:
         raise InputError(f"interval_level must lie strictly between 0 and 1, got {shown(options.interval_level)}.")
-    if not MIN_TOLERANCE <= options.tolerance < np.inf:
+    if options.tolerance is not None and not MIN_TOLERANCE <= options.tolerance < np.inf:
         raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(options.tolerance)}.")
 
 

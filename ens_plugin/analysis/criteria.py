@@ -109,6 +109,7 @@ def probability_size(
 
     None where the model's scores are no probabilities, or too few rows have two members.
     """
+    settings = replace(settings, tolerance=settings.probability_tolerance)
     link = adapter.inverse_link if adapter.output_kind == "scores" else None
     if link is not None and not _are_shares(link(sample.mean_outputs())):
         return None

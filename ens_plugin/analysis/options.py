@@ -36,7 +36,7 @@ class AnalysisOptions:
     metric: Metric | None = None
     criterion: str = "auto"
     confidence: float | None = None
-    tolerance: float = 0.01
+    tolerance: float | None = None
     max_size: int = 20001
     interval_level: float = 0.95
     sizes: ArrayLike | None = None

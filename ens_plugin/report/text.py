@@ -299,7 +299,7 @@ def _criteria_lines(report: ReportContent) -> list[str]:
     rows = criteria_rows(report)
     if len(rows) < 2:
         return []
-    return ["Members by criterion:", *(f"  {row.name:<34}{row.size:>16}{row.interval:>24}" for row in rows)]
+    return ["Members by criterion:", *(f"  {row.name:<38}{row.size:>12}{row.interval:>24}" for row in rows)]
 
 
 def _criteria_table(report: ReportContent) -> list[str]:

@@ -62,7 +62,7 @@ def analyze(
     metric: Metric | None = AnalysisOptions.metric,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = AnalysisOptions.confidence,
-    tolerance: float = AnalysisOptions.tolerance,
+    tolerance: float | None = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
     sizes: ArrayLike | None = AnalysisOptions.sizes,

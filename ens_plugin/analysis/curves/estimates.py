@@ -35,6 +35,8 @@ class ResolvedOptions:
     chooses_criterion : bool
         Whether another criterion may take its place where no size is known.
     confidence, tolerance, interval_level : float
+    probability_tolerance : float
+        The tolerance of the Brier score; `tolerance` is that of the error.
     max_size : int
     sizes : ndarray of int
         Sizes to tabulate.
@@ -48,6 +50,7 @@ class ResolvedOptions:
     chooses_criterion: bool
     confidence: float
     tolerance: float
+    probability_tolerance: float
     interval_level: float
     max_size: int
     sizes: IntArray

@@ -67,7 +67,8 @@ def grow(
     confidence : float, optional
         Classification only: wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
-        Wanted excess of the error or the Brier score relative to the infinite ensemble's; 0.01 by default.
+        Wanted excess of the error or the Brier score relative to the infinite ensemble's; by default 0.01 for an error
+        and 0.005 for a Brier score.
     method : {"one_shot", "iterative"}, default="one_shot"
         ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
         after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
@@ -206,7 +207,7 @@ def _options(
         sample_weight=sample_weight,
         criterion=criterion,
         confidence=None if confidence is None else as_confidence(confidence),
-        tolerance=AnalysisOptions.tolerance if tolerance is None else as_positive(tolerance, "tolerance"),
+        tolerance=None if tolerance is None else as_positive(tolerance, "tolerance"),
         # Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
         max_size=max(AnalysisOptions.max_size, limit),
     )

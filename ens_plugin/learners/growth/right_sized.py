@@ -137,7 +137,8 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
     confidence : float, optional
         Wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
-        Wanted excess of the error or the Brier score relative to the infinite ensemble's; 0.01 by default.
+        Wanted excess of the error or the Brier score relative to the infinite ensemble's; by default 0.01 for an error
+        and 0.005 for a Brier score.
     method : {"one_shot", "iterative"}, default="one_shot"
     probe_size : int, optional
         Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
@@ -250,8 +251,8 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
     estimator : unfitted ensemble, or Pipeline, default=None
         As for :func:`ens_plugin.grow`; its number of members is ignored.  None stands for
         ``RandomForestRegressor()``.
-    tolerance : float, default=0.01
-        Wanted mean squared error in excess of the infinite ensemble's, relative to it.
+    tolerance : float, optional
+        Wanted mean squared error in excess of the infinite ensemble's, relative to it; 0.01 by default.
     method : {"one_shot", "iterative"}, default="one_shot"
     probe_size : int, optional
         Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
@@ -293,7 +294,7 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         self,
         estimator: Any = None,
         *,
-        tolerance: float = AnalysisOptions.tolerance,
+        tolerance: float | None = AnalysisOptions.tolerance,
         method: str = "one_shot",
         probe_size: int | None = None,
         max_size: int = MAX_SIZE,

@@ -109,7 +109,7 @@ def rightsize(
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = AnalysisOptions.confidence,
-    tolerance: float = AnalysisOptions.tolerance,
+    tolerance: float | None = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     estimator: str = AnalysisOptions.estimator,
     random_state: int | None = AnalysisOptions.random_state,

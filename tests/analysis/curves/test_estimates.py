@@ -36,6 +36,7 @@ SETTINGS = ResolvedOptions(
     chooses_criterion=True,
     confidence=0.95,
     tolerance=0.01,
+    probability_tolerance=0.005,
     interval_level=0.95,
     max_size=20001,
     sizes=np.array([1, 3, 11, 40, 101, 1001]),
