@@ -19,6 +19,7 @@ from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.checks.distinct_rows import row_likeness, with_distinct_rows
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
+from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
@@ -254,6 +255,8 @@ def _analyzed(
             target=target,
         )
         report = with_distinct_rows(report, adapter, evidence, likeness.cell, settings)
+        groups = None if likeness.groups is None else likeness.groups[sampled]
+        report = with_label_errors(report, adapter, sample, groups)
         basis = replace(report.basis, doubts=(*row_doubts, *report.basis.doubts))
         report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
         rows_judged = judge_rows(adapter, evidence, target, data, report.error) if judges else None

@@ -40,6 +40,7 @@ __all__ = [
     "row_blocks",
     "sample_limit",
     "sampling_seed",
+    "tally_block",
     "tally_rows",
 ]
 
@@ -184,7 +185,7 @@ class BlockReader:
         """Return the tallies of one block of rows."""
         block = self._block(rows)
         return TalliedBlock(
-            tally=_tally(block, self.adapter),
+            tally=tally_block(block, self.adapter),
             sample=self._sample(block, rows),
             path=tally_path(self._both(block), self.weight[rows]) if self.with_path else None,
         )
@@ -209,7 +210,8 @@ class BlockReader:
         return replace(block, outputs=both_scores(block.outputs))
 
 
-def _tally(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
+def tally_block(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
+    """Return the tally of a block of rows that suits the task and the outputs of its ensemble."""
     if adapter.info.task == "regression":
         return tally_values(block)
     if _has_one_score(adapter, block):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, LabelErrors, SizeRecommendation
 
 __all__ = ["FEWEST_ROWS", "ReportContent"]
 
@@ -37,6 +37,7 @@ class ReportContent:
     versions: dict[str, str] = field(default_factory=dict)
     basis: EstimateBasis = field(default_factory=EstimateBasis)
     criteria: tuple[SizeRecommendation, ...] = ()
+    label_errors: tuple[LabelErrors, ...] = ()
 
     @property
     def recommended_size(self) -> int | None:

@@ -272,6 +272,38 @@ class LabelBasis:
 
 
 @dataclass(frozen=True)
+class LabelErrors:
+    """Error of a classifier on the rows of one label, and the labels that are predicted there.
+
+    Attributes
+    ----------
+    label : str
+    error : float
+        Expected share of wrong labels at the current size; NaN without rows.
+    interval : tuple of float
+        Of `error`, for rows like these; NaN without rows.
+    recommended_error, asymptote : float
+        Expected share of wrong labels at the recommended size and of the infinite ensemble; NaN with fewer than 30
+        rows, where `error` is the share of rows whose out-of-bag label is wrong.
+    predicted : tuple of int
+        Number of rows of this label by the label that their members predict together, in the order of the labels: one
+        row of the confusion matrix.  An out-of-bag row is predicted by its out-of-bag members alone.
+    """
+
+    label: str
+    error: float
+    interval: tuple[float, float]
+    recommended_error: float
+    asymptote: float
+    predicted: tuple[int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows of this label in the confusion matrix."""
+        return sum(self.predicted)
+
+
+@dataclass(frozen=True)
 class EstimateBasis:
     """Numbers of rows, labels and groups that the estimates of a report are computed from, and doubts about them.
 

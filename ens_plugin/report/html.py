@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from ens_plugin.errors import InputError
 from ens_plugin.files import write_whole
-from ens_plugin.report import quantities
+from ens_plugin.report import quantities, tables
 from ens_plugin.report import text as summary
 from ens_plugin.report.chart_style import default_style
 from ens_plugin.report.plots import report_plots
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["render_page", "write_page"]
 
 _LONGEST_TEXT = 1000
+_MOST_LABELS = 20
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _WIDE, _NARROW = (7.5, 2.75), (3.5, 2.9)
 
@@ -138,7 +139,11 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "agreement": None if advice.agreement is None else quantities.error_text(advice.agreement, "0-1 error"),
         "is_agreement": advice.criterion == "agreement",
         "excess_loss": "mean Brier score" if advice.criterion == "probability" else "error",
-        "criteria": summary.criteria_rows(report),
+        "criteria": tables.criteria_rows(report),
+        "labels": tables.label_rows(report, _MOST_LABELS),
+        "hidden_labels": tables.hidden_labels(report, _MOST_LABELS),
+        "has_matrix": 0 < len(report.label_errors) <= _MOST_LABELS,
+        "predictors": tables.predictors(report),
         "seed_sd": seed_sd,
         "seed_unit": f"{seed_unit}, " if seed_unit else "",
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),

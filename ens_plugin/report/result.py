@@ -6,12 +6,15 @@ import json
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ens_plugin.errors import InputError
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 from ens_plugin.report.serialization import report_from_dict, report_to_dict
 from ens_plugin.report.text import summarize
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
 
@@ -60,6 +63,8 @@ class EnsembleReport(ReportContent):
     criteria : tuple of SizeRecommendation
         The size by every criterion that this model has; `recommendation` is one of them.  Empty in reports of earlier
         versions.
+    label_errors : tuple of LabelErrors
+        The error and the confusion matrix by label; empty for regression and in reports of earlier versions.
 
     Notes
     -----
@@ -116,6 +121,32 @@ class EnsembleReport(ReportContent):
         from ens_plugin.report.html import write_page
 
         return write_page(self, path)
+
+    def confusion_matrix(self) -> pd.DataFrame:
+        """Return the number of rows by true label (index) and by label that their members predict (columns).
+
+        An out-of-bag row is predicted by its out-of-bag members alone, about a third of the ensemble.
+
+        Returns
+        -------
+        DataFrame of int, shape (n_labels, n_labels)
+            Empty for regression and in reports of earlier versions.
+
+        Examples
+        --------
+        >>> import ens_plugin
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+        >>> int(ens_plugin.analyze(forest, X, y).confusion_matrix().to_numpy().sum())
+        150
+        """
+        import pandas as pd
+
+        labels = [found.label for found in self.label_errors]
+        counts = [found.predicted for found in self.label_errors]
+        return pd.DataFrame(counts, pd.Index(labels, name="true"), pd.Index(labels, name="predicted"), dtype="int64")
 
     def summary(self) -> str:
         """Return a plain-text summary, at most 80 columns wide."""

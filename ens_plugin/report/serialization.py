@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 # Reports written before these fields existed are read with the fields' defaults.
-_ADDED_LATER = {"ties_to", "even_shift", "basis", "criteria"}
+_ADDED_LATER = {"ties_to", "even_shift", "basis", "criteria", "label_errors"}
 
 
 def report_to_dict(report: ReportContent) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from typing import NamedTuple
 
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
@@ -16,19 +15,16 @@ from ens_plugin.report.quantities import (
     interval_text,
     level_text,
     members_text,
-    recommended_interval_text,
-    recommended_text,
     size_interval_text,
     spread_text,
 )
+from ens_plugin.report.tables import confusion_lines, criteria_rows, hidden_labels, label_lines, label_rows
 
 __all__ = [
     "WIDTH",
-    "CriterionRow",
     "aggregation_words",
     "all_cautions",
     "bag_words",
-    "criteria_rows",
     "criterion_words",
     "escaped_markdown",
     "estimator_words",
@@ -42,6 +38,8 @@ __all__ = [
 ]
 
 WIDTH = 80
+# Of a table by label.
+MOST_LABELS = 10
 
 _AGGREGATIONS = {
     "vote": "majority vote of the members",
@@ -66,25 +64,6 @@ _ESTIMATORS = {
 }
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
-
-
-class CriterionRow(NamedTuple):
-    """The size by one criterion, as text.
-
-    Attributes
-    ----------
-    name, size, interval : str
-    error : str
-        At that size; empty where the curve does not reach it.
-    is_chosen : bool
-        Whether the recommended size is this one.
-    """
-
-    name: str
-    size: str
-    interval: str
-    error: str
-    is_chosen: bool
 
 
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
@@ -215,6 +194,7 @@ def summarize(report: ReportContent) -> str:
             *_wrapped(printable(report.recommendation.reason), indent="  "),
             *_criteria_lines(report),
             *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
+            *_label_lines(report),
             "",
             *(line for sentence in _origin(report) for line in _wrapped(sentence)),
         ]
@@ -252,6 +232,7 @@ def markdown_summary(report: ReportContent) -> str:
             *rows,
             "",
             *_criteria_table(report),
+            *_label_table(report),
             *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
     )
@@ -302,6 +283,25 @@ def _criteria_lines(report: ReportContent) -> list[str]:
     return ["Members by criterion:", *(f"  {row.name:<38}{row.size:>12}{row.interval:>24}" for row in rows)]
 
 
+def _label_lines(report: ReportContent) -> list[str]:
+    """Return errors by label and the confusion matrix, each after an empty line; none where the report has none."""
+    tables = (label_lines(report, MOST_LABELS), confusion_lines(report, MOST_LABELS))
+    return [line for table in tables if table for line in ("", *table)]
+
+
+def _label_table(report: ReportContent) -> list[str]:
+    """Return the errors by label as a table of Markdown; no lines where the report has none."""
+    rows = label_rows(report, MOST_LABELS)
+    if not rows:
+        return []
+    cells = [[escaped_markdown(row.label, 40), row.rows, row.error, row.interval, row.recommended] for row in rows]
+    size = report.recommended_size
+    names = ["label", "rows", "error", "interval", f"error with {size}" if size else "error at the recommended size"]
+    more = hidden_labels(report, MOST_LABELS)
+    lines = [f"| {' | '.join(each)} |" for each in (names, ["---"] * len(names), *cells)]
+    return [*lines, "", *([more, ""] if more else [])]
+
+
 def _criteria_table(report: ReportContent) -> list[str]:
     """Return the sizes by every criterion as a table of Markdown; no lines where there is one criterion."""
     rows = criteria_rows(report)
@@ -310,28 +310,6 @@ def _criteria_table(report: ReportContent) -> list[str]:
     cells = [[row.name, row.size, row.interval, row.error] for row in rows]
     lines = [f"| {' | '.join(each)} |" for each in cells]
     return ["| criterion | members | interval | error there |", "|---|---|---|---|", *lines, ""]
-
-
-def criteria_rows(report: ReportContent) -> list[CriterionRow]:
-    """Return a row of text for every criterion of the size."""
-    curve, chosen = report.error_curve, report.recommendation.criterion
-    return [
-        CriterionRow(
-            name=_criterion_name(found),
-            size=recommended_text(found),
-            interval=recommended_interval_text(found),
-            error=error_text(curve.at(found.size), curve.metric) if found.size and curve.reaches(found.size) else "",
-            is_chosen=found.criterion == chosen,
-        )
-        for found in report.criteria
-    ]
-
-
-def _criterion_name(found: SizeRecommendation) -> str:
-    if found.confidence is not None:
-        return f"{level_text(found.confidence)} agreement of labels"
-    what = "Brier score" if found.criterion == "probability" else "error"
-    return f"{what} within {level_text(found.tolerance or math.nan)} of the limit"
 
 
 def _sentences(report: ReportContent) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
 from ens_plugin.report.content import ReportContent
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, LabelErrors, SizeRecommendation
 
 __all__ = ["check_report"]
 
@@ -57,6 +57,7 @@ def check_report(report: ReportContent) -> None:
         _check_recommendation(found, f"criteria[{index}]")
     _check_bias_variance(report.bias_variance)
     _check_basis(report.basis)
+    _check_label_errors(report.label_errors)
 
 
 def _check_curve(curve: ErrorCurve) -> None:
@@ -141,6 +142,17 @@ def _check_basis(basis: EstimateBasis) -> None:
         _in_order(label.n_usable, label.n_rows, f"{name}.n_usable", f"{name}.n_rows")
         _at_least(label.mean_members, 0, f"{name}.mean_members")
         _at_least(label.weight_factor, 0, f"{name}.weight_factor")
+
+
+def _check_label_errors(found: tuple[LabelErrors, ...]) -> None:
+    for index, errors in enumerate(found):
+        name = f"label_errors[{index}]"
+        for key in ("error", "interval", "recommended_error", "asymptote"):
+            _within(getattr(errors, key), 0.0, 1.0, f"{name}.{key}")
+        _in_order(*errors.interval, f"{name}.interval[0]", f"{name}.interval[1]")
+        if len(errors.predicted) != len(found):
+            _refuse(f"{name}.predicted", list(errors.predicted), f"{len(found)} numbers, one for each label")
+        _within(errors.predicted, 0, math.inf, f"{name}.predicted")
 
 
 def _check_sizes(sizes: NDArray[np.int64], name: str) -> None:

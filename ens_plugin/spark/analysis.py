@@ -18,6 +18,7 @@ from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
+from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed
 from ens_plugin.core.tallies.bags import BagProof
@@ -217,6 +218,7 @@ def analyze_frame(
             metric=metric,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )
+        report = with_label_errors(report, adapter, tallied.sample, None)
     basis = replace(report.basis, n_repeated=n_repeated, doubts=(*report.basis.doubts, *doubts))
     return replace(report, basis=basis)
 

@@ -6,8 +6,12 @@ import math
 import time
 from collections import deque
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ens_plugin.report.result import EnsembleReport
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["DEFAULT_PREFIX", "RENDERING_S", "artifact_path", "render_artifacts", "write_data"]
 
@@ -68,8 +72,31 @@ def _draw(report: EnsembleReport, directory: Path) -> None:
             figure.savefig(directory / name, dpi=120)
 
 
+def label_frame(report: EnsembleReport) -> pd.DataFrame:
+    """Return the errors by label and the confusion matrix as one table, with a row for each label.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+
+    Returns
+    -------
+    DataFrame
+        Columns label, rows, error, lower, upper, recommended_error, asymptotic_error, and one for each predicted label.
+    """
+    import pandas as pd
+
+    errors = [
+        (found.label, found.n_rows, found.error, *found.interval, found.recommended_error, found.asymptote)
+        for found in report.label_errors
+    ]
+    names = ["label", "rows", "error", "lower", "upper", "recommended_error", "asymptotic_error"]
+    matrix = report.confusion_matrix().add_prefix("predicted: ").reset_index(drop=True)
+    return pd.concat([pd.DataFrame(errors, columns=names), matrix], axis=1)
+
+
 def write_data(report: EnsembleReport, directory: Path) -> None:
-    """Write report.json and curve.csv, which need no rendering, into a directory.
+    """Write report.json, curve.csv and, for a classifier, labels.csv, which need no rendering, into a directory.
 
     Parameters
     ----------
@@ -78,3 +105,5 @@ def write_data(report: EnsembleReport, directory: Path) -> None:
     """
     (directory / "report.json").write_text(report.to_json(), encoding="utf-8")
     report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)
+    if report.label_errors:
+        label_frame(report).to_csv(directory / "labels.csv", index=False)

@@ -1,0 +1,149 @@
+"""The error of a classifier by label, and its confusion matrix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.curves.label_models import counts_hard_votes, row_models
+from ens_plugin.analysis.row_blocks import tally_block
+from ens_plugin.core.estimates.tied_sizes import previous_odd_size
+from ens_plugin.core.row_models.anchoring import mean_error
+from ens_plugin.core.row_models.margins import fit_margins
+from ens_plugin.core.row_models.row_model import RowModel
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import MarginTally, SupportTally, label_support
+from ens_plugin.core.uncertainty.intervals import density_error_sd, posterior_error_sd, wilson_interval
+from ens_plugin.core.validation import FloatArray
+from ens_plugin.report.estimates import LabelErrors
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+
+__all__ = ["with_label_errors"]
+
+# The outputs of one member have no variance, which the distribution over rows is fitted with.
+MIN_MEMBERS = 2
+# Bounds the time and the memory of one label.
+MOST_ROWS = 5_000
+
+
+def with_label_errors(
+    report: EnsembleReport, adapter: EnsembleAdapter, sample: Sample, groups: NDArray[np.integer] | None
+) -> EnsembleReport:
+    """Return the report with the error of each label at its sizes and at infinity, and the confusion matrix.
+
+    The distribution over rows is fitted label by label: one of all rows would draw a rare label's errors towards the
+    others'.  All errors are then multiplied so that their mean is the error of the report, which is corrected by
+    subsets of the members.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+        Of a regression, it is returned as it is.
+    adapter : EnsembleAdapter
+    sample : Sample
+    groups : ndarray of int, shape (n_sampled,), or None
+        Group of each sampled row, where rows belong together.
+    """
+    if adapter.classes is None:
+        return report
+    block = sample.block
+    predicted = np.argmax(label_support(block, block.seen), axis=1)
+    is_used = (np.count_nonzero(block.seen, axis=0) >= MIN_MEMBERS) & (sample.weight > 0)
+    rows_of = [np.flatnonzero(is_used & (block.target == code)) for code in range(block.n_labels)]
+    sizes = np.array([report.n_members, report.recommended_size or np.nan, np.inf])
+    error, sd, n_rows = _errors(adapter, sample, groups, rows_of, predicted, sizes)
+    share = np.bincount(block.target, sample.weight, minlength=block.n_labels).astype(np.float64)
+    level = np.array([report.bias_variance.ensemble_error, np.nan, report.bias_variance.asymptotic_error])
+    error = np.clip(error * _factors(error, share, level, sizes)[:, None], 0.0, 1.0)
+    lower, upper = _intervals(error[0], sd, n_rows, report.error_curve.interval_level)
+    found = tuple(
+        LabelErrors(
+            label=str(label),
+            error=float(error[0, code]),
+            interval=(float(lower[code]), float(upper[code])),
+            recommended_error=float(error[1, code]),
+            asymptote=float(error[2, code]),
+            predicted=tuple(np.bincount(predicted[rows_of[code]], minlength=block.n_labels).tolist()),
+        )
+        for code, label in enumerate(adapter.classes.tolist())
+    )
+    return replace(report, label_errors=found)
+
+
+def _errors(
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    groups: NDArray[np.integer] | None,
+    rows_of: list[NDArray[np.intp]],
+    predicted: NDArray[np.intp],
+    sizes: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the errors, shape (n_sizes, n_labels), their standard deviation at the first size, and effective rows.
+
+    With few rows, the error at the first size is the share of rows whose members together predict a wrong label.
+    """
+    error = np.full((sizes.size, len(rows_of)), np.nan)
+    sd, n_rows = np.full((2, len(rows_of)), np.nan)
+    known = ~np.isnan(sizes)
+    for code, rows in enumerate(rows_of):
+        if not rows.size:
+            continue
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_ROWS])
+        weight = _row_weight(sample, groups, rows)
+        n_rows[code] = weight.n_effective
+        if n_rows[code] < FEWEST_ROWS:
+            error[0, code] = np.average(predicted[rows] != code, weights=weight.total)
+            sd[code] = np.sqrt(error[0, code] * (1.0 - error[0, code]) / n_rows[code])
+        else:
+            error[known, code], sd[code] = _fitted(adapter, sample.select(rows), weight, sizes[known])
+    return error, sd, n_rows
+
+
+def _fitted(adapter: EnsembleAdapter, sample: Sample, weight: RowWeight, sizes: FloatArray) -> tuple[FloatArray, float]:
+    """Return the error of one label's rows at the sizes, and its standard deviation over rows at the first size."""
+    tally = tally_block(sample.block, adapter)
+    if isinstance(tally, SupportTally):
+        own = replace(sample, rows=np.arange(sample.rows.size))
+        model: RowModel = row_models(tally, weight, None, None, own, has_scores=False)[0]
+        untied = previous_odd_size(sizes, np.inf) if counts_hard_votes(tally) else sizes
+        return mean_error([model], untied), float(density_error_sd(model, untied[:1])[0])
+    assert isinstance(tally, MarginTally)
+    model = fit_margins(tally.mean, tally.sd, tally.trials, weight)
+    return mean_error([model], sizes), float(posterior_error_sd(model, sizes[:1])[0])
+
+
+def _factors(error: FloatArray, share: FloatArray, level: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return the factor of the errors at each size; that of a size without a level is interpolated in 1/size.
+
+    At the first and the last size, the mean of the errors over labels is the level.
+    """
+    present = (share > 0) & ~np.isnan(error[0])
+    # Where the error of an infinite ensemble is not known, it is near that of the current size.
+    filled = np.where(np.isnan(error), error[0], error)[:, present]
+    mean = filled @ share[present] / share[present].sum()
+    factors = np.where((mean > 0) & (level > 0), level / np.where(mean > 0, mean, 1.0), 1.0)
+    nearness = np.clip(sizes[0] / sizes, 0.0, 1.0)
+    between = nearness * factors[0] + (1.0 - nearness) * factors[-1]
+    return np.where(np.isnan(level), between, factors)
+
+
+def _intervals(error: FloatArray, sd: FloatArray, n_rows: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the intervals by label; NaN for labels without rows."""
+    lower, upper = np.full((2, error.size), np.nan)
+    for code in np.flatnonzero(~np.isnan(error)):
+        low, high = wilson_interval(error[[code]], sd[[code]], float(n_rows[code]), level)
+        lower[code], upper[code] = low[0], high[0]
+    return lower, upper
+
+
+def _row_weight(sample: Sample, groups: NDArray[np.integer] | None, rows: NDArray[np.intp]) -> RowWeight:
+    """Return the weights of some sampled rows, which count as fewer where rows of one group are among them."""
+    weight = RowWeight(sample.weight[rows])
+    if groups is None:
+        return weight
+    by_group = np.bincount(np.unique(groups[rows], return_inverse=True)[1], weight.total).astype(np.float64)
+    return replace(weight, design_effect=max(weight.n_effective / RowWeight(by_group).n_effective, 1.0))

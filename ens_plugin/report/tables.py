@@ -1,0 +1,163 @@
+"""The tables of a report as rows of text: sizes by criterion, errors by label, and the confusion matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ens_plugin.core.validation import printable
+from ens_plugin.report.content import ReportContent
+from ens_plugin.report.estimates import LabelErrors, SizeRecommendation
+from ens_plugin.report.quantities import (
+    NOT_KNOWN,
+    error_text,
+    interval_text,
+    level_text,
+    members_text,
+    recommended_interval_text,
+    recommended_text,
+)
+
+__all__ = [
+    "CriterionRow",
+    "LabelRow",
+    "confusion_lines",
+    "criteria_rows",
+    "hidden_labels",
+    "label_lines",
+    "label_rows",
+    "predictors",
+]
+
+WIDTH = 80
+METRIC = "0-1 error"
+LONGEST_LABEL = 16
+
+
+class CriterionRow(NamedTuple):
+    """The size by one criterion, as text.
+
+    Attributes
+    ----------
+    name, size, interval : str
+    error : str
+        At that size; empty where the curve does not reach it.
+    is_chosen : bool
+        Whether the recommended size is this one.
+    """
+
+    name: str
+    size: str
+    interval: str
+    error: str
+    is_chosen: bool
+
+
+class LabelRow(NamedTuple):
+    """The error of one label, as text.
+
+    Attributes
+    ----------
+    label, rows, error, interval, recommended : str
+    predicted : tuple of str
+        Rows by predicted label, in the order of the labels.
+    """
+
+    label: str
+    rows: str
+    error: str
+    interval: str
+    recommended: str
+    predicted: tuple[str, ...]
+
+
+def criteria_rows(report: ReportContent) -> list[CriterionRow]:
+    """Return a row of text for every criterion of the size."""
+    curve, chosen = report.error_curve, report.recommendation.criterion
+    return [
+        CriterionRow(
+            name=_criterion_name(found),
+            size=recommended_text(found),
+            interval=recommended_interval_text(found),
+            error=error_text(curve.at(found.size), curve.metric) if found.size and curve.reaches(found.size) else "",
+            is_chosen=found.criterion == chosen,
+        )
+        for found in report.criteria
+    ]
+
+
+def _criterion_name(found: SizeRecommendation) -> str:
+    if found.confidence is not None:
+        return f"{level_text(found.confidence)} agreement of labels"
+    what = "Brier score" if found.criterion == "probability" else "error"
+    return f"{what} within {level_text(found.tolerance or math.nan)} of the limit"
+
+
+def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
+    """Return the rows of all labels in their order; of more than `most` labels, of those with the largest errors."""
+    found = report.label_errors
+    if len(found) > most:
+        known = [errors for errors in found if errors.n_rows]
+        found = tuple(sorted(known, key=lambda errors: -errors.error)[:most])
+    return [_label_row(errors) for errors in found]
+
+
+def _label_row(errors: LabelErrors) -> LabelRow:
+    return LabelRow(
+        label=printable(errors.label, LONGEST_LABEL),
+        rows=str(errors.n_rows),
+        error=error_text(errors.error, METRIC),
+        interval=interval_text(errors.interval, METRIC),
+        recommended=_or_dash(error_text(errors.recommended_error, METRIC)),
+        predicted=tuple(map(str, errors.predicted)),
+    )
+
+
+def _or_dash(text: str) -> str:
+    return "-" if text == NOT_KNOWN else text
+
+
+def hidden_labels(report: ReportContent, most: int) -> str:
+    """Return a sentence on the labels that :func:`label_rows` leaves out; empty where it returns all."""
+    more = len(report.label_errors) - most
+    if more <= 0:
+        return ""
+    labels = "1 more label has a smaller error" if more == 1 else f"{more} more labels have smaller errors"
+    return f"{labels} or no rows (all: report.label_errors)."
+
+
+def predictors(report: ReportContent) -> str:
+    """Return which members predict the rows of the confusion matrix, in words."""
+    return "their out-of-bag members" if report.data == "oob" else "all members"
+
+
+def label_lines(report: ReportContent, most: int) -> list[str]:
+    """Return the errors by label as lines of text; none where the report has none."""
+    rows = label_rows(report, most)
+    if not rows:
+        return []
+    level = level_text(report.error_curve.interval_level)
+    size = report.recommended_size
+    head = LabelRow("", "rows", members_text(report.n_members), f"{level} interval", f"with {size}" if size else "", ())
+    more = hidden_labels(report, most)
+    return ["Error by label:", *map(_line, [head, *rows]), *([f"  {more}"] if more else [])]
+
+
+def _line(row: LabelRow) -> str:
+    cells = f"{row.rows:>8}{row.error:>16}{row.interval:>22}{row.recommended:>14}"
+    return f"  {row.label:<{LONGEST_LABEL}}{cells}".rstrip()
+
+
+def confusion_lines(report: ReportContent, most: int) -> list[str]:
+    """Return the confusion matrix as lines of text; none with more than `most` labels or where it is too wide."""
+    rows = label_rows(report, most)
+    if not rows or len(report.label_errors) > most:
+        return []
+    width = 2 + max(len(text) for row in rows for text in (row.label, *row.predicted))
+    if 2 + LONGEST_LABEL + width * len(rows) > WIDTH:
+        return []
+    lines = [("", [row.label for row in rows]), *((row.label, list(row.predicted)) for row in rows)]
+    return [
+        f"Rows by label (down) and by the label of {predictors(report)} (across):",
+        *(f"  {label:<{LONGEST_LABEL}}{''.join(f'{text:>{width}}' for text in cells)}" for label, cells in lines),
+    ]

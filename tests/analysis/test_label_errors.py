@@ -1,0 +1,163 @@
+"""Errors by label and the confusion matrix: against known vote distributions, counts by hand, and fresh rows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier
+
+import ens_plugin
+from ens_plugin import CustomEnsemble, EnsembleReport
+from ens_plugin.errors import InputError
+
+
+def votes_and_bags(
+    n_rows: tuple[int, int], n_members: int, seed: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Hard votes, bags, labels, and the chance with which the members are wrong about each row; label 1 is harder."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, 1], n_rows)
+    wrong = np.where(labels == 0, rng.beta(1.0, 8.0, labels.size), rng.beta(2.0, 3.0, labels.size))
+    votes = np.where(rng.random((n_members, labels.size)) < wrong, 1 - labels, labels)
+    return votes.astype(np.int8), rng.random(votes.shape) < 0.632, labels, wrong
+
+
+def voters(n_rows: tuple[int, int], n_members: int, seed: int) -> tuple[CustomEnsemble, NDArray[Any], NDArray[Any]]:
+    votes, bags, labels, wrong = votes_and_bags(n_rows, n_members, seed)
+    return CustomEnsemble(votes, bags, aggregation="vote", classes=[0, 1]), labels, wrong
+
+
+def test_errors_of_a_rare_label_are_those_of_its_own_votes() -> None:
+    """A distribution fitted to all rows would draw the rare label's error towards the other's."""
+    differences = []
+    for seed in range(5):
+        ensemble, labels, wrong = voters((4000, 400), 75, seed)
+        report = ens_plugin.analyze(ensemble, None, labels)
+        for found, label in zip(report.label_errors, (0, 1), strict=True):
+            p = wrong[labels == label]
+            differences.append((found.error - binom.sf(37, 75, p).mean(), found.asymptote - np.mean(p > 0.5)))
+            assert found.interval[0] < found.error < found.interval[1]
+    by_label = np.reshape(differences, (5, 2, 2)).mean(axis=0)
+    # The standard error of the rare label's mean is about 0.005.
+    assert np.all(np.abs(by_label) < [[0.005], [0.015]])
+
+
+def test_mean_over_labels_is_the_error_of_the_report() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    report = ens_plugin.analyze(RandomForestClassifier(60, random_state=0).fit(X, y), X, y)
+    share = np.bincount(y) / y.size
+    mean = {key: share @ [getattr(found, key) for found in report.label_errors] for key in ("error", "asymptote")}
+    assert mean["error"] == pytest.approx(report.error, abs=1e-12)
+    assert mean["asymptote"] == pytest.approx(report.error_curve.asymptote, abs=1e-12)
+
+
+def test_confusion_matrix_is_that_of_scikit_learns_out_of_bag_probabilities() -> None:
+    X, y = load_wine(return_X_y=True)
+    forest = RandomForestClassifier(100, oob_score=True, random_state=0).fit(X, y)
+    predicted = forest.oob_decision_function_.argmax(axis=1)
+    expected = np.zeros((3, 3), dtype=int)
+    np.add.at(expected, (y, predicted), 1)
+    found = ens_plugin.analyze(forest, X, y).confusion_matrix()
+    np.testing.assert_array_equal(found, expected)
+    assert found.index.tolist() == found.columns.tolist() == ["0", "1", "2"]
+
+
+def test_few_rows_have_the_share_of_wrong_labels_and_no_other_size() -> None:
+    ensemble, labels, _ = voters((300, 12), 75, 1)
+    _, rare = ens_plugin.analyze(ensemble, None, labels).label_errors
+    assert rare.n_rows == 12
+    assert np.isnan(rare.recommended_error)
+    assert np.isnan(rare.asymptote)
+    assert rare.error == pytest.approx(rare.predicted[0] / 12, rel=0.2)
+    assert rare.interval[1] - rare.interval[0] > 0.3
+
+
+def test_a_label_without_rows_is_listed() -> None:
+    votes, bags, labels, _ = votes_and_bags((300, 300), 75, 1)
+    ensemble = CustomEnsemble(votes, bags, aggregation="vote", classes=[0, 1, 2])
+    _, _, absent = ens_plugin.analyze(ensemble, None, labels).label_errors
+    assert absent.predicted == (0, 0, 0)
+    assert np.isnan(absent.error)
+
+
+def test_rows_of_one_group_count_once() -> None:
+    votes, bags, labels, _ = votes_and_bags((400, 400), 61, 2)
+    copies = [np.repeat(each, 4, axis=-1) for each in (votes, bags, labels, np.arange(800))]
+    alone = CustomEnsemble(votes, bags, aggregation="vote", classes=[0, 1])
+    ensemble = CustomEnsemble(copies[0], copies[1], aggregation="vote", classes=[0, 1])
+    once = ens_plugin.analyze(alone, None, labels).label_errors[0]
+    grouped = ens_plugin.analyze(ensemble, None, copies[2], groups=copies[3]).label_errors[0]
+    width, expected = (high - low for low, high in (grouped.interval, once.interval))
+    assert width == pytest.approx(expected, rel=0.25)
+
+
+def test_regression_has_no_labels() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    report = ens_plugin.analyze(RandomForestRegressor(30, random_state=0).fit(X, y), X, y)
+    assert report.label_errors == ()
+    assert report.confusion_matrix().empty
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"error": 1.5}, "error"),
+        ({"predicted": [1]}, "predicted"),
+        ({"predicted": [-1, 3]}, "predicted"),
+        ({"interval": [0.5, 0.1]}, "interval"),
+    ],
+)
+def test_damaged_errors_are_refused(change: dict[str, Any], field: str) -> None:
+    ensemble, labels, _ = voters((300, 300), 25, 1)
+    content = ens_plugin.analyze(ensemble, None, labels).to_dict()
+    content["label_errors"][0].update(change)
+    with pytest.raises(InputError, match=rf"label_errors\[0\].{field}"):
+        EnsembleReport.from_json(json.dumps(content))
+
+
+def test_reports_of_earlier_versions_are_read() -> None:
+    ensemble, labels, _ = voters((300, 300), 25, 1)
+    content = ens_plugin.analyze(ensemble, None, labels).to_dict()
+    del content["label_errors"]
+    assert EnsembleReport.from_json(json.dumps(content)).label_errors == ()
+
+
+def gaussians(seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(5).standard_normal((6, 5)) * 1.3
+    labels = rng.choice(6, size=21_000, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
+    return centres[labels] + rng.standard_normal((labels.size, 5)), labels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(60),
+        RandomForestClassifier(60, max_depth=4),
+        BaggingClassifier(DecisionTreeClassifier(max_depth=5), n_estimators=61),
+    ],
+    ids=["full depth", "depth 4", "bagging"],
+)
+def test_intervals_of_labels_hold_the_error_on_fresh_rows(model: Any) -> None:
+    held, differences = [], []
+    for seed in range(15):
+        features, labels = gaussians(seed)
+        fitted = model.set_params(random_state=seed).fit(features[:1000], labels[:1000])
+        wrong = fitted.predict(features[1000:]) != labels[1000:]
+        truth = np.bincount(labels[1000:], wrong) / np.bincount(labels[1000:])
+        found = ens_plugin.analyze(fitted, features[:1000], labels[:1000]).label_errors
+        held += [
+            low <= true <= high for (low, high), true in zip([each.interval for each in found], truth, strict=True)
+        ]
+        differences.append([each.error for each in found] - truth)
+    assert np.mean(held) >= 0.9
+    standard_error = np.std(differences, axis=0) / np.sqrt(15)
+    assert np.all(np.abs(np.mean(differences, axis=0)) < 3.5 * standard_error + 0.005)
