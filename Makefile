@@ -35,6 +35,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.intervals
 	$(BIN)/python -m benchmarks.prediction_intervals
 	$(BIN)/python -m benchmarks.hard_data
+	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.booster_speed

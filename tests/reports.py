@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import beta
 
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation
 from ens_plugin.report.result import EnsembleReport
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "perfect_report",
     "regression_report",
     "rising_report",
+    "score_report",
     "small_classification_report",
 ]
 
@@ -183,6 +184,42 @@ def custom_metric_report() -> EnsembleReport:
     return replace(report, error_curve=scored, data="holdout", bags="holdout", algorithmic_sd_is_bound=False)
 
 
+def score_report() -> EnsembleReport:
+    """A forest judged and sized by scikit-learn's scorer of the area under the ROC curve."""
+    report = classification_report()
+    curve = report.error_curve
+    area = 0.957 - 0.15 / curve.sizes
+    scored = replace(
+        curve,
+        error=area,
+        lower=area - 0.02,
+        upper=np.minimum(area + 0.02, 1.0),
+        asymptote=0.957,
+        asymptote_interval=(0.937, 0.977),
+        asymptote_raw=0.957,
+        estimator="subset_average",
+        metric="roc_auc",
+        check=None,
+        metric_basis=MetricBasis(greater_is_better=True, lowest=0.0, highest=1.0, n_rows=report.n_rows),
+    )
+    advice = SizeRecommendation(
+        size=30,
+        criterion="metric",
+        confidence=None,
+        tolerance=0.005,
+        agreement=report.recommendation.agreement,
+        interval=(21, 47),
+        reason="30 members are enough for a difference of 0.005.",
+        max_size=20_001,
+        sizes=curve.sizes,
+        values=0.15 / curve.sizes,
+        of_metric="roc_auc",
+        is_absolute=True,
+    )
+    criteria = (*report.criteria, advice)
+    return replace(report, error_curve=scored, recommendation=advice, criteria=criteria, algorithmic_sd=float("nan"))
+
+
 def hostile_report() -> EnsembleReport:
     """Every string field holds markup, quotes, control characters, mathtext or 10 kB of text."""
     report = classification_report()
@@ -215,6 +252,7 @@ def all_reports() -> dict[str, EnsembleReport]:
         "regression": regression_report(),
         "negative_asymptote": negative_asymptote_report(),
         "custom_metric": custom_metric_report(),
+        "score": score_report(),
         "hostile": hostile_report(),
     }
 

@@ -80,21 +80,28 @@ def analyze(
         in bag if any row of its group was drawn, the estimates hold for rows of new groups, and intervals treat
         each group as one independent draw.  ``"identical"`` puts rows with the same features and target into one
         group.  None treats rows as independent; an error or a doubt reports data with many rows like copies.
-    metric : callable, optional
-        ``metric(y, mean_output) -> float``, lower is better, smooth in the mean output (probabilities
-        of shape (n_rows, n_labels), or values).  None means 0-1 error or mean squared error.
-    criterion : {"auto", "agreement", "error", "probability"}, default="auto"
+    metric : str, scorer or callable, optional
+        The name of a scorer of scikit-learn (``"roc_auc"``, ``"average_precision"``, ``"neg_log_loss"``), or a scorer
+        made by ``sklearn.metrics.make_scorer``: the curve has its values, with its own sign, greater is better.  Or a
+        function ``metric(y, mean_output) -> float``, lower is better: y has the labels as they are given here, and
+        column j of the mean output (probabilities of shape (n_rows, n_labels), or values) belongs to the j-th label
+        of the model's ``classes_``.  Weights are passed as ``sample_weight`` where the function has that parameter.
+        None means 0-1 error or mean squared error.
+    criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the recommended size has to meet.  ``"agreement"``: a share `confidence` of the labels are those of the
         infinite ensemble (2013).  ``"error"``: the error, 0-1 or squared, is at most ``1 + tolerance`` times that of
         the infinite ensemble.  ``"probability"``: so is the mean Brier score of the probabilities, which keeps
-        rankings and rare labels.  ``"auto"``: ``"error"`` for values; for labels ``"agreement"`` if `confidence` is
-        given, else ``"probability"``.  The size by each is in ``report.criteria``.
+        rankings and rare labels.  ``"metric"``: `metric` differs from that of the infinite ensemble by at most
+        `tolerance`, at this size and all larger ones.  ``"auto"``: for labels ``"agreement"`` if `confidence` is given;
+        else ``"metric"`` if `metric` is given; else ``"probability"`` for labels, ``"error"`` for values.  The size
+        by each is in ``report.criteria``.
     confidence : float, optional
         Classification: wanted mean agreement with the infinite ensemble, in (0.5, 1); 0.99 if only `criterion` is
         given.
     tolerance : float, optional
         Wanted excess of the error or of the Brier score, relative to that of the infinite ensemble; by default 0.01
-        for an error and 0.005 for a Brier score.
+        for an error and 0.005 for a Brier score.  Of a metric: the difference itself for scores with a largest value,
+        such as ``"roc_auc"``, 0.005 by default; else relative to the value of the infinite ensemble, 0.01 by default.
     max_size : int, default=20001
         Largest size to consider.
     interval_level : float, default=0.95
@@ -197,13 +204,13 @@ def _analyzed(
     choose_rows: RowChoice | None = None,
     judges: bool = False,
 ) -> tuple[EnsembleReport, JudgedRows | None]:
-    data, metric = options.data, options.metric
+    data = options.data
     ensemble, rows = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
     adapter = find_adapter(ensemble)
     settings = resolve_options(adapter, options)
     target = encode_target(adapter, y)
     labels, chosen, chances, proof = np.asarray(y), None, None, BagProof()
-    weight = row_weights(options.sample_weight, target.size, metric)
+    weight = row_weights(options.sample_weight, target.size, settings.metric)
     features = prepared_rows(adapter, rows, target.size)
     likeness = row_likeness(options.groups, hash_rows(features, rows), target, data)
     adapter.check_members(features)
@@ -235,12 +242,14 @@ def _analyzed(
             target,
             weight,
             with_path=settings.estimator == "path",
+            with_metric=settings.metric is not None,
             rng=np.random.default_rng(settings.random_state),
             progress=progress,
         )
         del bags, features
-        sample = evidence.sample if adapter.classes is None else evidence.sample.sort_by_content()
-        evidence = replace(evidence, sample=sample, weight=replace(evidence.weight, groups=likeness.groups))
+        if adapter.classes is not None:
+            evidence = evidence.sort_samples()
+        evidence = replace(evidence, weight=replace(evidence.weight, groups=likeness.groups))
         sampled = evidence.sample.rows
         if data == "oob" and likeness.groups is None:
             compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
@@ -249,14 +258,13 @@ def _analyzed(
             replace(evidence, chance=chances, proof=proof),
             settings,
             sizes_given=options.sizes is not None,
-            metric=metric,
-            sampled_labels=labels.reshape(-1)[sampled],
+            sampled_labels=labels.reshape(-1)[evidence.rows_of_metric.rows],
             repeats=likeness.repeats,
             target=target,
         )
         report = with_distinct_rows(report, adapter, evidence, likeness.cell, settings)
         groups = None if likeness.groups is None else likeness.groups[sampled]
-        report = with_label_errors(report, adapter, sample, groups)
+        report = with_label_errors(report, adapter, evidence.sample, groups)
         basis = replace(report.basis, doubts=(*row_doubts, *report.basis.doubts))
         report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
         rows_judged = judge_rows(adapter, evidence, target, data, report.error) if judges else None

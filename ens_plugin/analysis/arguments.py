@@ -16,12 +16,13 @@ from threadpoolctl import threadpool_limits
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.labels import find_labels
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.metrics.resolution import resolve_metric
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import (
     CLASSIFICATION_ESTIMATORS,
     CRITERIA,
     REGRESSION_ESTIMATORS,
     AnalysisOptions,
-    Metric,
 )
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import LARGEST, MAX_SIZE, as_array, as_sizes, as_weight, one_line, shown
@@ -37,6 +38,8 @@ DEFAULT_CONFIDENCE = 0.99
 DEFAULT_TOLERANCE = 0.01
 # Measured on 14 data sets: rankings, log loss and error are then kept too (benchmarks/recommendation.py).
 DEFAULT_PROBABILITY_TOLERANCE = 0.005
+# A difference, for scores with a largest value; what benchmarks/recommendation.py allows rankings to lose.
+DEFAULT_SCORE_TOLERANCE = 0.005
 
 
 def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> ResolvedOptions:
@@ -61,19 +64,22 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
     _check_shares(options)
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
         raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
-    estimator = _resolve_estimator(options.estimator, adapter.info.task, options.metric)
+    metric = resolve_metric(options.metric, adapter)
+    estimator = _resolve_estimator(options.estimator, adapter.info.task, metric)
     return ResolvedOptions(
         estimator=estimator,
         data=data,
         criterion=_resolve_criterion(options, adapter.info.task),
-        chooses_criterion=options.criterion == "auto",
+        chooses_criterion=options.criterion == "auto" and metric is None,
         confidence=DEFAULT_CONFIDENCE if options.confidence is None else float(options.confidence),
         tolerance=DEFAULT_TOLERANCE if options.tolerance is None else float(options.tolerance),
         probability_tolerance=DEFAULT_PROBABILITY_TOLERANCE if options.tolerance is None else float(options.tolerance),
+        metric_tolerance=_metric_tolerance(options.tolerance, metric),
         interval_level=float(options.interval_level),
         max_size=int(max_size),
         sizes=_tabulated_sizes(options.sizes, estimator, adapter.n_members, int(max_size)),
         random_state=as_seed(options.random_state),
+        metric=metric,
     )
 
 
@@ -95,6 +101,10 @@ def _resolve_criterion(options: AnalysisOptions, task: str) -> str:
     criterion = options.criterion
     if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(criterion)}.")
+    if criterion == "metric" and options.metric is None:
+        raise InputError("criterion='metric' needs a metric: pass metric='roc_auc' for example.")
+    if criterion == "metric" or (criterion == "auto" and options.metric is not None and options.confidence is None):
+        return "metric"
     if task == "regression":
         if criterion in ("agreement", "probability"):
             raise InputError(
@@ -107,14 +117,18 @@ def _resolve_criterion(options: AnalysisOptions, task: str) -> str:
     return "excess_error" if criterion == "error" else criterion
 
 
-def _resolve_estimator(estimator: str, task: str, metric: Metric | None) -> str:
+def _metric_tolerance(tolerance: float | None, metric: ResolvedMetric | None) -> float:
+    if tolerance is not None:
+        return float(tolerance)
+    return DEFAULT_SCORE_TOLERANCE if metric is not None and metric.is_absolute else DEFAULT_TOLERANCE
+
+
+def _resolve_estimator(estimator: str, task: str, metric: ResolvedMetric | None) -> str:
     allowed = CLASSIFICATION_ESTIMATORS if task == "classification" else REGRESSION_ESTIMATORS
-    if metric is not None and not callable(metric):
-        raise InputError(f"metric must be a callable (y, mean_output) -> float, or None, got {shown(metric)}.")
     if not isinstance(estimator, str):
         raise InputError(f"estimator must be a string, got {shown(estimator)}.")
     if metric is not None and estimator != "auto":
-        raise InputError("A metric of your own is estimated by subset averages; leave estimator='auto'.")
+        raise InputError(f"The metric {metric.name!r} is estimated by subset averages; leave estimator='auto'.")
     if estimator == "auto":
         return allowed[0]
     if estimator not in allowed:
@@ -254,10 +268,17 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
     return np.array(codes, dtype=np.int64)[which]
 
 
-def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: Metric | None) -> NDArray[np.float64]:
-    """Return the evaluation weight of each row, ones if none are given."""
-    if sample_weight is not None and metric is not None:
+def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: ResolvedMetric | None) -> NDArray[np.float64]:
+    """Return the evaluation weight of each row, ones if none are given.
+
+    Raises
+    ------
+    InputError
+        If the metric takes no weights, or these are no weights.
+    """
+    if sample_weight is not None and metric is not None and not metric.takes_weights:
         raise InputError(
-            "metric(y, mean_output) takes no weights: leave out sample_weight, or weigh inside your metric."
+            f"The metric {metric.name!r} takes no weights: its function has no parameter sample_weight. Leave out "
+            "sample_weight, or pass metric=f for a function f(y, mean_output, sample_weight=None)."
         )
     return as_weight(sample_weight, n_rows, "sample_weight")

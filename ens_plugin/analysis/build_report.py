@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -14,13 +16,13 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
 from ens_plugin.analysis.curves.classification import estimate_classification
-from ens_plugin.analysis.curves.custom_metric import with_metric_curve
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.curves.label_metric import TwoErrors
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
+from ens_plugin.analysis.curves.metric_curve import with_metric_curve
 from ens_plugin.analysis.curves.regression import estimate_regression
 from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
-from ens_plugin.analysis.options import Metric
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
 from ens_plugin.analysis.rows.shares import RowShares, refuse_unweighable, row_shares
@@ -31,12 +33,14 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import select_rows
 from ens_plugin.core.uncertainty.paired_losses import row_losses
 from ens_plugin.core.validation import FloatArray
-from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
+from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError, WeakEstimateWarning
 from ens_plugin.report.estimates import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
 __all__ = ["UNCHECKED_ROWS", "build_report", "compare_with_stored", "refuse_other_outputs"]
 
+# Fewer rows of a label do not determine the distribution of its errors.
+FEWEST_OF_LABEL = 10
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
     "that are not known here, or missing values hide in which leaves its rows fell. If y is not exactly the "
@@ -54,7 +58,6 @@ def build_report(
     settings: ResolvedOptions,
     *,
     sizes_given: bool,
-    metric: Metric | None,
     sampled_labels: NDArray[Any],
     repeats: RepeatedRows | None = None,
     target: NDArray[Any] | None = None,
@@ -68,16 +71,17 @@ def build_report(
     settings : ResolvedOptions
     sizes_given : bool
         Whether the user gave the sizes to tabulate.
-    metric : callable or None
     sampled_labels : ndarray, shape (n_sampled,)
-        Target of the sampled rows as the user gave it.
+        Target of the rows of the metric, ``evidence.rows_of_metric``, as the user gave it.
     repeats : RepeatedRows, optional
         Repeated rows, where they were searched for; needs `target`, label codes or values of all rows.
     """
     usable = _usable_rows(evidence, adapter.n_members)
     given = evidence.weight
     shares = row_shares(adapter, evidence, usable, _members_needed(evidence))
-    refuse_unweighable(shares, settings.estimator, has_metric=metric is not None)
+    metric = settings.metric
+    unweighted = None if metric is None or metric.takes_weights else metric.name
+    refuse_unweighable(shares, settings.estimator, unweighted_metric=unweighted)
     evidence = shares.evidence
     shared = None if shares.is_even else _shared_size(evidence, usable)
     if evidence.weight.groups is not None:
@@ -93,11 +97,14 @@ def build_report(
         )
     groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
     estimates = _estimate(adapter, evidence, usable, settings, is_even=shares.is_even)
-    estimates = with_criteria(estimates, adapter, evidence.sample, groups, settings)
     if metric is not None:
+        metric_rows = evidence.rows_of_metric
+        own_groups = None if evidence.weight.groups is None else evidence.weight.groups[metric_rows.rows]
         estimates = with_metric_curve(
-            estimates, metric, adapter, evidence.sample, sampled_labels, settings, limit=shared, groups=groups
-        )
+            estimates, metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
+            label_errors=partial(_two_errors, adapter, evidence, usable, settings, is_even=shares.is_even),
+        )  # fmt: skip
+    estimates = with_criteria(estimates, adapter, evidence.sample, groups, settings)
     report = _report(adapter, evidence, usable, estimates, settings, given, shares)
     if repeats is None or target is None:
         return report
@@ -243,6 +250,31 @@ def _estimate(
         return estimate_regression(rows, adapter.n_members, settings)
     estimate = estimate_classification if is_even else estimate_by_members
     return estimate(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
+
+
+def _two_errors(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    settings: ResolvedOptions,
+    *,
+    is_even: bool,
+) -> TwoErrors | None:
+    """Return the errors of the rows of each of two labels; None for more labels, few rows, and rows of a cluster."""
+    if label_count(adapter) != 2 or evidence.label is None or isinstance(evidence.tally, GroupedValues):
+        return None
+    masks = [usable & (evidence.label == label) for label in range(2)]
+    if min(np.count_nonzero(mask[evidence.sample.rows]) for mask in masks) < FEWEST_OF_LABEL:
+        return None
+    with warnings.catch_warnings():
+        # Few rows of a label need no warning: the interval of the metric is from bootstrap samples of all rows.
+        warnings.simplefilter("ignore", WeakEstimateWarning)
+        found = [_estimate(adapter, evidence, mask, settings, is_even=is_even).error_draws for mask in masks]
+    first, second = found
+    if first is None or second is None:
+        return None
+    weights = [float(evidence.weight.total[mask].sum()) for mask in masks]
+    return TwoErrors((first, second), (weights[0], weights[1]))
 
 
 def _report(

@@ -49,12 +49,17 @@ def with_criteria(
     settings : ResolvedOptions
     """
     own = estimates.recommendation
+    of_metric = () if estimates.metric_size is None else (estimates.metric_size,)
     if adapter.info.task == "regression":
-        return replace(estimates, criteria=(own,))
+        return _chosen(estimates, (own, *of_metric), settings)
     assert estimates.error_draws is not None
     by_error = _error_size(estimates.error_draws, adapter.n_members, own.agreement, settings)
     by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
     criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
+    return _chosen(estimates, (*criteria, *of_metric), settings)
+
+
+def _chosen(estimates: Estimates, criteria: tuple[SizeRecommendation, ...], settings: ResolvedOptions) -> Estimates:
     return replace(estimates, criteria=criteria, recommendation=choose_criterion(criteria, settings))
 
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-__all__ = ["CLASSIFICATION_ESTIMATORS", "CRITERIA", "REGRESSION_ESTIMATORS", "AnalysisOptions", "Metric"]
+__all__ = [
+    "CLASSIFICATION_ESTIMATORS",
+    "CRITERIA",
+    "REGRESSION_ESTIMATORS",
+    "AnalysisOptions",
+    "Metric",
+]
 
-Metric = Callable[[NDArray[Any], NDArray[Any]], float]
+# The name of a scorer of scikit-learn, a scorer, or a user's own function.
+Metric = str | Callable[..., float]
 
 CLASSIFICATION_ESTIMATORS = ("deconvolved", "hypergeometric", "binomial", "path")
 REGRESSION_ESTIMATORS = ("closed_form", "path")
-CRITERIA = ("auto", "agreement", "error", "probability")
+CRITERIA = ("auto", "agreement", "error", "probability", "metric")
 
 
 @dataclass(frozen=True, eq=False)

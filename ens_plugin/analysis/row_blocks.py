@@ -50,6 +50,9 @@ BLOCK_BYTES = 16_000_000
 FIXED_ROWS = 4096
 SAMPLE_ROWS = 20_000
 SAMPLE_BYTES = 48_000_000
+# A metric is of all rows, unless they are more than this.
+METRIC_ROWS = 100_000
+METRIC_BYTES = 512_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,8 @@ class TalliedRows:
     chance : ndarray, shape (n_entries,), or None
         Chance of each row to be left out of one bag, where they differ and the library keeps them.
     proof : BagProof
+    metric_sample : Sample or None
+        As `sample`, of more rows, for a metric; None where there is none, or `sample` has as many.
     """
 
     tally: AnyTally | GroupedValues
@@ -90,6 +95,17 @@ class TalliedRows:
     by_label: FloatArray | None = field(default=None, kw_only=True)
     chance: FloatArray | None = field(default=None, kw_only=True)
     proof: BagProof = field(default_factory=BagProof, kw_only=True)
+    metric_sample: Sample | None = field(default=None, kw_only=True)
+
+    @property
+    def rows_of_metric(self) -> Sample:
+        """Return the members' outputs for the rows that a metric is computed on."""
+        return self.sample if self.metric_sample is None else self.metric_sample
+
+    def sort_samples(self) -> TalliedRows:
+        """Return the rows with their samples in the order of their content; the outputs of these are overwritten."""
+        more = None if self.metric_sample is None else self.metric_sample.sort_by_content()
+        return replace(self, sample=self.sample.sort_by_content(), metric_sample=more)
 
 
 def tally_rows(
@@ -100,6 +116,7 @@ def tally_rows(
     weight: FloatArray,
     *,
     with_path: bool,
+    with_metric: bool = False,
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> TalliedRows:
@@ -118,21 +135,25 @@ def tally_rows(
     weight : ndarray, shape (n_rows,)
     with_path : bool
         Whether to tally the growth path too.
+    with_metric : bool
+        Whether to keep the members' outputs for a metric too.
     rng : numpy Generator
         Chooses the sampled rows.
     progress : callable or None
         ``progress(blocks, total)`` wraps the iterable of finished blocks.
     """
     n_rows = target.size
-    sampled = _sampled_rows(adapter, weight, rng)
-    reader = BlockReader(adapter, features, bags, target, weight, sampled, with_path)
+    kept, sampled = _sampled_rows(adapter, weight, rng, with_metric=with_metric)
+    reader = BlockReader(adapter, features, bags, target, weight, kept, with_path)
     blocks = row_blocks(adapter, n_rows)
     finished = in_threads(reader.read, blocks)
     parts = finished if progress is None else progress(finished, len(blocks))
-    rows = _joined(parts, n_rows, sampled.size)
+    rows = _joined(parts, n_rows, kept.size)
+    is_all = sampled.size == kept.size
     return TalliedRows(
         tally=rows.tally,
-        sample=rows.sample,
+        sample=rows.sample if is_all else rows.sample.select(np.searchsorted(kept, sampled)),
+        metric_sample=None if is_all else rows.sample,
         path=rows.path,
         weight=RowWeight(weight),
         label=None if adapter.classes is None else target,
@@ -254,12 +275,25 @@ def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
     return max(-(-rows // CHUNK), 1) * CHUNK
 
 
-def _sampled_rows(adapter: EnsembleAdapter, weight: FloatArray, rng: np.random.Generator) -> IntArray:
+def _sampled_rows(
+    adapter: EnsembleAdapter, weight: FloatArray, rng: np.random.Generator, *, with_metric: bool
+) -> tuple[IntArray, IntArray]:
+    """Return the rows whose members' outputs are kept, and those of them for all estimates but that of a metric."""
     weighted = np.flatnonzero(weight > 0)
     limit, seed = sample_limit(adapter, label_count(adapter)), sampling_seed(rng)
     if weighted.size <= limit:
-        return weighted
-    return weighted[smallest_keys(sample_keys(weighted, seed), limit)]
+        return weighted, weighted
+    keys = sample_keys(weighted, seed)
+    sampled = weighted[smallest_keys(keys, limit)]
+    if not with_metric:
+        return sampled, sampled
+    return weighted[smallest_keys(keys, max(_metric_limit(adapter), limit))], sampled
+
+
+def _metric_limit(adapter: EnsembleAdapter) -> int:
+    """Return the largest number of rows whose members' outputs are kept for a metric."""
+    bytes_per_row = adapter.n_members * _output_bytes(adapter, label_count(adapter))
+    return min(METRIC_ROWS, METRIC_BYTES // bytes_per_row)
 
 
 def sampling_seed(rng: np.random.Generator) -> int:

@@ -29,7 +29,7 @@ __all__ = [
 Argument = Callable[[Callable[..., None]], Callable[..., None]]
 
 ESTIMATORS = ("auto", *dict.fromkeys((*CLASSIFICATION_ESTIMATORS, *REGRESSION_ESTIMATORS)))
-OPTIONS = ("criterion", "confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
+OPTIONS = ("metric", "criterion", "confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,19 @@ ARGUMENTS = (
         help="The rows were not used for training. Without this they are the exact training rows, in order.",
     ),
     click.option(
+        "--metric",
+        metavar="NAME",
+        help="Scorer of scikit-learn: roc_auc, average_precision, neg_log_loss, r2. Curve and recommended size are of "
+        "it. By default the 0-1 error, or the mean squared error.",
+    ),
+    click.option(
         "--criterion",
         type=click.Choice(CRITERIA),
         default=AnalysisOptions.criterion,
         show_default=True,
-        help="What the recommended size has to meet: the agreement of labels, the error, or the Brier score of "
-        "probabilities. auto: the error of values; of labels the agreement if --confidence is given, else probability.",
+        help="What the recommended size has to meet: the agreement of labels, the error, the Brier score of "
+        "probabilities, or --metric. auto: of labels the agreement if --confidence is given; else the metric if one is "
+        "given; else probability, or the error of values.",
     ),
     click.option(
         "--confidence",
@@ -103,7 +110,8 @@ ARGUMENTS = (
         type=float,
         default=AnalysisOptions.tolerance,
         help="Wanted excess of the error or the Brier score, relative to the infinite ensemble's; by default 0.01 for "
-        "an error and 0.005 for a Brier score.",
+        "an error and 0.005 for a Brier score. Or distance of the metric: 0.005 for scores with a largest value, else "
+        "0.01 times the infinite ensemble's.",
     ),
     click.option(
         "--max-size",

@@ -12,12 +12,12 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import as_seed, granted_threads
-from ens_plugin.analysis.curves.custom_metric import call_metric
+from ens_plugin.analysis.metrics.resolution import resolve_metric
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.uncertainty.dyadic_variance import dyadic_variance
 from ens_plugin.core.validation import FloatArray, as_count
-from ens_plugin.errors import InputError
 from ens_plugin.oob.columns import ColumnTable, column_table
 from ens_plugin.oob.mean_outputs import mean_outputs
 from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
@@ -122,9 +122,9 @@ def oob_permutation_importance(
         Exactly the training rows, in training order.
     y : array-like of shape (n_rows,)
         The training target.
-    metric : callable, optional
-        ``metric(y, mean_output) -> float``, lower is better, as for :func:`ens_plugin.analyze`.  None means 0-1 error
-        (a tie counts half) or mean squared error.
+    metric : str, scorer or callable, optional
+        As for :func:`ens_plugin.analyze`; the importance is by how much it gets worse.  None means 0-1 error (a tie
+        counts half) or mean squared error.
     n_repeats : int, default=5
         Permutations of each column.
     sample_weight : array-like of shape (n_rows,), optional
@@ -169,13 +169,11 @@ def oob_permutation_importance(
     >>> sorted(found.to_frame().nlargest(2, "importances_mean").index)
     ['petal length (cm)', 'petal width (cm)']
     """
-    if metric is not None and not callable(metric):
-        raise InputError(f"metric must be a callable (y, mean_output) -> float, or None, got {metric!r:.80}.")
     seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats")
     largest = None if max_rows is None else as_count(max_rows, "max_rows", 2)
     with model_errors(model), granted_threads(n_jobs):
         rows = read_training_rows(model, X, y, sample_weight, groups, metric)
-        judged = _judged_rows(model, rows, column_table(X, rows), metric, largest, seed)
+        judged = _judged_rows(model, rows, column_table(X, rows), resolve_metric(metric, rows.adapter), largest, seed)
         n_columns = len(judged.columns.names)
         found = list(in_threads(lambda column: judged.importance(column, repeats, seed), range(n_columns)))
     importances = np.array([values for values, _ in found]).reshape(n_columns, repeats)
@@ -211,7 +209,7 @@ class _JudgedRows:
         Of the weight.
     unit : ndarray of int, shape (n_judged,)
         Number of the row, or of its group.
-    metric : callable or None
+    metric : ResolvedMetric or None
     cautions : tuple of str
     """
 
@@ -224,7 +222,7 @@ class _JudgedRows:
     labels: NDArray[Any]
     share: FloatArray
     unit: NDArray[np.integer]
-    metric: Metric | None
+    metric: ResolvedMetric | None
     cautions: tuple[str, ...]
 
     def importance(self, column: int, n_repeats: int, seed: int) -> tuple[FloatArray, float]:
@@ -245,10 +243,12 @@ class _JudgedRows:
         return importances, float(np.sqrt(dyadic_variance(terms.reshape(-1), to, origin)))
 
     def error(self, mean: FloatArray) -> float:
-        """Return the mean loss of these mean outputs, or the metric."""
+        """Return the mean loss of these mean outputs, or the metric, negated where greater is better."""
         if self.metric is None:
             return float(self.share @ self._losses(mean))
-        return call_metric(self.metric, self.labels, self.training.adapter.inverse_link(mean))
+        weight = self.share if self.metric.takes_weights and np.ptp(self.share) > 0 else None
+        value = self.metric.value(self.labels, self.training.adapter.inverse_link(mean), weight)
+        return -value if self.metric.greater_is_better else value
 
     def _permuted_mean(self, column: int, order: NDArray[np.intp]) -> FloatArray:
         adapter = self.training.adapter
@@ -283,7 +283,7 @@ def zero_one_losses(mean: FloatArray, target: NDArray[Any]) -> FloatArray:
 
 
 def _judged_rows(
-    model: Any, rows: TrainingRows, columns: ColumnTable, metric: Metric | None, max_rows: int | None, seed: int
+    model: Any, rows: TrainingRows, columns: ColumnTable, metric: ResolvedMetric | None, max_rows: int | None, seed: int
 ) -> _JudgedRows:
     chosen = np.flatnonzero(rows.weight > 0)
     if max_rows is not None and chosen.size > max_rows:

@@ -69,7 +69,7 @@ class OobScorer:
 
     Parameters
     ----------
-    metric : callable or None
+    metric : str, scorer, callable or None
         As of :func:`ens_plugin.analyze`.
     size : float
         Ensemble size to score at, or infinity.
@@ -110,7 +110,7 @@ class OobScorer:
         Returns
         -------
         float
-            Minus the out-of-bag error at `size`.
+            Minus the out-of-bag error at `size`, or the metric of a scorer of scikit-learn.
 
         Raises
         ------
@@ -185,8 +185,9 @@ def make_oob_scorer(metric: Metric | None = None, size: float = math.inf) -> Oob
 
     Parameters
     ----------
-    metric : callable, optional
-        As of :func:`ens_plugin.analyze`; None means 0-1 error or mean squared error.  The score is its negative.
+    metric : str, scorer or callable, optional
+        As of :func:`ens_plugin.analyze`; None means 0-1 error or mean squared error.  A scorer of scikit-learn is the
+        score; that of an error or of a user's own function is its negative.
     size : int or ``math.inf``, default=infinity
         Ensemble size at which settings are compared, whatever size they are trained at.  Infinity compares
         them as if each had enough members.

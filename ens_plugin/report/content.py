@@ -74,19 +74,22 @@ class ReportContent:
         Returns
         -------
         dict of str to float
-            Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  Values that
+            Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  A curve of a scorer of
+            scikit-learn has its name in place of "error": ``"roc_auc"``, ``"roc_auc_lower"``, ``"roc_auc_upper"``,
+            ``"asymptotic_roc_auc"``.  Values that
             this report does not define (``"agreement"`` for regression, the asymptote of the path
             estimator) are missing.  ``"recommended_size"`` is `max_size` when the recommendation
             is above it, and ``"size_capped"`` is then 1; without a recommendation both are missing.
         """
         lower, upper = self.error_interval
         recommended = self.recommendation.size
+        key, limit = self.error_curve.key, self.error_curve.asymptote
         values: dict[str, float | None] = {
-            "error": self.error,
-            "error_lower": lower,
-            "error_upper": upper,
-            "asymptotic_error": self.error_curve.asymptote,
-            "excess_error": self.error - self.error_curve.asymptote,
+            key: self.error,
+            f"{key}_lower": lower,
+            f"{key}_upper": upper,
+            f"asymptotic_{key}": limit,
+            "excess_error": None if self.error_curve.greater_is_better else self.error - limit,
             "algorithmic_sd": self.algorithmic_sd,
             "n_members": float(self.n_members),
             "recommended_size": float(self.recommendation.max_size if recommended is None else recommended),

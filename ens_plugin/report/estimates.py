@@ -17,7 +17,26 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "SizeRecommendation"]
+__all__ = ["BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "MetricBasis", "SizeRecommendation"]
+
+
+@dataclass(frozen=True)
+class MetricBasis:
+    """Direction and range of the metric of a curve that is not the 0-1 or mean squared error, and its number of rows.
+
+    Attributes
+    ----------
+    greater_is_better : bool
+    lowest, highest : float
+        Range of the values that the metric can have; infinite where it is not known.
+    n_rows : int
+        Number of rows that the metric was computed on.
+    """
+
+    greater_is_better: bool
+    lowest: float
+    highest: float
+    n_rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +62,10 @@ class ErrorCurve:
         of an error that cannot be negative is negative.
     estimator : str
         ``"deconvolved"``, ``"hypergeometric"``, ``"binomial"``, ``"path"``, ``"closed_form"``
-        or ``"subset_average"`` (a user's own metric).
+        or ``"subset_average"`` (a metric that was asked for).
     metric : str
         Name of the error, for axis labels: ``"0-1 error"``, ``"mean squared error"``, or the name
-        of the callable given as `metric`.
+        of the scorer or callable given as `metric`.
     interval_level : float
         Level of all intervals, strictly between 0 and 1.
     check : float or None
@@ -59,6 +78,8 @@ class ErrorCurve:
     even_shift : ndarray of float64, shape (n_sizes,), or None
         Error that the model's own rule for ties (the first label wins) adds at each even size; the entry of an
         odd size is that of the even size above.  None where ties count as half an error, or do not occur.
+    metric_basis : MetricBasis or None
+        Where a metric was asked for.  Scores of scikit-learn keep their own sign, so that `error` is then the score.
     """
 
     sizes: IntArray
@@ -74,11 +95,17 @@ class ErrorCurve:
     check: float | None = None
     ties_to: float = 0.0
     even_shift: FloatArray | None = None
+    metric_basis: MetricBasis | None = None
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether larger values of `metric` are better; False for errors and losses."""
-        return False
+        """Whether larger values of `metric` are better: so they are for scorers of scikit-learn only."""
+        return self.metric_basis is not None and self.metric_basis.greater_is_better
+
+    @property
+    def key(self) -> str:
+        """The name under which values of the curve are logged: that of a scorer of scikit-learn, else ``"error"``."""
+        return self.metric if self.greater_is_better else "error"
 
     def at(self, size: float) -> float:
         """Return the error at one size, interpolated linearly in 1/size between the tabulated sizes.
@@ -169,15 +196,16 @@ class SizeRecommendation:
     ----------
     size : int or None
         Smallest size that satisfies the criterion; None if it is above `max_size`, or not `is_known`.
-    criterion : {"agreement", "excess_error", "probability"}
+    criterion : {"agreement", "excess_error", "probability", "metric"}
         Condition on `size`.  ``"agreement"``: the mean probability that an ensemble of that size
         predicts the same label as the infinite ensemble is at least `confidence`.  ``"excess_error"``: the
         error, 0-1 or mean squared, is at most ``1 + tolerance`` times that of the infinite ensemble.
-        ``"probability"``: the mean Brier score of the probabilities is.
+        ``"probability"``: the mean Brier score of the probabilities is.  ``"metric"``: the metric differs from that
+        of the infinite ensemble by at most `tolerance`, from `size` on.
     confidence : float or None
         The wanted agreement; None for the other criteria.
     tolerance : float or None
-        The wanted relative excess; None for an agreement.
+        The wanted relative excess, or distance of the metric; None for an agreement.
     agreement : float or None
         Agreement of the current size with the infinite ensemble; None for regression.
     interval : tuple of (int, int or None)
@@ -190,11 +218,16 @@ class SizeRecommendation:
     sizes : ndarray of int64, shape (n_sizes,)
         Sizes at which the criterion is tabulated.
     values : ndarray of float64, shape (n_sizes,)
-        Agreement, or relative excess of the error or the Brier score, at `sizes`.
+        Agreement, or relative excess of the error or the Brier score, or distance of the metric, at `sizes`.
+    of_metric : str or None
+        Name of the metric, for the criterion ``"metric"``.
+    is_absolute : bool or None
+        Whether `tolerance` and `values` are differences in the unit of the metric; else they are relative to its
+        value for the infinite ensemble.  None for the other criteria.
     """
 
     size: int | None
-    criterion: Literal["agreement", "excess_error", "probability"]
+    criterion: Literal["agreement", "excess_error", "probability", "metric"]
     confidence: float | None
     tolerance: float | None
     agreement: float | None
@@ -203,6 +236,8 @@ class SizeRecommendation:
     max_size: int
     sizes: IntArray
     values: FloatArray
+    of_metric: str | None = None
+    is_absolute: bool | None = None
 
     @property
     def is_known(self) -> bool:

@@ -14,7 +14,7 @@ from ens_plugin.core.estimates.tied_sizes import previous_odd_size
 from ens_plugin.errors import InputError
 from ens_plugin.report.chart_style import BLUE, GREEN, GREY, INK, ORANGE, default_style, label_in_percent, new_axes
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
-from ens_plugin.report.quantities import SHARES, error_text, level_text
+from ens_plugin.report.quantities import SHARES, distance_label, error_text, level_text, wanted_text
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 
@@ -80,7 +80,7 @@ def plot_error_curve(
     error = np.array([curve.at(size) for size in drawn])
     lower, upper = np.array([curve.interval_at(size) for size in drawn]).T
     ax.fill_between(drawn, lower, upper, color=BLUE, alpha=0.18, linewidth=0, label="interval")
-    ax.plot(drawn, error, color=BLUE, linewidth=1.8, label="error")
+    ax.plot(drawn, error, color=BLUE, linewidth=1.8, label=curve.key)
     _limit_values(ax, np.concatenate([lower, upper, error, [curve.asymptote]]))
     if abs(curve.asymptote) <= LARGEST_DRAWN:
         _draw_level(ax, curve.asymptote, f"infinite\nensemble\n{error_text(curve.asymptote, curve.metric)}")
@@ -89,7 +89,8 @@ def plot_error_curve(
         return curve.at(size) if curve.reaches(size) else None
 
     _mark_sizes(ax, n_members, recommended_size, value_at, curve.metric)
-    ax.set_ylabel(f"{_axis_name(curve.metric)}\nshaded: {level_text(curve.interval_level)} interval", parse_math=False)
+    name = f"{printable(curve.metric, 30)}, greater is better" if curve.greater_is_better else _axis_name(curve.metric)
+    ax.set_ylabel(f"{name}\nshaded: {level_text(curve.interval_level)} interval", parse_math=False)
     if curve.metric in SHARES:
         label_in_percent(ax.yaxis)
     return ax
@@ -139,18 +140,17 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
     drawn = [size for size in _dense_sizes(recommendation.sizes, shown) if size <= recommendation.sizes[-1]]
     values = np.array([_tabulated(recommendation, size) for size in drawn])
     ax.plot(drawn, values, color=BLUE, linewidth=1.8)
+    wanted = recommendation.confidence or recommendation.tolerance
     if recommendation.criterion == "agreement":
-        wanted = recommendation.confidence
         ax.set_ylabel("Agreement with the\ninfinite ensemble (%)")
         _limit_values(ax, np.append(values, wanted or math.nan), ceiling=1.0)
     else:
-        wanted = recommendation.tolerance
-        loss = "Brier score" if recommendation.criterion == "probability" else "Error"
-        ax.set_ylabel(f"{loss} above the\ninfinite ensemble's (%)")
+        ax.set_ylabel(distance_label(recommendation), parse_math=False)
         _scale_excess(ax, np.append(values, wanted or math.nan))
-    label_in_percent(ax.yaxis)
+    if not recommendation.is_absolute:
+        label_in_percent(ax.yaxis)
     if wanted is not None:
-        _draw_level(ax, wanted, f"wanted\n{level_text(wanted)}")
+        _draw_level(ax, wanted, f"wanted\n{wanted_text(recommendation)}")
         _draw_size_interval(ax, wanted, low, high, shown[1])
 
     def value_at(size: int) -> float | None:
@@ -158,7 +158,8 @@ def plot_agreement(recommendation: SizeRecommendation, *, n_members: int | None 
         value = _tabulated(recommendation, size) if inside else math.nan
         return value if math.isfinite(value) else None
 
-    _mark_sizes(ax, n_members, recommendation.size, value_at, "0-1 error")
+    metric = (recommendation.of_metric if recommendation.is_absolute else None) or "0-1 error"
+    _mark_sizes(ax, n_members, recommendation.size, value_at, metric)
     return ax
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+from ens_plugin.core.validation import printable
 from ens_plugin.report.estimates import SizeRecommendation
 
 __all__ = [
     "NOT_KNOWN",
     "SHARES",
+    "distance_label",
     "error_text",
     "interval_text",
     "level_text",
@@ -19,6 +21,7 @@ __all__ = [
     "size_text",
     "spread_and_unit",
     "spread_text",
+    "wanted_text",
 ]
 
 NOT_KNOWN = "not estimated"
@@ -133,6 +136,23 @@ def level_text(level: float) -> str:
     '95 %'
     """
     return f"{100.0 * level:.4g} %"
+
+
+def wanted_text(recommendation: SizeRecommendation) -> str:
+    """Return the wanted agreement or tolerance: a share in percent, or a difference in the unit of the metric."""
+    wanted = recommendation.tolerance if recommendation.confidence is None else recommendation.confidence
+    if wanted is None:
+        return NOT_KNOWN
+    return f"{wanted:.4g}" if recommendation.is_absolute else level_text(wanted)
+
+
+def distance_label(recommendation: SizeRecommendation) -> str:
+    """Return what the values of a criterion other than the agreement are, in two lines for an axis."""
+    if recommendation.of_metric is not None:
+        unit = "" if recommendation.is_absolute else " (%)"
+        return f"Distance of {printable(recommendation.of_metric, 24)}\nfrom the limit{unit}"
+    loss = "Brier score" if recommendation.criterion == "probability" else "Error"
+    return f"{loss} above the\ninfinite ensemble's (%)"
 
 
 def _number(value: float, metric: str) -> str:

@@ -72,8 +72,8 @@ class EnsembleReport(ReportContent):
     """
 
     def __repr__(self) -> str:
-        found = self.metrics()
-        shown = [f"{name}={found[name]:.4g}" for name in ("error", "asymptotic_error") if name in found]
+        found, key = self.metrics(), self.error_curve.key
+        shown = [f"{name}={found[name]:.4g}" for name in (key, f"asymptotic_{key}") if name in found]
         return (
             f"EnsembleReport({self.model}, {', '.join([f'n_members={self.n_members}', *shown])}, "
             f"recommended_size={self.recommended_size})"

@@ -23,7 +23,18 @@ SCHEMA_VERSION = 1
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 # Reports written before these fields existed are read with the fields' defaults.
-_ADDED_LATER = {"ties_to", "even_shift", "basis", "criteria", "label_errors"}
+_ADDED_LATER = {
+    "ties_to",
+    "even_shift",
+    "basis",
+    "criteria",
+    "label_errors",
+    "metric_basis",
+    "of_metric",
+    "is_absolute",
+}
+# Fields of reports on a metric, which other reports do not have.
+_OF_METRICS = {"metric_basis", "of_metric", "is_absolute"}
 
 
 def report_to_dict(report: ReportContent) -> dict[str, Any]:
@@ -99,7 +110,8 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+        held = {item.name: getattr(value, item.name) for item in fields(value)}
+        return {name: _plain(item) for name, item in held.items() if item is not None or name not in _OF_METRICS}
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     if isinstance(value, Mapping):

@@ -16,6 +16,7 @@ from ens_plugin.report.quantities import (
     members_text,
     recommended_interval_text,
     recommended_text,
+    wanted_text,
 )
 
 __all__ = [
@@ -89,6 +90,8 @@ def criteria_rows(report: ReportContent) -> list[CriterionRow]:
 def _criterion_name(found: SizeRecommendation) -> str:
     if found.confidence is not None:
         return f"{level_text(found.confidence)} agreement of labels"
+    if found.of_metric is not None:
+        return f"{printable(found.of_metric, 22)} within {wanted_text(found)}"
     what = "Brier score" if found.criterion == "probability" else "error"
     return f"{what} within {level_text(found.tolerance or math.nan)} of the limit"
 

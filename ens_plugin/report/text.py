@@ -17,6 +17,7 @@ from ens_plugin.report.quantities import (
     members_text,
     size_interval_text,
     spread_text,
+    wanted_text,
 )
 from ens_plugin.report.tables import confusion_lines, criteria_rows, hidden_labels, label_lines, label_rows
 
@@ -92,6 +93,9 @@ def criterion_words(recommendation: SizeRecommendation) -> str:
     """Return the criterion of the recommended size, in words."""
     if recommendation.confidence is not None:
         return f"{level_text(recommendation.confidence)} agreement with the infinite ensemble"
+    if recommendation.of_metric is not None:
+        name, distance = printable(recommendation.of_metric, 40), wanted_text(recommendation)
+        return f"{name} within {distance} of that of the infinite ensemble"
     if recommendation.tolerance is not None:
         loss = "a mean Brier score" if recommendation.criterion == "probability" else "an error"
         return f"{loss} at most {level_text(recommendation.tolerance)} above that of the infinite ensemble"
@@ -162,6 +166,8 @@ def _demand(recommendation: SizeRecommendation) -> str:
     """Return the unmet criterion as a phrase, because the error itself may hardly change with more members, or rise."""
     if recommendation.confidence is not None:
         return f" for {level_text(recommendation.confidence)} agreement"
+    if recommendation.of_metric is not None:
+        return f" for {printable(recommendation.of_metric, 40)} within {wanted_text(recommendation)} of the limit"
     if recommendation.tolerance is not None:
         what = "probabilities" if recommendation.criterion == "probability" else "an error"
         return f" for {what} within {level_text(recommendation.tolerance)} of the limit"
@@ -309,7 +315,8 @@ def _criteria_table(report: ReportContent) -> list[str]:
         return []
     cells = [[row.name, row.size, row.interval, row.error] for row in rows]
     lines = [f"| {' | '.join(each)} |" for each in cells]
-    return ["| criterion | members | interval | error there |", "|---|---|---|---|", *lines, ""]
+    there = "error" if report.error_curve.metric_basis is None else escaped_markdown(report.error_curve.metric, 24)
+    return [f"| criterion | members | interval | {there} there |", "|---|---|---|---|", *lines, ""]
 
 
 def _sentences(report: ReportContent) -> list[str]:
@@ -340,9 +347,12 @@ def _sentences(report: ReportContent) -> list[str]:
 
 def _origin(report: ReportContent) -> list[str]:
     kind = "out-of-bag rows" if report.data == "oob" else "held-out rows"
+    basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
+    of_metric = [] if basis is None else [f"The {metric} was computed on {basis.n_rows} rows."]
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [
         f"Data: {report.n_rows} {kind}{left_out}, {report.mean_oob_members:.1f} members per row on average.",
+        *of_metric,
         f"In-bag rows: {bag_words(report)}.",
         f"Prediction: {aggregation_words(report)}.",
         f"Curve: {estimator_words(report)}.",

@@ -82,7 +82,12 @@ def _check_curve(curve: ErrorCurve) -> None:
 
 
 def _check_errors(curve: ErrorCurve) -> None:
-    smallest, largest = {SHARES: (0.0, 1.0), SQUARES: (0.0, math.inf)}.get(curve.metric, (-math.inf, math.inf))
+    basis = curve.metric_basis
+    own = (-math.inf, math.inf) if basis is None else (basis.lowest, basis.highest)
+    smallest, largest = {SHARES: (0.0, 1.0), SQUARES: (0.0, math.inf)}.get(curve.metric, own)
+    if basis is not None:
+        _at_least(basis.n_rows, 1, "error_curve.metric_basis.n_rows")
+        _in_order(basis.lowest, basis.highest, "error_curve.metric_basis.lowest", "error_curve.metric_basis.highest")
     fields: dict[str, Any] = {
         "error": curve.error, "lower": curve.lower, "upper": curve.upper, "asymptote": curve.asymptote,
         "asymptote_interval": curve.asymptote_interval,
@@ -109,6 +114,11 @@ def _check_recommendation(found: SizeRecommendation, name: str) -> None:
         _refuse(f"{name}.confidence", found.confidence, f"a value that fits criterion {found.criterion!r}")
     if share == (found.tolerance is not None):
         _refuse(f"{name}.tolerance", found.tolerance, f"a value that fits criterion {found.criterion!r}")
+    of_metric = found.criterion == "metric"
+    if of_metric != (found.of_metric is not None):
+        _refuse(f"{name}.of_metric", found.of_metric, f"a value that fits criterion {found.criterion!r}")
+    if of_metric != (found.is_absolute is not None):
+        _refuse(f"{name}.is_absolute", found.is_absolute, f"a value that fits criterion {found.criterion!r}")
     if found.confidence is not None and not 0.0 < found.confidence < 1.0:
         _refuse(f"{name}.confidence", found.confidence, "a number between 0 and 1")
     if found.tolerance is not None and not 0.0 < found.tolerance < math.inf:

@@ -108,10 +108,13 @@ def _error_check(report: EnsembleReport, cut_report: EnsembleReport) -> Check:
             "below that size. Use another estimator; 'auto' reaches every size."
         )
     level = curve.interval_level
-    lower, upper = interval_over_seeds(expected, curve.interval_at(size), cut_report.algorithmic_sd, level)
+    # The deviation over seeds is not known for a metric.
+    seed_sd = 0.0 if math.isnan(cut_report.algorithmic_sd) else cut_report.algorithmic_sd
+    lower, upper = interval_over_seeds(expected, curve.interval_at(size), seed_sd, level)
+    least = -math.inf if curve.metric_basis is not None else 0.0
     sentence = (
         f"{members_text(size)}: {curve.metric} {error_text(found, curve.metric)}; the whole ensemble's curve promised "
         f"{error_text(expected, curve.metric)}, {level_text(level)} interval "
-        f"{interval_text((max(lower, 0.0), upper), curve.metric)}."
+        f"{interval_text((max(lower, least), upper), curve.metric)}."
     )
     return Check("error", lower <= found <= upper, found, lower if found < lower else upper, sentence)

@@ -97,7 +97,8 @@ def analyze(
     data : {"holdout", "oob"}, default="holdout"
         With ``"oob"``, the DataFrame holds exactly the training rows, in any order, and `row_id_col` is needed.
     metric, criterion, confidence, tolerance, max_size, interval_level, sizes, estimator, random_state
-        As for :func:`ens_plugin.analyze`.
+        As for :func:`ens_plugin.analyze`; a metric is computed on the sampled rows, at most 20 000, by the driver, and
+        the report has their number.
 
     Returns
     -------
@@ -153,14 +154,15 @@ def analyze_frame(
     """
     require_spark()
     check_frame(df)
-    data, metric = options.data, options.metric
+    data = options.data
     model, df, feature_cols = behind_stages(model, df, feature_cols, data)
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)
     settings = resolve_options(adapter, options)
-    if metric is not None and weight_col is not None:
+    if weight_col is not None and settings.metric is not None and not settings.metric.takes_weights:
         raise InputError(
-            "metric(y, mean_output) takes no weights. Leave out weight_col, or apply weights inside your metric."
+            f"The metric {settings.metric.name!r} takes no weights: its function has no parameter sample_weight. Leave "
+            "out weight_col, or pass metric=f for a function f(y, mean_output, sample_weight=None)."
         )
     if data == "oob" and row_id_col is None:
         raise InputError(
@@ -215,7 +217,6 @@ def analyze_frame(
             tallied,
             settings,
             sizes_given=options.sizes is not None,
-            metric=metric,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )
         report = with_label_errors(report, adapter, tallied.sample, None)

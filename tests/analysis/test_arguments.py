@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, Task
 from ens_plugin.analysis.arguments import clip_sizes_to_oob, encode_target, resolve_options, row_weights
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import InputError, TooFewMembersError
+
+METRIC = ResolvedMetric("half", lambda y, mean, weight: 0.5, False, 0.0, 1.0, False, False)
 
 
 class Stub:
@@ -52,7 +56,7 @@ def resolve(model: EnsembleAdapter | None = None, **options: Any) -> ResolvedOpt
         ("max_size", np.nan),
         ("estimator", "closed_form"),
         ("estimator", "bootstrap"),
-        ("metric", "accuracy"),
+        ("metric", "accurate"),
         ("sizes", []),
         ("sizes", [0, 5]),
         ("sizes", [1.5]),
@@ -197,7 +201,8 @@ def test_weights_default_to_one_and_exclude_a_metric() -> None:
     np.testing.assert_array_equal(row_weights(None, 3, None), np.ones(3))
     np.testing.assert_array_equal(row_weights([1, 2, 3], 3, None), [1.0, 2.0, 3.0])
     with pytest.raises(InputError, match="metric"):
-        row_weights([1, 2, 3], 3, lambda y, mean: 0.0)
+        row_weights([1, 2, 3], 3, METRIC)
+    np.testing.assert_array_equal(row_weights([1, 2, 3], 3, replace(METRIC, takes_weights=True)), [1.0, 2.0, 3.0])
 
 
 def test_target_is_not_modified() -> None:

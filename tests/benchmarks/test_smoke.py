@@ -37,6 +37,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_sizes",
         "hard_losses",
         "hard_metrics",
+        "metrics",
         "hard_repeats",
         "hard_scores",
         pytest.param("memory", marks=needs_proc),

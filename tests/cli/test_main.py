@@ -383,3 +383,13 @@ def test_a_closed_pipe_is_no_answer(workshop: Path) -> None:
     with os.fdopen(writer, "w") as closed:
         done = subprocess.run(command, cwd=workshop, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == 2, done.stderr
+
+
+def test_metric_by_name(run: Run) -> None:
+    outcome = run("recommend", *CANCER, "--metric", "balanced_accuracy", "--tolerance", "0.01")
+    assert outcome.code == 0
+    assert "members are enough for a difference of 0.01." in " ".join(outcome.out.split())
+    outcome = run("analyze", *CANCER, "--metric", "roc_auk")
+    assert outcome.code == 2
+    assert "near are 'roc_auc'" in " ".join(outcome.err.split())
+    assert run("analyze", *DIABETES, "--metric", "roc_auc").code == 2

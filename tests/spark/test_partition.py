@@ -308,7 +308,6 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
         tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping),
         settings_,
         sizes_given=False,
-        metric=None,
         sampled_labels=kept.target,
     )
 

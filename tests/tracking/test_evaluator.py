@@ -259,3 +259,9 @@ def test_beside_mlflows_own_evaluator(embedded: Client, version: Version) -> Non
         )
     assert {"accuracy_score", "ens.error"} <= {*result.metrics}
     assert {"accuracy_score", "ens.error"} <= {*embedded.get_run(run.info.run_id).data.metrics}
+
+
+def test_metric_of_scikit_learn(version: Version) -> None:
+    found = evaluate(version.uri, metric="average_precision").metrics
+    assert {"ens.average_precision", "ens.asymptotic_average_precision"} <= found.keys()
+    assert 0.5 < found["ens.average_precision"] <= 1.0

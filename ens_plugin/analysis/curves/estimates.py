@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
@@ -30,7 +32,7 @@ class ResolvedOptions:
     estimator : str
         As the user chose it, ``"auto"`` replaced by a name.
     data : {"oob", "holdout"}
-    criterion : {"agreement", "excess_error", "probability"}
+    criterion : {"agreement", "excess_error", "probability", "metric"}
         What the recommended size has to meet.
     chooses_criterion : bool
         Whether another criterion may take its place where no size is known.
@@ -42,6 +44,9 @@ class ResolvedOptions:
         Sizes to tabulate.
     random_state : int
         Seed of all random numbers.
+    metric : ResolvedMetric or None
+    metric_tolerance : float
+        Wanted distance of the metric, in its unit or relative.
     """
 
     estimator: str
@@ -55,6 +60,8 @@ class ResolvedOptions:
     max_size: int
     sizes: IntArray
     random_state: int
+    metric: ResolvedMetric | None = None
+    metric_tolerance: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +74,8 @@ class Estimates:
         The size by every criterion; `recommendation` is one of them.
     error_draws : ErrorDraws or None
         Of a classifier, for the size by its error.
+    metric_size : SizeRecommendation or None
+        Where a metric was asked for.
     """
 
     error_curve: ErrorCurve
@@ -77,6 +86,7 @@ class Estimates:
     doubts: tuple[str, ...] = ()
     criteria: tuple[SizeRecommendation, ...] = ()
     error_draws: ErrorDraws | None = None
+    metric_size: SizeRecommendation | None = None
 
 
 def path_values(path: PathTally, sizes: IntArray) -> FloatArray:

@@ -12,7 +12,7 @@ from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.report.estimates import SizeRecommendation
 
-__all__ = ["agreement_reason", "excess_recommendation"]
+__all__ = ["agreement_reason", "excess_recommendation", "metric_reason"]
 
 
 def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
@@ -57,6 +57,30 @@ def excess_recommendation(
         sizes=settings.sizes.copy(),
         values=excess(settings.sizes),
     )
+
+
+def metric_reason(size: int | None, difference: float, n_members: int, settings: ResolvedOptions) -> str:
+    """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed.
+
+    Parameters
+    ----------
+    size : int or None
+    difference : float
+        Metric at the current size less that of the infinite ensemble: in its unit, or relative; NaN if not known.
+    n_members : int
+    settings : ResolvedOptions
+    """
+    metric = settings.metric
+    assert metric is not None
+    if np.isnan(difference):
+        return f"The infinite ensemble's {metric.name} cannot be distinguished from 0, so nothing is relative to it."
+    side = "below" if difference < 0 else "above"
+    if metric.is_absolute:
+        distance, wanted = f"{abs(difference):.4f}", f"a difference of {settings.metric_tolerance:.6g}"
+    else:
+        distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * settings.metric_tolerance:.6g} %"
+    state = f"With {n_members} members, the {metric.name} is {distance} {side} that of the infinite ensemble"
+    return _with_size(state, wanted, size, n_members, settings)
 
 
 def _excess_reason(loss: str, size: int | None, now: float, n_members: int, settings: ResolvedOptions) -> str:

@@ -122,7 +122,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
     return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *cautions), doubts)
 
 
-def refuse_unweighable(shares: RowShares, estimator: str, *, has_metric: bool) -> None:
+def refuse_unweighable(shares: RowShares, estimator: str, *, unweighted_metric: str | None) -> None:
     """Raise InputError if the estimator or metric cannot take the weights of rows that are out of bag unevenly.
 
     Raises
@@ -136,8 +136,11 @@ def refuse_unweighable(shares: RowShares, estimator: str, *, has_metric: bool) -
             f"{shares.cautions[0]} The path estimator cannot be corrected for that, because its out-of-bag rows change "
             "with every member; use estimator='auto'."
         )
-    if has_metric and shares.change > MOST_CHANGE:
-        raise InputError(f"{shares.cautions[0]} A metric(y, mean_output) takes no weights. {REMEDIES}")
+    if unweighted_metric is not None and shares.change > MOST_CHANGE:
+        raise InputError(
+            f"{shares.cautions[0]} The metric {unweighted_metric!r} takes no weights: its function has no parameter "
+            f"sample_weight. {REMEDIES}"
+        )
 
 
 def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found: Representation) -> bool:
@@ -165,10 +168,12 @@ def _entries(
 def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
     weight, sample = evidence.weight, evidence.sample
     squares = None if weight.squares is None else weight.squares * factor**2
+    more = evidence.metric_sample
     return replace(
         evidence,
         weight=replace(weight, total=weight.total * factor, squares=squares),
         sample=replace(sample, weight=sample.weight * factor[sample.rows]),
+        metric_sample=None if more is None else replace(more, weight=more.weight * factor[more.rows]),
     )
 
 

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from ens_plugin.adapters.training import TrainedModel, TrainingRows
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
 from ens_plugin.core.validation import as_confidence, as_count, as_positive
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
@@ -41,6 +41,7 @@ def grow(
     X: Any,
     y: ArrayLike,
     *,
+    metric: Metric | None = AnalysisOptions.metric,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = None,
     tolerance: float | None = None,
@@ -62,13 +63,15 @@ def grow(
     X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
     y : array-like, shape (n_rows,)
         Labels or values.
-    criterion : {"auto", "agreement", "error", "probability"}, default="auto"
+    metric : str, scorer or callable, optional
+        The name of a scorer of scikit-learn (``"roc_auc"``, ``"neg_log_loss"``), a scorer of ``make_scorer``, or a
+        function, as for :func:`ens_plugin.analyze`; the size is then by this metric.
+    criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
     confidence : float, optional
         Classification only: wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
-        Wanted excess of the error or the Brier score relative to the infinite ensemble's; by default 0.01 for an error
-        and 0.005 for a Brier score.
+        Wanted excess of the error or the Brier score, or distance of the metric, as for :func:`ens_plugin.analyze`.
     method : {"one_shot", "iterative"}, default="one_shot"
         ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
         after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
@@ -126,7 +129,7 @@ def grow(
     method = _current_name(method)
     next_size = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
-    options = _options(criterion, confidence, tolerance, limit, sample_weight)
+    options = _options(metric, criterion, confidence, tolerance, limit, sample_weight)
     trainer = find_trainer(split_pipeline(estimator)[0])
     _refuse_other_task(split_pipeline(estimator)[0], confidence)
     ensemble, steps = split_pipeline(clone(estimator))
@@ -201,10 +204,16 @@ def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int
 
 
 def _options(
-    criterion: str, confidence: float | None, tolerance: float | None, limit: int, sample_weight: ArrayLike | None
+    metric: Metric | None,
+    criterion: str,
+    confidence: float | None,
+    tolerance: float | None,
+    limit: int,
+    sample_weight: ArrayLike | None,
 ) -> AnalysisOptions:
     return AnalysisOptions(
         sample_weight=sample_weight,
+        metric=metric,
         criterion=criterion,
         confidence=None if confidence is None else as_confidence(confidence),
         tolerance=None if tolerance is None else as_positive(tolerance, "tolerance"),

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.adapters.training import LARGEST_SEED
-from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.learners.growth.growth import MAX_SIZE, grow
 from ens_plugin.learners.growth.member_training import find_trainer
@@ -132,13 +132,15 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
     estimator : unfitted ensemble, or Pipeline, default=None
         As for :func:`ens_plugin.grow`; its number of members is ignored.  None stands for
         ``RandomForestClassifier()``.
-    criterion : {"auto", "agreement", "error", "probability"}, default="auto"
+    metric : str, scorer or callable, optional
+        The name of a scorer of scikit-learn (``"roc_auc"``, ``"neg_log_loss"``), a scorer of ``make_scorer``, or a
+        function, as for :func:`ens_plugin.analyze`; the size is then by this metric.
+    criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
     confidence : float, optional
         Wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
-        Wanted excess of the error or the Brier score relative to the infinite ensemble's; by default 0.01 for an error
-        and 0.005 for a Brier score.
+        Wanted excess of the error or the Brier score, or distance of the metric, as for :func:`ens_plugin.analyze`.
     method : {"one_shot", "iterative"}, default="one_shot"
     probe_size : int, optional
         Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
@@ -184,6 +186,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         self,
         estimator: Any = None,
         *,
+        metric: Metric | None = AnalysisOptions.metric,
         criterion: str = AnalysisOptions.criterion,
         confidence: float | None = None,
         tolerance: float | None = None,
@@ -194,6 +197,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         verbose: bool = False,
     ) -> None:
         self.estimator = estimator
+        self.metric = metric
         self.criterion = criterion
         self.confidence = confidence
         self.tolerance = tolerance
@@ -222,8 +226,8 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         EnsPluginError
             As :func:`ens_plugin.grow`; an earlier fit is then kept.
         """
-        wanted = {"criterion": self.criterion, "confidence": self.confidence, "tolerance": self.tolerance}
-        self._keep(self._grow(X, y, sample_weight, **wanted))
+        names = ("metric", "criterion", "confidence", "tolerance")
+        self._keep(self._grow(X, y, sample_weight, **{name: getattr(self, name) for name in names}))
         self.classes_ = self.estimator_.classes_
         return self
 
@@ -251,8 +255,12 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
     estimator : unfitted ensemble, or Pipeline, default=None
         As for :func:`ens_plugin.grow`; its number of members is ignored.  None stands for
         ``RandomForestRegressor()``.
+    metric : str, scorer or callable, optional
+        The name of a scorer of scikit-learn (``"roc_auc"``, ``"neg_log_loss"``), a scorer of ``make_scorer``, or a
+        function, as for :func:`ens_plugin.analyze`; the size is then by this metric.
     tolerance : float, optional
-        Wanted mean squared error in excess of the infinite ensemble's, relative to it; 0.01 by default.
+        Wanted mean squared error in excess of the infinite ensemble's, relative to it, 0.01 by default; or distance of
+        the metric, as for :func:`ens_plugin.analyze`.
     method : {"one_shot", "iterative"}, default="one_shot"
     probe_size : int, optional
         Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
@@ -294,6 +302,7 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         self,
         estimator: Any = None,
         *,
+        metric: Metric | None = AnalysisOptions.metric,
         tolerance: float | None = AnalysisOptions.tolerance,
         method: str = "one_shot",
         probe_size: int | None = None,
@@ -302,6 +311,7 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         verbose: bool = False,
     ) -> None:
         self.estimator = estimator
+        self.metric = metric
         self.tolerance = tolerance
         self.method = method
         self.probe_size = probe_size
@@ -327,5 +337,5 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         EnsPluginError
             As :func:`ens_plugin.grow`; an earlier fit is then kept.
         """
-        self._keep(self._grow(X, y, sample_weight, tolerance=self.tolerance))
+        self._keep(self._grow(X, y, sample_weight, metric=self.metric, tolerance=self.tolerance))
         return self

@@ -110,7 +110,9 @@ def _linked_scalars(client: MlflowClient, version: RegisteredVersion, prefix: st
     if not metrics:
         return None
     run_id = max(metrics, key=lambda metric: (metric.timestamp, metric.run_id)).run_id
-    own = sorted((metric for metric in metrics if metric.run_id == run_id), key=lambda metric: metric.timestamp)
+    # The names of the scores in it are not known yet.
+    linked = client.get_logged_model(version.model_id).metrics or []
+    own = sorted((metric for metric in linked if metric.run_id == run_id), key=lambda metric: metric.timestamp)
     return _Scalars(str(run_id), {metric.key: metric.value for metric in own})
 
 
@@ -121,9 +123,9 @@ def _run_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) 
     run = _live_run(client, version.run_id)
     if not comes_from_run(client, version, run):
         raise GateError(f"There is no ensemble report for {printable(version.uri, 120)}: {_elsewhere(version)}")
-    values = {key: value for key, value in run.data.metrics.items() if key in _keys(prefix)}
-    if not values:
-        raise GateError(_nothing_logged(version, f"neither its model nor its run has the metric '{prefix}.error'"))
+    values = {key: value for key, value in run.data.metrics.items() if key.startswith(f"{prefix}.")}
+    if not values.keys() & _keys(prefix):
+        raise GateError(_nothing_logged(version, f"neither its model nor its run has the metric '{prefix}.n_members'"))
     n_models = _count_models(run)
     if n_models > 1:
         remedy = (

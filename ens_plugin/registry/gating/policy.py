@@ -30,6 +30,8 @@ REPORT_SCALARS = (
     "error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd", "n_members",
     "recommended_size", "size_capped", "agreement", "member_error", "member_variance", "bias", "size_ratio",
 )  # fmt: skip
+# Of the curve of a scorer of scikit-learn, which has its name in place of "error".
+SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}")
 BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
 NO_WORSE = "no_worse"
 REQUIRED = "required"
@@ -239,7 +241,8 @@ def _baseline_requirements(table: dict[str, Any]) -> Iterator[Requirement]:
 
 def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ...] | None) -> Iterator[Requirement]:
     if known is not None:
-        _check_keys(content, known, f"{table}.")
+        scores = _score_scalars() if table == "report" else frozenset[str]()
+        _check_keys({key: value for key, value in content.items() if key not in scores}, known, f"{table}.")
     for name, bounds in content.items():
         place = f"{table}.{name}"
         found = _bounds(bounds, place)
@@ -249,6 +252,13 @@ def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ..
                 "upper bound of the ratio is known. Use 'report.agreement.min' instead."
             )
         yield from (Requirement(table, name, bound, found[bound]) for bound in BOUNDS if bound in found)
+
+
+def _score_scalars() -> frozenset[str]:
+    """Return the names that scalars of reports on a scorer of scikit-learn can have."""
+    from sklearn.metrics import get_scorer_names
+
+    return frozenset(form.format(name) for name in get_scorer_names() for form in SCORE_SCALARS)
 
 
 def _bounds(value: Any, place: str) -> dict[str, float]:

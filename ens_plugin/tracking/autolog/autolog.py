@@ -8,6 +8,8 @@ from types import ModuleType
 
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import libraries, on_registration
+from ens_plugin.analysis.metrics.resolution import check_metric
+from ens_plugin.analysis.options import Metric
 from ens_plugin.errors import InputError
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.autolog.delivery import forget_unreachable
@@ -49,6 +51,7 @@ def autolog(
     max_overhead: float = 0.1,
     prefix: str = DEFAULT_PREFIX,
     log_artifacts: bool = True,
+    metric: Metric | None = None,
 ) -> None:
     """Log a report to MLflow after every fit of a bagged ensemble.
 
@@ -82,11 +85,15 @@ def autolog(
         Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True
         Whether the report's files are logged too.
+    metric : str, scorer or callable, optional
+        As for :func:`ens_plugin.analyze`; curve and recommended size are of it.  Fits of the other task get no report,
+        and the first one a warning.  `max_overhead` does not count the time of a metric: about a thousand evaluations.
 
     Raises
     ------
     InputError
-        If a switch is neither True nor False, `max_overhead` is not a share, or no name can start with `prefix`.
+        If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `max_overhead` is not a
+        share, or no name can start with `prefix`.
 
     Notes
     -----
@@ -109,10 +116,11 @@ def autolog(
             "for no limit."
         )
     check_prefix(prefix)
+    check_metric(metric)
     with _lock:
         _disable()
         if not disable:
-            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts))
+            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, metric))
 
 
 def _check_switches(**switches: object) -> None:

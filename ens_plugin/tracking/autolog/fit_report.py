@@ -184,7 +184,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
         deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
     deadline -= SENDING_S + (RENDERING_S if settings.log_artifacts else 0.0)
     allowance = settings.seconds_for(fit.seconds)
-    options = AnalysisOptions(sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
+    options = AnalysisOptions(sample_weight=data.sample_weight, metric=settings.metric, n_jobs=_n_jobs(ensemble))
     cautions: list[str] = []
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:

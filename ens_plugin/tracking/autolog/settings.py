@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ens_plugin.analysis.options import Metric
+
 __all__ = ["LEAST_SECONDS", "AutologOptions", "attempt", "inform", "warn_once"]
 
 Result = TypeVar("Result")
@@ -28,6 +30,8 @@ class AutologOptions:
         Share of a fit's time that its report may take.
     prefix : str
         Start of the first report's names in a run.
+    metric : str, scorer, callable or None
+        Of the curve.
     process : int
         Process that called :func:`ens_plugin.autolog`; fits in its children are not reported.
     warned : dict
@@ -39,6 +43,7 @@ class AutologOptions:
     max_overhead: float
     prefix: str
     log_artifacts: bool
+    metric: Metric | None = None
     process: int = field(default_factory=os.getpid)
     warned: dict[str, object] = field(default_factory=dict)
 

@@ -43,6 +43,8 @@ def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
 def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
     """Return the error curve and its interval as ``<prefix>/error``, ``/error_lower``, ``/error_upper``.
 
+    A curve of a scorer of scikit-learn has its name in place of "error".
+
     Parameters
     ----------
     report : EnsembleReport
@@ -55,7 +57,7 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
     """
     curve = report.error_curve
     rows = np.searchsorted(curve.sizes, charted_sizes(report))
-    columns = {"error": curve.error, "error_lower": curve.lower, "error_upper": curve.upper}
+    columns = {curve.key: curve.error, f"{curve.key}_lower": curve.lower, f"{curve.key}_upper": curve.upper}
     return [
         Point(f"{prefix}/{name}", float(values[row]), int(curve.sizes[row]))
         for name, values in columns.items()

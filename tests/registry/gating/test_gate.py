@@ -26,7 +26,7 @@ from tests.registry.registry import (
     stub_artifacts,
     tags_of,
 )
-from tests.reports import HOSTILE_STRINGS, capped_report, regression_report
+from tests.reports import HOSTILE_STRINGS, capped_report, regression_report, score_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
@@ -652,3 +652,12 @@ def test_a_report_from_before_there_was_a_basis_is_judged(
     del content["basis"]
     monkeypatch.setattr(EnsembleReport, "to_json", lambda _: json.dumps(content))
     assert gate(register(embedded, name, REPORT).uri, LOOSE).passed
+
+
+def test_a_report_on_a_score_is_judged_by_it(embedded: Client, name: str) -> None:
+    """Its scalars have the name of the score, and none is called error."""
+    version = register(embedded, name, score_report())
+    assert gate(version.uri, {"report": {"roc_auc": {"min": 0.9}, "size_ratio": {"max": 100.0}}}).passed
+    assert not gate(version.uri, {"report": {"roc_auc_lower": {"min": 0.95}}}).passed
+    with pytest.raises(GateError, match="error"):
+        gate(version.uri, {"report": {"error": {"max": 0.1}}})

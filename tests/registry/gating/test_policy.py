@@ -75,7 +75,9 @@ def test_a_policy_tells_what_it_needs() -> None:
 
 def test_every_scalar_that_is_logged_can_be_asked_for() -> None:
     logged = {name for report in all_reports().values() for name in report.metrics()}
-    assert {*REPORT_SCALARS} == logged | {"size_ratio"}
+    scores = {"roc_auc", "roc_auc_lower", "roc_auc_upper", "asymptotic_roc_auc"}
+    assert {*REPORT_SCALARS} | scores == logged | {"size_ratio"}
+    assert read_policy({"report": {name: {"min": 0.5} for name in scores}}).requirements
 
 
 def test_the_digest_of_a_mapping_does_not_depend_on_its_order() -> None:

@@ -84,3 +84,10 @@ def test_what_a_report_holds_is_a_bound_it_can_meet(name: str) -> None:
     report = all_reports()[name]
     for scalar, value in report.metrics().items():
         check("report", scalar, "max", value, report)
+
+
+def test_scores_of_scikit_learn_may_be_bounded() -> None:
+    policy = read_policy({"report": {"roc_auc": {"min": 0.9}, "asymptotic_f1_macro": {"min": 0.5}}})
+    assert [requirement.name for requirement in policy.requirements] == ["roc_auc", "asymptotic_f1_macro"]
+    with pytest.raises(InputError, match="no known key"):
+        read_policy({"report": {"roc_auk": {"min": 0.9}}})

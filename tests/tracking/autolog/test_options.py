@@ -276,3 +276,18 @@ assert not {xgboost.train, lightgbm.LGBMClassifier.fit, BaggingClassifier.fit} &
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_metric_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
+    autolog(metric="roc_auc", log_artifacts=False, max_overhead=PATIENT)
+    classifier().fit(X, y)
+    wait_until_sent()
+    metrics = only_run(embedded, experiment).data.metrics
+    assert {"ens.roc_auc", "ens.asymptotic_roc_auc", "ens/roc_auc", "ens/roc_auc_lower"} <= metrics.keys()
+    assert 0.5 < metrics["ens.roc_auc"] <= 1.0
+    assert "ens.error" not in metrics
+
+
+def test_unknown_metric_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="near are 'roc_auc'"):
+        autolog(metric="roc_auk")

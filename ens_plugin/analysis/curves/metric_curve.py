@@ -1,4 +1,4 @@
-"""The curve of a user's own metric, from averages over subsets of members, extrapolated in 1/size."""
+"""The curve of a metric, from averages over subsets of members, extrapolated in 1/size."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.curves.label_metric import LabelMetricCurve, TwoErrors, label_metric_curve
+from ens_plugin.analysis.curves.metric_size import MetricChange, Resampled, metric_size
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate, subset_sizes
 from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
-from ens_plugin.core.validation import FloatArray, IntArray, one_line, shown
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.report.estimates import ErrorCurve
+from ens_plugin.report.estimates import ErrorCurve, MetricBasis
 
-__all__ = ["call_metric", "with_metric_curve"]
-
-Metric = Callable[[NDArray[Any], NDArray[Any]], float]
+__all__ = ["with_metric_curve"]
 
 N_ORDERS = 30
 N_RESAMPLES = 200
@@ -33,30 +34,43 @@ CLEAR_SKEWNESS = 0.35
 # Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
 PULLS = (1e-9, 1e-6)
 NO_VALUE = 1e-4
+ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
-class Resampled:
-    """Moments of the metric of all members over bootstrap samples of the rows.
+@dataclass(frozen=True, eq=False)
+class MetricRows:
+    """The rows that a metric is computed on.
 
     Attributes
     ----------
-    sd, skewness : float
-    step_variance : float
-        Variance of the metric's change from half the largest subset to the largest, less its variance over orders.
-    shared : float
-        Covariance of the metric and that change.
+    metric : ResolvedMetric
+    sample : Sample
+    target : ndarray, shape (n_sampled,)
+        As the user gave it.
+    link : callable
+        Returns probabilities or values for mean outputs.
+    weight : ndarray, shape (n_sampled,), or None
+        None where all rows count the same, or the metric takes no weights.
     """
 
-    sd: float
-    skewness: float
-    step_variance: float
-    shared: float
+    metric: ResolvedMetric
+    sample: Sample
+    target: NDArray[Any]
+    link: Callable[[FloatArray], FloatArray]
+    weight: FloatArray | None
+
+    def value(self, mean: FloatArray, rows: NDArray[np.intp]) -> float:
+        """Return the metric of some rows by their mean outputs, before the link."""
+        return self.linked_value(self.link(mean), rows)
+
+    def linked_value(self, output: FloatArray, rows: NDArray[np.intp]) -> float:
+        """Return the metric of some rows by their probabilities or values."""
+        return self.metric.value(self.target[rows], output, None if self.weight is None else self.weight[rows])
 
 
 def with_metric_curve(
     estimates: Estimates,
-    metric: Metric,
+    metric: ResolvedMetric,
     adapter: EnsembleAdapter,
     sample: Sample,
     y: NDArray[Any],
@@ -64,21 +78,23 @@ def with_metric_curve(
     *,
     limit: int | None = None,
     groups: NDArray[np.integer] | None = None,
+    label_errors: Callable[[], TwoErrors | None] = lambda: None,
 ) -> Estimates:
-    """Return the estimates with the curve of `metric` as error curve; size, bias and variance are unchanged.
+    """Return the estimates with the curve of `metric` as error curve, and the size by it; the rest is unchanged.
 
     Parameters
     ----------
-    metric : callable
-        ``metric(y, mean_output) -> float``, lower is better.
+    metric : ResolvedMetric
     sample : Sample
-        At most 20 000 rows; the metric is averaged over subsets of their members.
+        The metric is averaged over subsets of the members of these rows.
     y : ndarray, shape (n_sampled,)
         Target of the sampled rows as the user gave it.
     limit : int, optional
         Largest size to average subsets of; by default, the largest that most rows have members for.
     groups : ndarray of int, shape (n_sampled,), optional
         Group of each sampled row: the interval is then from bootstrap samples of groups.
+    label_errors : callable
+        Returns the errors by label of two labels, for a metric of labels; None where they are not known.
 
     Raises
     ------
@@ -88,29 +104,39 @@ def with_metric_curve(
     InputError
         If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
-    trials = sample.block.seen.sum(axis=0)
-    known = np.flatnonzero(trials)
+    if metric.greater_is_better and adapter.classes is not None:
+        # In the type of the labels, whatever the container of y.
+        y = adapter.classes[sample.block.target]
+    is_weighted = metric.takes_weights and bool(np.ptp(sample.weight) > 0)
+    rows = MetricRows(metric, sample, y, adapter.inverse_link, sample.weight if is_weighted else None)
+    known = np.flatnonzero(sample.block.seen.any(axis=0))
     rng = np.random.default_rng(settings.random_state)
-
-    def value(mean: FloatArray, rows: NDArray[np.intp]) -> float:
-        return call_metric(metric, y[rows], adapter.inverse_link(mean))
-
-    sizes, by_order = _by_order(sample, _limits(trials[known], limit), value, rng)
-    _refuse_no_value(metric, y[known], adapter.inverse_link(sample.mean_outputs()[known]), sample.block.n_labels)
+    is_of_labels = _is_of_labels(rows, known)
+    limits = _limits(sample.block.seen.sum(axis=0)[known], limit)
+    sizes, by_order = _by_order(rows, limits, rng, is_odd=is_of_labels)
+    _refuse_no_value(rows, known)
     law = extrapolate(sizes, by_order.mean(axis=0))
-    floor = _floor(metric, adapter, sample, y, law)
+    lowest, highest = _range(rows, known, law)
     covariance = np.cov(by_order, rowvar=False)
-    resampled = _resample(metric, adapter, sample, y, law, covariance, groups, rng)
-    _refuse_unknown_limit(metric, law, floor, resampled)
+    resampled = _resample(rows, law, covariance, groups, rng)
+    change: MetricChange | LabelMetricCurve
+    by_label = label_errors() if is_of_labels and metric.takes_weights else None
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
-    error = np.maximum(law.at(wanted), floor)
-    noise = np.sqrt(_row_variance(resampled, law, wanted) + law.order_variance(wanted, covariance / N_ORDERS))
+    if by_label is not None and adapter.classes is not None:
+        change = label_metric_curve(by_label, metric, adapter.classes, resampled.sd)
+        raw, model = change.at(wanted), np.zeros(wanted.size)
+        trials = float(np.median(sample.block.seen.sum(axis=0)[known]))
+        noise = np.hypot(resampled.sd, change.change_sd(wanted, trials))
+    else:
+        _refuse_unknown_limit(metric, law, (lowest, highest), resampled)
+        change = MetricChange(law, by_order, (lowest, highest), _half_and_largest(law), resampled)
+        raw, model = law.at(wanted), law.model_error(wanted)
+        noise = np.sqrt(_row_variance(resampled, law, wanted) + law.order_variance(wanted, covariance / N_ORDERS))
+    error = np.clip(raw, lowest, highest)
     skewness = resampled.skewness if abs(resampled.skewness) > CLEAR_SKEWNESS else 0.0
     below, above = (distance * noise for distance in hall_limits(skewness, settings.interval_level))
-    model = law.model_error(wanted)
-    lower = np.maximum(error - np.hypot(below, model), floor)
-    upper = error + np.hypot(above, model)
-    name = _name(metric)
+    lower = np.maximum(error - np.hypot(below, model), lowest)
+    upper = np.minimum(error + np.hypot(above, model), highest)
     curve = ErrorCurve(
         sizes=settings.sizes,
         error=error[:-1],
@@ -118,27 +144,48 @@ def with_metric_curve(
         upper=upper[:-1],
         asymptote=float(error[-1]),
         asymptote_interval=(float(lower[-1]), float(upper[-1])),
-        asymptote_raw=float(law.at([np.inf])[0]),
-        estimator="subset_average",
-        metric=name,
+        asymptote_raw=float(raw[-1]),
+        estimator="subset_average" if isinstance(change, MetricChange) else "deconvolved",
+        metric=metric.name,
         interval_level=settings.interval_level,
+        metric_basis=MetricBasis(
+            greater_is_better=metric.greater_is_better,
+            lowest=metric.lowest,
+            highest=metric.highest,
+            n_rows=known.size,
+        ),
     )
-    cautions = _cautions(name, estimates, curve, floor)
-    return replace(estimates, error_curve=curve, algorithmic_sd=float("nan"), cautions=cautions)
+    return replace(
+        estimates,
+        error_curve=curve,
+        algorithmic_sd=float("nan"),
+        cautions=_cautions(metric, estimates, curve, (lowest, highest), settings),
+        metric_size=metric_size(change, adapter.n_members, estimates.recommendation.agreement, settings),
+    )
 
 
-def _cautions(name: str, estimates: Estimates, curve: ErrorCurve, floor: float) -> tuple[str, ...]:
+def _cautions(
+    metric: ResolvedMetric,
+    estimates: Estimates,
+    curve: ErrorCurve,
+    limits: tuple[float, float],
+    settings: ResolvedOptions,
+) -> tuple[str, ...]:
     own = estimates.bias_variance.loss
-    cautions = [
+    about = (
+        f"Bias and variance are those of the {own}, not of {metric.name}."
+        if settings.criterion == "metric"
+        else f"Only the curve is of {metric.name}: the recommended size, bias and variance are those of the {own}."
+    )
+    raw, limit = curve.asymptote_raw, curve.asymptote
+    if limits[0] - 1e-12 <= raw <= limits[1] + 1e-12:
+        return (*estimates.cautions, about)
+    return (
         *estimates.cautions,
-        f"Only the curve is of {name}: the recommended size, bias and variance are those of the {own}.",
-    ]
-    if curve.asymptote_raw < floor - 1e-12:
-        cautions.append(
-            f"The {name} of the infinite ensemble was estimated at {curve.asymptote_raw:.4g} and is reported as "
-            f"{floor:.4g}, that of perfect outputs."
-        )
-    return tuple(cautions)
+        about,
+        f"The {metric.name} of the infinite ensemble was estimated at {raw:.4g} and is reported as {limit:.4g}, "
+        "that of perfect outputs.",
+    )
 
 
 def _limits(trials: IntArray, limit: int | None) -> tuple[int, int]:
@@ -161,19 +208,19 @@ def _limits(trials: IntArray, limit: int | None) -> tuple[int, int]:
 
 
 def _by_order(
-    sample: Sample,
-    limits: tuple[int, int],
-    value: Callable[[FloatArray, NDArray[np.intp]], float],
-    rng: np.random.Generator,
+    rows_of_metric: MetricRows, limits: tuple[int, int], rng: np.random.Generator, *, is_odd: bool
 ) -> tuple[IntArray, FloatArray]:
     """Return subset sizes, and the metric by random order of the members and size, shape (n_orders, n_sizes).
 
     Nine in ten rows give the curve up to the size they have members for, and half of the rows its steps beyond.  Rows
-    with fewer members shift the whole curve, by their effect on the metric of all members.
+    with fewer members shift the whole curve, by their effect on the metric of all members.  At even sizes votes tie, so
+    that the curve of a metric of labels is smooth over odd ones only.
     """
-    common, largest = limits
+    sample, value = rows_of_metric.sample, rows_of_metric.value
+    common, largest = (limit - (is_odd and limit % 2 == 0) for limit in limits)
     trials = sample.block.seen.sum(axis=0)
     sizes = np.union1d(subset_sizes(largest), [common])
+    sizes = np.unique(sizes - (sizes % 2 == 0)) if is_odd else sizes
     means = sample.mean_outputs()
 
     def averages(limit: int, wanted: IntArray) -> FloatArray:
@@ -190,46 +237,76 @@ def _by_order(
     return sizes, np.hstack([small, small[:, -1:] + beyond[:, 1:] - beyond[:, :1]]) + level
 
 
-def _refuse_no_value(metric: Metric, target: NDArray[Any], mean: NDArray[Any], n_labels: int) -> None:
+def _is_of_labels(rows: MetricRows, known: NDArray[np.intp]) -> bool:
+    """Return whether the metric is a scorer that depends on the labels with the largest mean output only.
+
+    It is compared on the outputs and on their labels, both in the order of the rows and in a random one: where all
+    labels are right, other metrics may be equal too.
+    """
+    mean = rows.link(rows.sample.mean_outputs()[known])
+    if mean.ndim != 2 or not rows.metric.greater_is_better:
+        return False
+    orders = (np.arange(known.size), np.random.default_rng(0).permutation(known.size))
+    labels = np.eye(mean.shape[1])[np.argmax(mean, axis=1)]
+    return all(rows.linked_value(labels[order], known) == rows.linked_value(mean[order], known) for order in orders)
+
+
+def _refuse_no_value(rows: MetricRows, known: NDArray[np.intp]) -> None:
     """Raise InputError if the metric has no value at mean probabilities of 0, as the log loss, and some are 0.
 
     If probabilities are mixed with a little of equal ones, a metric with a value at 0 hardly changes, and one with a
     threshold changes equally for every weight.  A logarithm changes equally for every factor of the weight.
     """
-    if not n_labels or mean.ndim != 2 or mean.min() > 0 or mean.min() < 0:
+    mean = rows.link(rows.sample.mean_outputs()[known])
+    if not rows.sample.block.n_labels or mean.ndim != 2 or mean.min() > 0 or mean.min() < 0:
         return
-    little, more = (call_metric(metric, target, (1.0 - pull) * mean + pull / mean.shape[1]) for pull in PULLS)
+    little, more = (rows.linked_value((1.0 - pull) * mean + pull / mean.shape[1], known) for pull in PULLS)
     if abs(little - more) <= NO_VALUE * max(abs(more), 1e-12):
         return
-    found = call_metric(metric, target, mean)
+    found = rows.linked_value(mean, known)
+    remedy = (
+        "Pass a function of your own that clips the probabilities (for example lambda y, p: log_loss(y, np.clip(p, "
+        "0.01, 1)))"
+        if rows.metric.greater_is_better
+        else "Clip the probabilities in your metric (for example np.clip(p, 0.01, 1))"
+    )
     raise InputError(
-        f"metric {_name(metric)!r} has no value of its own on these rows: some out-of-bag mean probabilities are 0, "
+        f"metric {rows.metric.name!r} has no value of its own on these rows: some out-of-bag mean probabilities are 0, "
         f"and the metric is {found:.4g}, {little:.4g} or {more:.4g} if they are replaced by 0, "
-        f"{PULLS[0] / mean.shape[1]:.0e} or {PULLS[1] / mean.shape[1]:.0e}. Clip the probabilities in your metric (for "
-        "example np.clip(p, 0.01, 1)), train members whose leaves are not pure (min_samples_leaf), or train more "
-        "members."
+        f"{PULLS[0] / mean.shape[1]:.0e} or {PULLS[1] / mean.shape[1]:.0e}. {remedy}, train members whose leaves are "
+        "not pure (min_samples_leaf), or train more members."
     )
 
 
-def _floor(metric: Metric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any], law: Extrapolation) -> float:
-    """Return the metric of perfect outputs, the least possible; minus infinity where it cannot be computed."""
-    block = sample.block
-    perfect: NDArray[Any] = np.eye(block.n_labels)[block.target] if block.n_labels else y.astype(np.float64)
+def _range(rows: MetricRows, known: NDArray[np.intp], law: Extrapolation) -> tuple[float, float]:
+    """Return the least and the largest value: those of a scorer; a user's own metric is least for perfect outputs."""
+    metric, block = rows.metric, rows.sample.block
+    if metric.greater_is_better:
+        return metric.lowest, metric.highest
+    target, weight = rows.target[known].copy(), None if rows.weight is None else rows.weight[known]
+    perfect: NDArray[Any] = np.eye(block.n_labels)[block.target[known]] if block.n_labels else target.astype(np.float64)
     try:
-        best = float(metric(y.copy(), perfect))
+        best = float(metric.evaluate(target, perfect, weight))
     except Exception:  # a user's function may raise anything
-        return -np.inf
-    return best if best <= float(law.averages.min()) else -np.inf
+        return -np.inf, np.inf
+    return (best if best <= float(law.averages.min()) else -np.inf), np.inf
 
 
-def _refuse_unknown_limit(metric: Metric, law: Extrapolation, floor: float, resampled: Resampled) -> None:
+def _refuse_unknown_limit(
+    metric: ResolvedMetric, law: Extrapolation, limits: tuple[float, float], resampled: Resampled
+) -> None:
     """Raise TooFewMembersError if the metric's limit is more uncertain than its distance from perfect outputs."""
     model, asymptote = float(law.model_error([np.inf])[0]), float(law.at([np.inf])[0])
-    known = asymptote - floor if np.isfinite(floor) else float(np.ptp(law.averages))
-    if model <= 2.0 * resampled.sd or model < known:
+    best = limits[1] if metric.greater_is_better else limits[0]
+    seen = float(np.ptp(law.averages))
+    known = abs(asymptote - best) if np.isfinite(best) else seen
+    if metric.is_absolute:
+        # A score near its largest value is bounded by it, however uncertain the rest of the way.
+        known = max(known, seen)
+    if model <= max(2.0 * resampled.sd, ROUNDING * abs(asymptote)) or model < known:
         return
     raise TooFewMembersError(
-        f"metric {_name(metric)!r} is known for subsets of up to {law.sizes[-1]} members ({law.averages[-1]:.4g}); "
+        f"metric {metric.name!r} is known for subsets of up to {law.sizes[-1]} members ({law.averages[-1]:.4g}); "
         f"beyond, a line and a parabola in 1/B differ so much (the limit is {asymptote:.4g}, give or take {model:.2g}) "
         "that the curve is not known there. Train more members, or clip extreme probabilities in your metric (for "
         "example np.clip(p, 0.01, 1))."
@@ -252,36 +329,34 @@ def _half_and_largest(law: Extrapolation) -> tuple[int, int]:
 
 
 def _resample(
-    metric: Metric,
-    adapter: EnsembleAdapter,
-    sample: Sample,
-    target: NDArray[Any],
+    metric_rows: MetricRows,
     law: Extrapolation,
     covariance: FloatArray,
     groups: NDArray[np.integer] | None,
     rng: np.random.Generator,
 ) -> Resampled:
     """Return the moments, over bootstrap samples of rows, of the metric and of its change between two subset sizes."""
+    sample, target, value = metric_rows.sample, metric_rows.target, metric_rows.linked_value
     trials = sample.block.seen.sum(axis=0)
     known = np.flatnonzero(trials)
-    mean = adapter.inverse_link(sample.mean_outputs())
+    mean = metric_rows.link(sample.mean_outputs())
     ends = list(_half_and_largest(law))
     usable = np.flatnonzero(trials >= law.sizes[-1])
     place = np.full(trials.size, -1)
     place[usable] = np.arange(usable.size)
-    means = [adapter.inverse_link(part) for part in subset_means(sample.select(usable).block, law.sizes[ends], rng)]
+    means = [metric_rows.link(part) for part in subset_means(sample.select(usable).block, law.sizes[ends], rng)]
     codes = sample.block.target if sample.block.n_labels else np.zeros(target.size, dtype=np.int64)
     levels, steps = np.empty(N_RESAMPLES), np.empty(N_STEPS)
     for index in range(N_RESAMPLES):
         rows = _draw(known, codes, groups, rng)
-        levels[index] = call_metric(metric, target[rows], mean[rows])
+        levels[index] = value(mean[rows], rows)
         if index >= N_STEPS:
             continue
         # Where a label is missing, rows are drawn anew, independent of the level; this is rare.
         inside = rows[place[rows] >= 0]
         if np.unique(codes[inside]).size < np.unique(codes[usable]).size:
             inside = _draw(usable, codes, groups, rng)
-        small, large = (call_metric(metric, target[inside], part[place[inside]]) for part in means)
+        small, large = (value(part[place[inside]], inside) for part in means)
         steps[index] = large - small
     shared = np.cov(levels[:N_STEPS], steps)
     contrast = np.array([-1.0, 1.0])
@@ -316,22 +391,3 @@ def _draw(
 def _rows_by_group(groups: NDArray[np.integer]) -> list[NDArray[np.int64]]:
     order = np.argsort(groups, kind="stable").astype(np.int64)
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
-
-
-def _name(metric: Metric) -> str:
-    name = getattr(metric, "__name__", None)
-    return one_line(name if isinstance(name, str) else type(metric).__name__)
-
-
-def call_metric(metric: Metric, target: NDArray[Any], mean: NDArray[Any]) -> float:
-    """Return a user's metric of the target and the mean outputs; refuse one that fails or is not finite."""
-    name = _name(metric)
-    try:
-        value = float(metric(target, mean))
-    except Exception as error:  # a user's function may raise anything
-        raise InputError(
-            f"metric {name!r} failed on y of shape {target.shape} and mean output of shape {mean.shape}: {shown(error)}"
-        ) from error
-    if not np.isfinite(value):
-        raise InputError(f"metric {name!r} returned {value}; it must return a finite number, lower is better.")
-    return value

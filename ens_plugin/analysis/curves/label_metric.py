@@ -1,0 +1,147 @@
+"""A metric of two labels, from the expected confusion matrix at each size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import RectBivariateSpline
+
+from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.core.uncertainty.error_draws import ErrorDraws
+from ens_plugin.core.validation import FloatArray, IntArray
+
+__all__ = ["LabelMetricCurve", "TwoErrors", "label_metric_curve"]
+
+# Errors of each label at which the metric is computed; a cubic spline has it between them.
+N_KNOTS = 16
+LEAST_RANGE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class TwoErrors:
+    """The 0-1 errors of the rows of each of two labels, and the weight of these rows.
+
+    Attributes
+    ----------
+    errors : tuple of two ErrorDraws
+    weights : tuple of two floats
+    """
+
+    errors: tuple[ErrorDraws, ErrorDraws]
+    weights: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMetricCurve:
+    """A metric of labels at a grid of odd sizes, the last of them infinity, with draws from its posterior.
+
+    Attributes
+    ----------
+    sizes, values : ndarray, shape (n_sizes,)
+    draws : ndarray, shape (n_draws, n_sizes)
+    level_sd : float
+        Standard deviation of the metric over samples of the rows.
+    """
+
+    sizes: FloatArray
+    values: FloatArray
+    draws: FloatArray
+    level_sd: float
+
+    @property
+    def limit(self) -> float:
+        """Return the metric of the infinite ensemble."""
+        return float(self.values[-1])
+
+    def at(self, sizes: ArrayLike) -> FloatArray:
+        """Return the metric at each size, linear in 1/size between the sizes of the grid."""
+        return np.asarray(np.interp(1.0 / np.asarray(sizes, dtype=np.float64), *self._ascending(self.values)))
+
+    def change_sd(self, sizes: ArrayLike, known: float) -> FloatArray:
+        """Return the posterior standard deviation of the metric at each size less that at a known size."""
+        wanted = 1.0 / np.append(np.asarray(sizes, dtype=np.float64), known)
+        values = np.array([np.interp(wanted, *self._ascending(draw)) for draw in self.draws])
+        return np.asarray((values[:, :-1] - values[:, -1:]).std(axis=0, ddof=1))
+
+    def differences(self, sizes: IntArray) -> FloatArray:
+        """Return the metric at each size less that of the infinite ensemble."""
+        return self.at(sizes) - self.limit
+
+    def close_size(self, distance: float, max_size: int) -> int | None:
+        """Return the smallest size from which on the metric stays within a distance of its limit; None above all."""
+        size = _first_close(self.sizes, self.values, distance)
+        return int(size) if size <= max_size else None
+
+    def size_draws(self, unit: float, settings: ResolvedOptions) -> FloatArray:
+        """Return :meth:`close_size` of each draw, shape (n_draws,); infinity where above `max_size`."""
+        metric = settings.metric
+        assert metric is not None
+        units = np.ones(len(self.draws)) if metric.is_absolute else np.maximum(np.abs(self.draws[:, -1]), LEAST_RANGE)
+        distances = settings.metric_tolerance * (units if metric.is_absolute else units * unit / abs(self.limit))
+        found = [_first_close(self.sizes, draw, far) for draw, far in zip(self.draws, distances, strict=True)]
+        return np.array([size if size <= settings.max_size else np.inf for size in found])
+
+    def _ascending(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return 1.0 / self.sizes[::-1], values[::-1]
+
+
+def label_metric_curve(
+    found: TwoErrors, metric: ResolvedMetric, classes: NDArray[np.generic], level_sd: float
+) -> LabelMetricCurve:
+    r"""Return a metric of labels as a function of the expected confusion matrix at each size.
+
+    Of the rows of label k, a share :math:`e_k(B)` has the other label at size B, by the row models of these rows
+    alone; the metric is computed on four rows, one for each cell of the matrix, with the cells as weights.
+
+    Parameters
+    ----------
+    found : TwoErrors
+    metric : ResolvedMetric
+        That takes weights.
+    classes : ndarray, shape (2,)
+    level_sd : float
+        Standard deviation of the metric over samples of the rows.
+    """
+    first, second = found.errors
+    # The labels are independent, and their draws came from one seed: the second's are taken in an order of its own.
+    order = np.random.default_rng(1).permutation(len(second.draws))
+    pairs = [
+        (np.clip(np.vstack([each.error[None], draws]), 0.0, 1.0))
+        for each, draws in ((first, first.draws), (second, second.draws[order]))
+    ]
+    knots = [_knots(values) for values in pairs]
+    truth, outputs = classes[[0, 0, 1, 1]], np.eye(2)[[0, 1, 1, 0]]
+
+    def value(errors: Sequence[float]) -> float:
+        (e, f), (n, m) = errors, found.weights
+        return metric.value(truth, outputs, np.array([n * (1.0 - e), n * e, m * (1.0 - f), m * f]))
+
+    table = np.array([[value((e, f)) for f in knots[1]] for e in knots[0]])
+    values = RectBivariateSpline(knots[0], knots[1], table).ev(pairs[0], pairs[1])
+    values = np.clip(values, metric.lowest, metric.highest)
+    return LabelMetricCurve(first.sizes, values[0], values[1:], level_sd)
+
+
+def _knots(values: FloatArray) -> FloatArray:
+    low, high = float(values.min()), float(values.max())
+    if high - low < LEAST_RANGE:
+        low, high = max(low - LEAST_RANGE, 0.0), min(high + LEAST_RANGE, 1.0)
+    return np.linspace(low, high, N_KNOTS)
+
+
+def _first_close(sizes: FloatArray, values: FloatArray, distance: float) -> float:
+    """Return the whole size from which on the values stay within a distance of the last one; infinity beyond all."""
+    apart = np.abs(values[:-1] - values[-1]) - distance
+    far = np.flatnonzero(apart > 0)
+    if far.size == 0:
+        return float(sizes[0])
+    last = int(far[-1])
+    if last == apart.size - 1:
+        return np.inf
+    part = apart[last] / (apart[last] - apart[last + 1])
+    inverse = 1.0 / sizes[last] + part * (1.0 / sizes[last + 1] - 1.0 / sizes[last])
+    return float(np.ceil(1.0 / inverse - 1e-9))

@@ -1,0 +1,194 @@
+"""The smallest size from which on a metric stays close to that of the infinite ensemble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.curves.label_metric import LabelMetricCurve
+from ens_plugin.analysis.curves.size_reasons import metric_reason
+from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
+from ens_plugin.core.uncertainty.intervals import size_interval
+from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.report.estimates import SizeRecommendation
+
+__all__ = ["MetricChange", "Resampled", "metric_size"]
+
+N_DRAWS = 200
+N_BEYOND = 200
+# The bound on the error of the extrapolation is taken as the half-width of a normal interval at 95 %.
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """Moments of the metric of all members over bootstrap samples of the rows.
+
+    Attributes
+    ----------
+    sd, skewness : float
+    step_variance : float
+        Variance of the metric's change from half the largest subset to the largest, less its variance over orders.
+    shared : float
+        Covariance of the metric and that change.
+    """
+
+    sd: float
+    skewness: float
+    step_variance: float
+    shared: float
+
+
+@dataclass(frozen=True, eq=False)
+class MetricChange:
+    """What is known of how a metric changes with the size.
+
+    Attributes
+    ----------
+    law : Extrapolation
+    by_order : ndarray, shape (n_orders, n_sizes)
+        The metric by random order of the members and size.
+    limits : tuple of two floats
+        Least and largest value of the metric.
+    ends : tuple of two ints
+        Positions, among the sizes of the law, of half the largest and the largest.
+    moments : Resampled
+        Over bootstrap samples of the rows: of the metric, and of its change between these two sizes.
+    """
+
+    law: Extrapolation
+    by_order: FloatArray
+    limits: tuple[float, float]
+    ends: tuple[int, int]
+    moments: Resampled
+
+    @property
+    def limit(self) -> float:
+        """Return the metric of the infinite ensemble."""
+        return float(np.clip(self.law.at([np.inf])[0], *self.limits))
+
+    @property
+    def level_sd(self) -> float:
+        """Return the standard deviation of the metric over samples of the rows."""
+        return self.moments.sd
+
+    def differences(self, sizes: IntArray) -> FloatArray:
+        """Return the metric at each size less that of the infinite ensemble."""
+        values = np.clip(self.law.at(np.append(sizes.astype(np.float64), np.inf)), *self.limits)
+        return np.asarray(values[:-1] - values[-1])
+
+    def close_size(self, distance: float, max_size: int) -> int | None:
+        """Return the smallest size from which on the metric stays within a distance of its limit; None above all."""
+        largest = int(self.law.sizes[-1])
+        beyond = abs(float(self.differences(np.array([largest]))[0])) * largest / distance
+        if beyond > max_size:
+            return None
+        if beyond > largest:
+            return int(np.ceil(beyond - 1e-9))
+        within = np.arange(1, min(largest, max_size) + 1)
+        far = np.flatnonzero(np.abs(self.differences(within)) > distance)
+        size = int(within[far[-1]]) + 1 if far.size else 1
+        return size if size <= max_size else None
+
+    def size_draws(self, unit: float, settings: ResolvedOptions) -> FloatArray:
+        """Return draws of :meth:`close_size`, shape (n_draws,); infinity where above `max_size`."""
+        rng = np.random.default_rng(settings.random_state)
+        metric, moments, (half, last) = settings.metric, self.moments, self.ends
+        assert metric is not None
+        sizes, grid = self.law.sizes, _grid(self.law.sizes, settings.max_size)
+        n_orders = self.by_order.shape[0]
+        covariance = np.array([[moments.sd**2, moments.shared], [moments.shared, moments.step_variance]])
+        steps = rng.standard_normal((N_DRAWS, 2)) @ _root(covariance).T
+        by_slope = -1.0 / (1.0 / sizes[half] - 1.0 / sizes[last]) / np.maximum(grid, sizes[half])
+        extrapolated = rng.standard_normal(N_DRAWS) / NORMAL_95
+        draws = np.empty(N_DRAWS)
+        for index, (level_error, step_error) in enumerate(steps):
+            law = extrapolate(sizes, self.by_order[rng.integers(0, n_orders, n_orders)].mean(axis=0))
+            bound = np.where(grid > sizes[-1], _signed_model_error(law, grid), 0.0) - _signed_model_error(law, [np.inf])
+            found = replace(self, law=law).differences(grid) + step_error * by_slope + extrapolated[index] * bound
+            scale = unit if metric.is_absolute else max(unit + level_error, 1e-12)
+            far = np.flatnonzero(np.abs(found) > settings.metric_tolerance * scale)
+            place = int(far[-1]) + 1 if far.size else 0
+            draws[index] = grid[place] if place < grid.size and grid[place] <= settings.max_size else np.inf
+        return draws
+
+
+def metric_size(
+    change: MetricChange | LabelMetricCurve, n_members: int, agreement: float | None, settings: ResolvedOptions
+) -> SizeRecommendation:
+    """Return the smallest size from which on the metric is at most `tolerance` away from its value at infinity.
+
+    Parameters
+    ----------
+    change : MetricChange or LabelMetricCurve
+    n_members : int
+    agreement : float or None
+        Of the current size with the infinite ensemble.
+    settings : ResolvedOptions
+        With a metric: its tolerance is a difference for scores with a largest value, else relative to the value of the
+        infinite ensemble.
+
+    Notes
+    -----
+    Beyond the largest subset the law is a line in 1/B, so the distance is a constant over B.  A draw for the interval
+    resamples the orders of the members, adds a normal error of the rows to level and slope, and continues the curve
+    between the line and the parabola whose distance bounds the error of the extrapolation.
+    """
+    metric = settings.metric
+    assert metric is not None
+    unit = 1.0 if metric.is_absolute else abs(change.limit)
+    noise = 0.0 if metric.is_absolute else change.level_sd
+    # Nothing is relative to a value that may be 0.
+    is_known = unit > 2.0 * noise
+    sizes = settings.sizes
+    size: int | None = None
+    interval: tuple[int, int | None] = (1, None)
+    differences = np.full(sizes.size + 1, np.nan)
+    if is_known:
+        size = change.close_size(settings.metric_tolerance * unit, settings.max_size)
+        interval = _interval(change, size, unit, settings)
+        differences = change.differences(np.append(sizes, n_members)) / unit
+    return SizeRecommendation(
+        size=size,
+        criterion="metric",
+        confidence=None,
+        tolerance=settings.metric_tolerance,
+        agreement=agreement,
+        interval=interval,
+        reason=metric_reason(size, float(differences[-1]), n_members, settings),
+        max_size=settings.max_size,
+        sizes=sizes.copy(),
+        values=np.abs(differences[:-1]),
+        of_metric=metric.name,
+        is_absolute=metric.is_absolute,
+    )
+
+
+def _grid(known: IntArray, max_size: int) -> IntArray:
+    """Return every size up to the largest subset, and log-spaced ones beyond."""
+    largest = int(known[-1])
+    beyond = np.geomspace(largest, max(max_size, largest + 1), N_BEYOND).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(1, largest + 1), beyond]))
+
+
+def _interval(
+    change: MetricChange | LabelMetricCurve, size: int | None, unit: float, settings: ResolvedOptions
+) -> tuple[int, int | None]:
+    draws = change.size_draws(unit, settings)
+    low, high = size_interval(draws, settings.interval_level, settings.max_size)
+    if size is None:
+        return low, None
+    return min(low, size), None if high is None else max(high, size)
+
+
+def _signed_model_error(law: Extrapolation, sizes: object) -> FloatArray:
+    bound = law.model_error(sizes)  # type: ignore[arg-type]
+    return np.asarray(np.sign(law.curved[0] - law.straight[0]) * bound)
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Return a square root of a covariance matrix whose estimate may have a negative eigenvalue."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

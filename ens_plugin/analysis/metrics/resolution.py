@@ -1,0 +1,79 @@
+"""The metric that a user asked for, checked against the ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric, accepts_weights
+from ens_plugin.analysis.metrics.scorers import is_scorer, resolve_scorer, scorer_called
+from ens_plugin.analysis.options import Metric
+from ens_plugin.core.validation import one_line, shown
+from ens_plugin.errors import InputError
+
+__all__ = ["check_metric", "resolve_metric"]
+
+
+def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedMetric | None:
+    """Return the metric that a user asked for, ready to be computed from y and mean outputs; None for None.
+
+    Parameters
+    ----------
+    metric : str, scorer, callable or None
+        As for :func:`ens_plugin.analyze`.
+    adapter : EnsembleAdapter
+        Of the ensemble that it will be computed for.
+
+    Raises
+    ------
+    InputError
+        If it is neither, no scorer has that name, or the scorer is for the other task.
+    """
+    check_metric(metric)
+    if metric is None:
+        return None
+    if isinstance(metric, str):
+        return resolve_scorer(metric, scorer_called(metric), adapter.classes, _outputs_of(adapter))
+    if is_scorer(metric):
+        return resolve_scorer(None, metric, adapter.classes, _outputs_of(adapter))
+    return _own(metric)
+
+
+def check_metric(metric: object) -> None:
+    """Raise InputError for what is neither the name of a scorer of scikit-learn, nor a callable, nor None."""
+    if isinstance(metric, str):
+        scorer_called(metric)
+    elif metric is not None and not callable(metric):
+        raise InputError(
+            "metric must be the name of a scorer of scikit-learn, a scorer, a callable (y, mean_output) -> float, or "
+            f"None, got {shown(metric)}."
+        )
+
+
+def _outputs_of(adapter: EnsembleAdapter) -> str:
+    if adapter.info.aggregation == "vote":
+        return "labels"
+    has_no_link = type(adapter).inverse_link is EnsembleAdapter.inverse_link
+    return "scores" if adapter.output_kind == "scores" and has_no_link else "probabilities"
+
+
+def _own(function: Callable[..., float]) -> ResolvedMetric:
+    """Return a user's own function as a metric; lower is better."""
+    name = getattr(function, "__name__", None)
+
+    def evaluate(target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None) -> float:
+        return function(target, mean) if weight is None else function(target, mean, sample_weight=weight)
+
+    return ResolvedMetric(
+        name=one_line(name if isinstance(name, str) else type(function).__name__),
+        evaluate=evaluate,
+        greater_is_better=False,
+        lowest=-inf,
+        highest=inf,
+        is_absolute=False,
+        takes_weights=accepts_weights(function),
+    )

@@ -1,0 +1,85 @@
+"""A metric, checked and ready to be computed from y and mean outputs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.validation import shown
+from ens_plugin.errors import EnsPluginError, InputError
+
+__all__ = ["ResolvedMetric", "accepts_weights"]
+
+Evaluate = Callable[[NDArray[Any], NDArray[Any], "NDArray[Any] | None"], float]
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedMetric:
+    """A metric of y and mean outputs, with its direction, its range and what its tolerance is relative to.
+
+    Attributes
+    ----------
+    name : str
+        That of scikit-learn's scorer, or of the user's function.
+    evaluate : callable
+        ``evaluate(y, mean_output, sample_weight)``; y has the labels as the user gave them, and `sample_weight` is
+        None where all rows count the same.
+    greater_is_better : bool
+        True for scores of scikit-learn, negated losses included; False for a user's own function.
+    lowest, highest : float
+        Range of the values that the metric can have; infinite where it is not known.
+    is_absolute : bool
+        Whether `tolerance` is a distance in the unit of the metric; else it is relative to the infinite ensemble's.
+    takes_weights : bool
+    """
+
+    name: str
+    evaluate: Evaluate
+    greater_is_better: bool
+    lowest: float
+    highest: float
+    is_absolute: bool
+    takes_weights: bool
+
+    def value(self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
+        """Return the metric of the target and the mean outputs, on the weighted rows where weights are given.
+
+        Raises
+        ------
+        InputError
+            If the metric fails or returns no finite number.
+        """
+        try:
+            found = float(self.evaluate(target, mean, weight))
+        except EnsPluginError:
+            raise
+        except Exception as error:  # a user's function may raise anything
+            raise InputError(
+                f"metric {self.name!r} failed on y of shape {target.shape} and mean output of shape {mean.shape}: "
+                f"{shown(error)}"
+            ) from error
+        if not np.isfinite(found):
+            better = "greater" if self.greater_is_better else "lower"
+            raise InputError(
+                f"metric {self.name!r} returned {found}; it must return a finite number, {better} is better."
+            )
+        return found
+
+
+def accepts_weights(function: Callable[..., Any]) -> bool:
+    """Return whether a function has a parameter ``sample_weight``.
+
+    Examples
+    --------
+    >>> accepts_weights(lambda y, mean_output, sample_weight=None: 0.0), accepts_weights(lambda y, mean_output: 0.0)
+    (True, False)
+    """
+    try:
+        return "sample_weight" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # functions written in C may have no signature
+        return False

@@ -1,0 +1,204 @@
+"""Scorers of scikit-learn, by name or as objects, evaluated on the mean outputs of an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import inf
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import get_scorer, get_scorer_names
+
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric, accepts_weights
+from ens_plugin.analysis.metrics.stored_outputs import LabelOutputs, ProbabilityOutputs, ScoreOutputs, ValueOutputs
+from ens_plugin.core.validation import one_line, shown
+from ens_plugin.errors import EnsPluginError, InputError
+
+__all__ = ["is_scorer", "resolve_scorer", "scorer_called"]
+
+N_NEAR = 5
+# Ranges of functions in sklearn.metrics with greater values for better predictions; infinite where there is no bound.
+SHARES = (
+    "accuracy_score", "average_precision_score", "f1_score", "fbeta_score", "jaccard_score", "precision_score",
+    "recall_score", "roc_auc_score", "top_k_accuracy_score", "completeness_score", "homogeneity_score",
+    "fowlkes_mallows_score", "normalized_mutual_info_score", "rand_score", "v_measure_score",
+)  # fmt: skip
+CORRELATIONS = (
+    "matthews_corrcoef", "cohen_kappa_score", "balanced_accuracy_score", "adjusted_mutual_info_score",
+    "adjusted_rand_score",
+)  # fmt: skip
+OF_VALUES = (
+    "d2_absolute_error_score", "d2_pinball_score", "d2_tweedie_score", "explained_variance_score", "max_error",
+    "mean_absolute_error", "mean_absolute_percentage_error", "mean_gamma_deviance", "mean_pinball_loss",
+    "mean_poisson_deviance", "mean_squared_error", "mean_squared_log_error", "mean_tweedie_deviance",
+    "median_absolute_error", "r2_score", "root_mean_squared_error", "root_mean_squared_log_error",
+)  # fmt: skip
+OF_LABELS = (
+    *SHARES, *CORRELATIONS, "brier_score_loss", "log_loss", "hamming_loss", "hinge_loss", "zero_one_loss",
+    "d2_brier_score", "d2_log_loss_score", "negative_likelihood_ratio", "positive_likelihood_ratio",
+)  # fmt: skip
+AT_MOST_ONE = (
+    "d2_absolute_error_score", "d2_brier_score", "d2_log_loss_score", "d2_pinball_score", "d2_tweedie_score",
+    "explained_variance_score", "r2_score",
+)  # fmt: skip
+
+
+class _Parts(NamedTuple):
+    """What a scorer was made of: the name of its function, whether it is negated, and whether it takes weights."""
+
+    function: str
+    is_negated: bool
+    takes_weights: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """A scorer, called with mean outputs in place of an estimator and its rows."""
+
+    name: str
+    scorer: Callable[..., float]
+    estimator: Any
+
+    def __call__(self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None) -> float:
+        weights = {} if weight is None else {"sample_weight": weight}
+        try:
+            return float(self.scorer(self.estimator, mean, target, **weights))
+        except EnsPluginError as error:
+            raise InputError(f"metric {self.name!r}: {error}") from error
+        except Exception as error:  # scorers may call functions of a user's own
+            _refuse_failed(self.name, error, getattr(self.estimator, "classes", None))
+
+
+def is_scorer(metric: object) -> bool:
+    """Return whether a metric is an object that ``sklearn.metrics.make_scorer`` made.
+
+    Examples
+    --------
+    >>> from sklearn.metrics import f1_score, make_scorer
+    >>> is_scorer(make_scorer(f1_score)), is_scorer(f1_score)
+    (True, False)
+    """
+    return isinstance(metric, type(get_scorer("accuracy")))
+
+
+def scorer_called(name: str) -> Callable[..., float]:
+    """Return scikit-learn's scorer of a name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message has the names that are near.
+
+    Examples
+    --------
+    >>> scorer_called("roc_auk")
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: metric='roc_auk' is no name of a scorer of scikit-learn; near are 'roc_auc', ...
+    """
+    known = get_scorer_names()
+    if name in known:
+        return get_scorer(name)  # type: ignore[no-any-return]
+    near = get_close_matches(name[:80], known, n=N_NEAR, cutoff=0.5)
+    hint = f"near are {', '.join(map(repr, near))}. " if near else ""
+    raise InputError(
+        f"metric={shown(name)} is no name of a scorer of scikit-learn; {hint}sklearn.metrics.get_scorer_names() "
+        "returns all; sklearn.metrics.make_scorer makes one of any function."
+    )
+
+
+def resolve_scorer(
+    name: str | None, scorer: Callable[..., float], classes: NDArray[Any] | None, output_kind: str
+) -> ResolvedMetric:
+    """Return a scorer of scikit-learn as a metric of y and mean outputs.
+
+    Parameters
+    ----------
+    name : str or None
+        Name of the scorer; None for an object, which is named after its function.
+    scorer : callable
+    classes : ndarray, shape (n_labels,), or None
+        Labels in the order of the outputs; None for regression.
+    output_kind : str
+        ``"labels"``, ``"probabilities"``, ``"values"``, or ``"scores"`` where no link makes them probabilities.
+
+    Raises
+    ------
+    InputError
+        If the scorer is for the other task, or needs another name for more than two labels.
+    """
+    parts = _parts(scorer)
+    called = name or one_line(("neg_" if parts.is_negated else "") + parts.function)
+    _refuse_other_task(called, parts.function, is_classifier=classes is not None)
+    if called == "roc_auc" and classes is not None and classes.size > 2:
+        raise InputError(
+            f"metric 'roc_auc' is of two labels, and this ensemble has {classes.size}. Use 'roc_auc_ovr' (each label "
+            "against the others) or 'roc_auc_ovo' (pairs of labels)."
+        )
+    lowest, highest = _range(parts, is_named=name is not None)
+    return ResolvedMetric(
+        name=called,
+        evaluate=_Scorer(called, scorer, _estimator(classes, output_kind)),
+        greater_is_better=True,
+        lowest=lowest,
+        highest=highest,
+        is_absolute=np.isfinite(highest) and not parts.is_negated,
+        takes_weights=parts.takes_weights,
+    )
+
+
+def _parts(scorer: Callable[..., float]) -> _Parts:
+    # scikit-learn has no public way to what a scorer was made of; these two names are in all versions since 0.14.
+    function = getattr(scorer, "_score_func", scorer)
+    negated = getattr(scorer, "_sign", 1) < 0
+    name = getattr(function, "__name__", None)
+    return _Parts(name if isinstance(name, str) else type(function).__name__, negated, accepts_weights(function))
+
+
+def _range(parts: _Parts, *, is_named: bool) -> tuple[float, float]:
+    if parts.is_negated:
+        return (-inf, 0.0) if parts.function in (*OF_VALUES, *OF_LABELS) else (-inf, inf)
+    if parts.function in SHARES or (is_named and parts.function == "balanced_accuracy_score"):
+        return 0.0, 1.0
+    if parts.function in CORRELATIONS:
+        return -1.0, 1.0
+    if parts.function in AT_MOST_ONE:
+        return -inf, 1.0
+    return (0.0, inf) if parts.function in (*OF_VALUES, *OF_LABELS) else (-inf, inf)
+
+
+def _estimator(classes: NDArray[Any] | None, output_kind: str) -> Any:
+    if classes is None:
+        return ValueOutputs()
+    kinds = {"labels": LabelOutputs, "scores": ScoreOutputs}
+    return kinds.get(output_kind, ProbabilityOutputs)(np.asarray(classes))
+
+
+def _refuse_other_task(name: str, function: str, *, is_classifier: bool) -> None:
+    if is_classifier and function in OF_VALUES:
+        raise InputError(
+            f"metric {name!r} is of values, and this ensemble predicts labels. Use one of labels or probabilities, "
+            "'roc_auc', 'neg_log_loss' or 'balanced_accuracy' for example."
+        )
+    if not is_classifier and function in OF_LABELS:
+        raise InputError(
+            f"metric {name!r} is of labels, and this ensemble predicts values. Use a metric of values, 'r2' or "
+            "'neg_mean_absolute_error' for example."
+        )
+
+
+def _refuse_failed(name: str, error: Exception, classes: Sequence[Any] | None) -> NoReturn:
+    """Raise InputError for a scorer that failed, with the remedy for the usual causes."""
+    text = str(error)
+    remedy = ""
+    if "pos_label" in text:
+        labels = "" if classes is None else f" The labels are {shown(np.asarray(classes).tolist()[:10])}."
+        remedy = f"{labels} Name the positive one: make_scorer(function, pos_label=...), or use 'f1_macro' for example."
+    elif "multi_class" in text:
+        remedy = " Use 'roc_auc_ovr' or 'roc_auc_ovo', which are of more than two labels."
+    elif "average='binary'" in text:
+        remedy = f" Use '{name}_macro' or '{name}_weighted', which are of more than two labels."
+    raise InputError(f"metric {name!r} cannot be computed: {shown(error, 300)}.{remedy}") from error

@@ -1,0 +1,108 @@
+"""Metrics of two labels from the expected confusion matrix, against exact values and simulated ensembles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.metrics import balanced_accuracy_score, f1_score, get_scorer, matthews_corrcoef, roc_auc_score
+
+from ens_plugin import CustomEnsemble, analyze
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.analysis.curves.label_metric import TwoErrors, label_metric_curve
+from ens_plugin.analysis.metrics.resolution import resolve_metric
+from ens_plugin.core.uncertainty.error_draws import ErrorDraws
+from tests.forests import Array, cancer
+
+SIZES = np.array([1.0, 3.0, 11.0, 101.0, np.inf])
+
+
+def constant(errors: list[float], n_draws: int = 5) -> ErrorDraws:
+    """Errors by size, with draws that hardly differ from them."""
+    values = np.array(errors)
+    return ErrorDraws(SIZES, values, np.tile(values, (n_draws, 1)) + 1e-4 * np.arange(n_draws)[:, None])
+
+
+def votes(seed: int, n_rows: int = 3000, n_members: int = 60, share: float = 0.15) -> tuple[Any, Array, Array]:
+    """Independent votes with a known chance of each row to get the second label; a rare second label."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n_rows) < share).astype(int)
+    chance = np.where(y == 1, rng.beta(3.0, 2.0, n_rows), rng.beta(1.2, 6.0, n_rows))
+    outputs = (rng.random((n_members, n_rows)) < chance).astype(np.int8)
+    return CustomEnsemble(outputs, None, aggregation="vote", classes=[0, 1]), y, chance
+
+
+def exact(name: str, y: Array, chance: Array, size: float) -> float:
+    """The metric of the expected confusion matrix of an odd number of independent votes."""
+    predicted = chance > 0.5 if np.isinf(size) else binom.sf(size // 2, size, chance)
+    truth, label = np.repeat(y, 2), np.tile([0, 1], y.size)
+    weight = np.stack([1.0 - predicted, predicted], axis=1).ravel()
+    function = {"f1": f1_score, "matthews_corrcoef": matthews_corrcoef, "balanced_accuracy": balanced_accuracy_score}
+    return float(function[name](truth, label, sample_weight=weight))
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "f1", "matthews_corrcoef", "recall", "precision"])
+def test_spline_is_the_metric_of_the_matrix(name: str) -> None:
+    forest = cancer()[0]
+    metric = resolve_metric(name, find_adapter(forest))
+    assert metric is not None
+    found = TwoErrors((constant([0.2, 0.12, 0.07, 0.05, 0.049]), constant([0.5, 0.4, 0.31, 0.3, 0.3])), (90.0, 10.0))
+    curve = label_metric_curve(found, metric, np.array([0, 1]), 0.0)
+    for place, (e, f) in enumerate(zip(found.errors[0].error, found.errors[1].error, strict=True)):
+        weight = np.array([90 * (1 - e), 90 * e, 10 * f, 10 * (1 - f)])
+        truth, label = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+        right = get_scorer(name)._score_func(truth, label, sample_weight=weight)
+        assert curve.values[place] == pytest.approx(right, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["balanced_accuracy", "f1", "matthews_corrcoef"])
+def test_curve_is_that_of_independent_votes(name: str) -> None:
+    ensemble, y, chance = votes(0)
+    curve = analyze(ensemble, None, y, metric=name, data="holdout", sizes=[1, 15]).error_curve
+    assert curve.estimator == "deconvolved"
+    for size in (1, 15, 60 - 1, 301, np.inf):
+        assert curve.at(size) == pytest.approx(exact(name, y, chance, size), abs=0.02), size
+    low, high = curve.asymptote_interval
+    assert low < exact(name, y, chance, np.inf) < high
+
+
+def test_size_is_that_of_independent_votes() -> None:
+    ensemble, y, chance = votes(1)
+    report = analyze(ensemble, None, y, metric="balanced_accuracy", data="holdout", tolerance=0.01)
+    right = next(
+        size for size in range(1, 2001, 2)
+        if abs(exact("balanced_accuracy", y, chance, size) - exact("balanced_accuracy", y, chance, np.inf)) <= 0.01
+    )  # fmt: skip
+    assert report.recommended_size is not None
+    assert abs(np.log2(report.recommended_size / right)) < 0.8
+    low, high = report.recommendation.interval
+    assert low <= report.recommended_size <= (high or np.inf)
+
+
+def test_accuracy_is_one_less_the_error() -> None:
+    forest, X, y = cancer()
+    error = analyze(forest, X, y).error_curve
+    accuracy = analyze(forest, X, y, metric="accuracy").error_curve
+    for size in (1, 11, 101, np.inf):
+        assert accuracy.at(size) == pytest.approx(1.0 - error.at(size), abs=0.003)
+
+
+def test_a_perfect_ranking_is_no_metric_of_labels() -> None:
+    """Where all labels are right, the area of the probabilities is that of the labels, but not at smaller sizes."""
+    rng = np.random.default_rng(0)
+    y = np.tile([0, 1], 60)
+    proba = np.clip(0.2 + 0.6 * y + rng.normal(0.0, 0.3, (40, 120)), 0.0, 1.0)
+    ensemble = CustomEnsemble(np.stack([1.0 - proba, proba], axis=2), None, aggregation="mean_proba")
+    curve = analyze(ensemble, None, y, metric="roc_auc", data="holdout").error_curve
+    assert curve.asymptote == pytest.approx(1.0)
+    assert curve.estimator == "subset_average"
+    assert curve.at(1) == pytest.approx(np.mean([roc_auc_score(y, each) for each in proba]), abs=0.01)
+
+
+def test_a_rare_label_of_few_rows_is_averaged_over_subsets() -> None:
+    ensemble, y, _ = votes(2, n_rows=400, share=0.02)
+    assert 1 < y.sum() < 10
+    curve = analyze(ensemble, None, y, metric="balanced_accuracy", data="holdout").error_curve
+    assert curve.estimator == "subset_average"

@@ -1,0 +1,212 @@
+"""The size by a metric, against closed forms, brute force over the law, and many more trees."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import average_precision_score, mean_squared_error, roc_auc_score
+
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze, grow
+from ens_plugin.report.estimates import SizeRecommendation
+from tests.forests import Array, cancer, diabetes, shallow
+
+
+@lru_cache(maxsize=4)
+def scored(metric: str) -> EnsembleReport:
+    return analyze(*shallow(), metric=metric)
+
+
+def small() -> tuple[Any, None, Array]:
+    """Probabilities of 30 members for 150 rows that none was trained on."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 150)
+    proba = np.clip(0.4 + 0.2 * y + rng.normal(0.0, 0.4, (30, 150)) + rng.normal(0.0, 0.1, 150), 0.0, 1.0)
+    return CustomEnsemble(np.stack([1.0 - proba, proba], axis=2), None, aggregation="mean_proba"), None, y
+
+
+def by_metric(report: EnsembleReport) -> SizeRecommendation:
+    return next(found for found in report.criteria if found.criterion == "metric")
+
+
+class TestClosedForms:
+    @pytest.mark.parametrize("metric", ["neg_mean_squared_error", mean_squared_error])
+    @pytest.mark.parametrize("tolerance", [0.005, 0.02])
+    def test_squared_error_needs_the_size_of_the_closed_form(self, metric: Any, tolerance: float) -> None:
+        """Of a loss the tolerance is relative: the same condition as the criterion of the error."""
+        forest, X, y = diabetes()
+        report = analyze(forest, X, y, metric=metric, tolerance=tolerance)
+        closed = report.criteria[0]
+        found = report.recommendation
+        assert (closed.criterion, found.criterion) == ("excess_error", "metric")
+        assert found.size == pytest.approx(closed.size, rel=0.15)
+        assert found.interval[0] <= found.size <= (found.interval[1] or 10**9)  # type: ignore[operator]
+        assert found.interval[0] < closed.size < (found.interval[1] or 10**9)  # type: ignore[operator]
+        assert not found.is_absolute
+
+    def test_brier_score_needs_the_size_of_its_closed_form(self) -> None:
+        report = analyze(*shallow(), metric="neg_brier_score", tolerance=0.01)
+        closed = next(found for found in report.criteria if found.criterion == "probability")
+        assert report.recommendation.size == pytest.approx(closed.size, rel=0.15)
+
+    def test_share_of_variance_has_an_absolute_tolerance(self) -> None:
+        """1 - MSE/Var, so a distance of t is an excess of the error of t times the variance."""
+        forest, X, y = diabetes()
+        squared = analyze(forest, X, y).error_curve
+        report = analyze(forest, X, y, metric="r2", tolerance=0.002)
+        excess = squared.at(1) - squared.asymptote
+        assert report.recommendation.is_absolute
+        assert report.recommendation.size == pytest.approx(excess / np.var(y) / 0.002, rel=0.15)
+
+
+class TestScores:
+    def test_curve_is_the_score_with_its_own_sign(self) -> None:
+        forest, X, y = diabetes()
+        positive = analyze(forest, X, y, metric=mean_squared_error).error_curve
+        negative = analyze(forest, X, y, metric="neg_mean_squared_error").error_curve
+        np.testing.assert_allclose(negative.error, -positive.error, rtol=1e-12)
+        assert negative.asymptote == pytest.approx(-positive.asymptote)
+        low, high = positive.asymptote_interval
+        assert negative.asymptote_interval == pytest.approx((-high, -low))
+        assert (negative.greater_is_better, positive.greater_is_better) == (True, False)
+        assert (negative.key, positive.key) == ("neg_mean_squared_error", "error")
+
+    def test_level_is_the_score_of_the_out_of_bag_probabilities(self) -> None:
+        forest, X, y = shallow()
+        report = analyze(forest, X, y, metric="roc_auc", sizes=[1])
+        # Rows have about a third of the members out of bag: 22 of 60.
+        area = roc_auc_score(y, forest.oob_decision_function_[:, 1])
+        assert report.error_curve.at(22) == pytest.approx(area, abs=0.001)
+
+    def test_no_value_is_outside_of_the_range(self) -> None:
+        X, y = make_classification(120, n_informative=4, class_sep=3.0, random_state=0)
+        forest = RandomForestClassifier(30, random_state=0).fit(X, y)
+        for metric in ("roc_auc", "average_precision", "matthews_corrcoef"):
+            curve = analyze(forest, X, y, metric=metric, sizes=[1, 101]).error_curve
+            for values in (curve.error, curve.lower, curve.upper, curve.asymptote_interval, [curve.asymptote]):
+                assert np.min(values) >= (-1.0 if metric == "matthews_corrcoef" else 0.0)
+                assert np.max(values) <= 1.0
+
+    def test_metric_is_of_all_rows_and_the_report_has_their_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The other estimates keep their sample, so that they do not depend on the metric."""
+        everything = analyze(*small(), metric="roc_auc", data="holdout")
+        monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 100)
+        sampled = analyze(*small(), metric="roc_auc", data="holdout")
+        without = analyze(*small(), data="holdout")
+        np.testing.assert_array_equal(sampled.error_curve.error, everything.error_curve.error)
+        assert sampled.error_curve.metric_basis is not None
+        assert sampled.error_curve.metric_basis.n_rows == 150
+        for own, other in zip(sampled.criteria[:3], without.criteria, strict=True):
+            np.testing.assert_array_equal(own.values, other.values)
+            assert (own.size, own.interval) == (other.size, other.interval)
+        monkeypatch.setattr("ens_plugin.analysis.row_blocks.METRIC_ROWS", 120)
+        limited = analyze(*small(), metric="roc_auc", data="holdout")
+        assert limited.error_curve.metric_basis is not None
+        assert limited.error_curve.metric_basis.n_rows == 120
+        assert "The roc_auc was computed on 120 rows." in limited.summary()
+
+    def test_weights_weigh(self) -> None:
+        """A row of weight 2 counts as two rows."""
+        ensemble, _, y = small()
+        outputs = ensemble.outputs
+        weight = np.where(np.arange(150) < 50, 2.0, 1.0)
+        twice = np.repeat(np.arange(150), weight.astype(int))
+
+        def curve(rows: Array, sample_weight: Any) -> Any:
+            drawn = CustomEnsemble(outputs[:, rows], None, aggregation="mean_proba")
+            return analyze(
+                drawn, None, y[rows], metric="roc_auc", data="holdout", sample_weight=sample_weight
+            ).error_curve
+
+        weighted, repeated = curve(np.arange(150), weight), curve(twice, None)
+        assert weighted.at(30) == pytest.approx(repeated.at(30), abs=1e-9)
+        assert weighted.asymptote == pytest.approx(repeated.asymptote, abs=0.002)
+
+    def test_json_round_trip_and_names(self) -> None:
+        report = scored("roc_auc")
+        again = EnsembleReport.from_json(report.to_json())
+        assert again.to_json() == report.to_json()
+        assert again.error_curve.greater_is_better
+        names = report.metrics()
+        assert {"roc_auc", "roc_auc_lower", "roc_auc_upper", "asymptotic_roc_auc"} <= names.keys()
+        assert not {"error", "asymptotic_error", "excess_error"} & names.keys()
+        assert f"With {report.recommended_size}, the roc_auc would be 0." in " ".join(report.summary().split())
+        assert max(map(len, report.summary().splitlines())) <= 80
+
+    def test_labels_reach_a_function_as_they_are(self) -> None:
+        """Labels -1 and 1 are no positions of columns: p[:, 1] belongs to the second of classes_."""
+        named = scored("roc_auc").error_curve
+        _, X, y = shallow()
+        signed = RandomForestClassifier(60, max_depth=3, random_state=0).fit(X, 2 * y - 1)
+        met: list[set[int]] = []
+
+        def area_lost(truth: Array, p: Array) -> float:
+            met.append(set(truth.tolist()))
+            return 1.0 - float(roc_auc_score(truth == 1, p[:, 1]))
+
+        own = analyze(signed, X, 2 * y - 1, metric=area_lost).error_curve
+        assert met[0] == {-1, 1}
+        np.testing.assert_allclose(own.error, 1.0 - named.error, atol=1e-12)
+
+
+class TestSizes:
+    def test_size_is_the_first_from_which_on_all_are_close(self) -> None:
+        report = analyze(*cancer(), metric="balanced_accuracy", tolerance=0.004, sizes=range(1, 400))
+        found, curve = report.recommendation, report.error_curve
+        assert found.size is not None
+        distance = np.abs(curve.error - curve.asymptote)
+        assert (distance[found.size - 1 :] <= 0.004 + 1e-12).all()
+        assert found.size == 1 or distance[found.size - 2] > 0.004
+
+    def test_auto_is_the_metric_but_for_a_wanted_agreement(self) -> None:
+        options: dict[str, Any] = {"metric": "neg_brier_score", "data": "holdout"}
+        assert analyze(*small(), **options).recommendation.criterion == "metric"
+        assert analyze(*small(), **options, confidence=0.99).recommendation.criterion == "agreement"
+        by_error = analyze(*small(), **options, criterion="error")
+        assert by_error.recommendation.criterion == "excess_error"
+        assert by_metric(by_error).size is not None
+
+    def test_no_size_relative_to_a_value_that_may_be_zero(self) -> None:
+        """A score of a user's own without a range, which is 0 within its noise."""
+        rng = np.random.default_rng(1)
+        y, outputs = rng.normal(size=200), rng.normal(size=(40, 200))
+
+        def offset(truth: Array, mean: Array) -> float:
+            return float(np.mean(truth - mean))
+
+        ensemble = CustomEnsemble(outputs, None, aggregation="mean")
+        report = analyze(ensemble, None, y, metric=offset, data="holdout")
+        assert not report.recommendation.is_known
+        assert "cannot be distinguished from 0" in report.recommendation.reason
+
+    @pytest.mark.slow
+    def test_many_more_trees_confirm_the_size(self) -> None:
+        """On the same held-out rows, so that the truth differs by the trees alone."""
+        X, y = make_classification(1500, 12, weights=[0.9], flip_y=0.02, class_sep=0.7, random_state=1)
+        forest = RandomForestClassifier(1200, min_samples_leaf=2, random_state=1).fit(X[:500], y[:500])
+        first = RandomForestClassifier(100, min_samples_leaf=2, random_state=0).fit(X[:500], y[:500])
+        report = analyze(first, X[500:], y[500:], metric="average_precision", tolerance=0.01, data="holdout")
+        trees = np.array([tree.predict_proba(X[500:])[:, 1] for tree in forest.estimators_])
+
+        def precision(size: int) -> float:
+            parts = trees[: 1200 // size * size].reshape(-1, size, y.size - 500)
+            return float(np.mean([average_precision_score(y[500:], part.mean(axis=0)) for part in parts]))
+
+        limit, size = precision(1200), report.recommended_size
+        assert size is not None
+        assert 0.005 < limit - precision(size) < 0.015
+        # The average precision of 100 trees has a standard deviation of 0.018 over seeds on these rows.
+        assert report.error_curve.asymptote == pytest.approx(limit, abs=0.045)
+
+    def test_grow_trains_to_the_size_of_the_metric(self) -> None:
+        X, y = make_classification(400, 12, flip_y=0.05, random_state=2)
+        growth = grow(
+            RandomForestClassifier(min_samples_leaf=3, random_state=0), X, y, metric="roc_auc", tolerance=0.02
+        )
+        assert growth.report is not None
+        assert growth.report.recommendation.criterion == "metric"
+        assert growth.n_members == growth.wanted_size

@@ -1,0 +1,217 @@
+"""Names and scorers of scikit-learn as metrics, compared with scikit-learn's own values of the same model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    f1_score,
+    get_scorer,
+    get_scorer_names,
+    log_loss,
+    make_scorer,
+    mean_pinball_loss,
+    roc_auc_score,
+)
+from sklearn.svm import LinearSVC
+
+from ens_plugin import CustomEnsemble, analyze
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.analysis.metrics.resolution import resolve_metric
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.errors import InputError
+
+TWO = load_breast_cancer(return_X_y=True)
+THREE = load_wine(return_X_y=True)
+VALUES = load_diabetes(return_X_y=True)
+FORESTS = {
+    "two": (RandomForestClassifier(30, max_depth=4, random_state=0).fit(*TWO), *TWO),
+    "three": (RandomForestClassifier(30, max_depth=4, random_state=0).fit(*THREE), *THREE),
+    "values": (RandomForestRegressor(30, random_state=0).fit(*VALUES), *VALUES),
+}
+OF_TWO = (
+    "accuracy", "average_precision", "balanced_accuracy", "f1", "f1_macro", "f1_weighted", "jaccard",
+    "matthews_corrcoef", "neg_brier_score", "neg_log_loss", "precision", "recall", "roc_auc",
+)  # fmt: skip
+OF_THREE = (
+    "accuracy", "balanced_accuracy", "f1_macro", "f1_micro", "f1_weighted", "jaccard_macro", "matthews_corrcoef",
+    "neg_log_loss", "precision_macro", "recall_macro", "roc_auc_ovr", "roc_auc_ovr_weighted",
+)  # fmt: skip
+OF_VALUES = (
+    "explained_variance", "neg_mean_absolute_error", "neg_mean_absolute_percentage_error", "neg_mean_gamma_deviance",
+    "neg_mean_poisson_deviance", "neg_mean_squared_error", "neg_mean_squared_log_error", "neg_median_absolute_error",
+    "neg_root_mean_squared_error", "r2",
+)  # fmt: skip
+
+
+def resolved(metric: Any, model: Any) -> ResolvedMetric:
+    found = resolve_metric(metric, find_adapter(model))
+    assert found is not None
+    return found
+
+
+def outputs(kind: str) -> Any:
+    forest, X, _ = FORESTS[kind]
+    return forest.predict(X) if kind == "values" else forest.predict_proba(X)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind, names in (("two", OF_TWO), ("three", OF_THREE), ("values", OF_VALUES)) for name in names],
+)
+def test_value_is_that_of_scikit_learn(kind: str, name: str) -> None:
+    forest, X, y = FORESTS[kind]
+    metric = resolved(name, forest)
+    weight = np.random.default_rng(0).random(y.size) + 0.5
+    scorer = get_scorer(name)
+    assert metric.value(y, outputs(kind)) == pytest.approx(scorer(forest, X, y), rel=1e-12)
+    assert metric.takes_weights
+    assert metric.value(y, outputs(kind), weight) == pytest.approx(
+        scorer(forest, X, y, sample_weight=weight), rel=1e-12
+    )
+    assert metric.greater_is_better
+    assert metric.lowest <= metric.value(y, outputs(kind)) <= metric.highest
+    # A negated loss is relative, a score with a largest value is not.
+    assert metric.is_absolute == (not name.startswith("neg_"))
+
+
+def test_every_name_of_scikit_learn_is_for_one_task_or_both() -> None:
+    """A name that scikit-learn adds is taken; those of today are known by task."""
+    both = ("adjusted", "completeness", "homogeneity", "mutual", "normalized", "fowlkes", "rand_score", "v_measure")
+    for name in get_scorer_names():
+        takers = []
+        for kind in ("two", "values"):
+            try:
+                takers.append(resolved(name, FORESTS[kind][0]).name)
+            except InputError:
+                continue
+        assert takers
+        assert len(takers) == 1 or name.startswith(both), name
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "name"),
+    [
+        (0.0, 1.0, "roc_auc"),
+        (-1.0, 1.0, "matthews_corrcoef"),
+        (-np.inf, 0.0, "neg_log_loss"),
+        (0.0, 1.0, "balanced_accuracy"),
+    ],
+)
+def test_range(lowest: float, highest: float, name: str) -> None:
+    metric = resolved(name, FORESTS["two"][0])
+    assert (metric.lowest, metric.highest) == (lowest, highest)
+
+
+class TestScorers:
+    def test_parameters_of_make_scorer_are_kept(self) -> None:
+        forest, X, y = FORESTS["values"]
+        scorer = make_scorer(mean_pinball_loss, greater_is_better=False, alpha=0.9)
+        metric = resolved(scorer, forest)
+        assert metric.name == "neg_mean_pinball_loss"
+        assert metric.value(y, forest.predict(X)) == -mean_pinball_loss(y, forest.predict(X), alpha=0.9)
+
+    def test_positive_label(self) -> None:
+        X, y = TWO
+        names = np.where(y == 1, "benign", "malignant")
+        forest = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, names)
+        proba = forest.predict_proba(X)
+        scorer = make_scorer(f1_score, pos_label="malignant")
+        assert resolved(scorer, forest).value(names, proba) == scorer(forest, X, names)
+        ranked = make_scorer(roc_auc_score, response_method="predict_proba")
+        assert resolved(ranked, forest).value(names, proba) == pytest.approx(
+            roc_auc_score(names == forest.classes_[1], proba[:, 1])
+        )
+
+    def test_adjusted_balanced_accuracy_may_be_negative(self) -> None:
+        metric = resolved(make_scorer(balanced_accuracy_score, adjusted=True), FORESTS["three"][0])
+        assert metric.lowest == -1.0
+
+    def test_a_score_of_ones_own_is_relative(self) -> None:
+        def profit(y: Any, label: Any) -> float:
+            return float(100.0 * np.mean(y == label))
+
+        metric = resolved(make_scorer(profit), FORESTS["two"][0])
+        assert (metric.name, metric.greater_is_better, metric.is_absolute) == ("profit", True, False)
+        assert not metric.takes_weights
+
+    def test_function_of_ones_own_gets_weights_where_it_takes_them(self) -> None:
+        forest, X, y = FORESTS["two"]
+        weight = np.linspace(0.5, 2.0, y.size)
+
+        def weighted(truth: Any, mean: Any, sample_weight: Any = None) -> float:
+            return float(log_loss(truth, np.clip(mean, 0.01, 1.0) / np.clip(mean, 0.01, 1.0).sum(axis=1)[:, None],
+                                  sample_weight=sample_weight))  # fmt: skip
+
+        metric = resolved(weighted, forest)
+        assert metric.takes_weights
+        assert not metric.greater_is_better
+        assert metric.value(y, forest.predict_proba(X), weight) == weighted(y, forest.predict_proba(X), weight)
+
+
+class TestRefusals:
+    def test_unknown_name_lists_the_near_ones(self) -> None:
+        with pytest.raises(InputError, match=r"'roc_auk' is no name .* near are 'roc_auc'"):
+            analyze(*FORESTS["two"], metric="roc_auk")
+
+    @pytest.mark.parametrize("metric", ["neg_mean_pinball_loss", 5, ["roc_auc"]])
+    def test_what_is_no_metric(self, metric: Any) -> None:
+        with pytest.raises(InputError, match="metric"):
+            analyze(*FORESTS["two"], metric=metric)
+
+    def test_metric_of_values_for_labels_and_the_reverse(self) -> None:
+        with pytest.raises(InputError, match=r"'r2' is of values, and this ensemble predicts labels"):
+            analyze(*FORESTS["two"], metric="r2")
+        with pytest.raises(InputError, match=r"'roc_auc' is of labels, and this ensemble predicts values"):
+            analyze(*FORESTS["values"], metric="roc_auc")
+
+    @pytest.mark.parametrize("metric", ["roc_auc", make_scorer(roc_auc_score, response_method="predict_proba")])
+    def test_area_of_more_than_two_labels(self, metric: Any) -> None:
+        with pytest.raises(InputError, match="roc_auc_ovr"):
+            analyze(*FORESTS["three"], metric=metric)
+
+    def test_f1_of_more_than_two_labels(self) -> None:
+        with pytest.raises(InputError, match="f1_macro"):
+            analyze(*FORESTS["three"], metric="f1")
+
+    def test_positive_label_that_is_not_there(self) -> None:
+        X, y = TWO
+        names = np.where(y == 1, "benign", "malignant")
+        forest = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, names)
+        with pytest.raises(InputError, match=r"benign.*pos_label=\.\.\."):
+            analyze(forest, X, names, metric="f1")
+        with pytest.raises(InputError, match=r"benign.*pos_label=\.\.\."):
+            analyze(forest, X, names, metric=make_scorer(f1_score, pos_label="spam"))
+
+    def test_probabilities_of_hard_votes(self) -> None:
+        X, y = TWO
+        votes = BaggingClassifier(LinearSVC(), n_estimators=40, random_state=0).fit(X / X.max(axis=0), y)
+        with pytest.raises(InputError, match=r"'roc_auc'.* predict labels only"):
+            analyze(votes, X / X.max(axis=0), y, metric="roc_auc")
+        assert (
+            analyze(votes, X / X.max(axis=0), y, metric="balanced_accuracy").error_curve.metric == "balanced_accuracy"
+        )
+
+    def test_probabilities_of_raw_scores(self) -> None:
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 2, 200)
+        scores = rng.normal(size=(20, 200, 2)) + 4.0 * np.eye(2)[y]
+        ensemble = CustomEnsemble(scores, None, aggregation="mean_score", classes=[0, 1])
+        with pytest.raises(InputError, match="averages raw scores"):
+            analyze(ensemble, None, y, metric="neg_log_loss", data="holdout")
+        report = analyze(ensemble, None, y, metric="roc_auc", data="holdout")
+        assert 0.9 < report.error_curve.asymptote <= 1.0
+
+    def test_weights_of_a_function_without_them(self) -> None:
+        forest, X, y = FORESTS["two"]
+        with pytest.raises(InputError, match="no parameter sample_weight"):
+            analyze(forest, X, y, metric=lambda y, p: 0.5, sample_weight=np.ones(y.size))
+
+    def test_criterion_without_a_metric(self) -> None:
+        with pytest.raises(InputError, match="criterion='metric' needs a metric"):
+            analyze(*FORESTS["two"], criterion="metric")
