@@ -23,7 +23,9 @@ SCHEMA_VERSION = 1
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 # Reports written before these fields existed are read with the fields' defaults.
-_ADDED_LATER = {"ties_to", "even_shift", "basis", "criteria", "label_errors"}
+_ADDED_LATER = {"ties_to", "even_shift", "basis", "criteria", "label_errors", "outputs"}
+# Fields that are written only where they hold something.
+_SELDOM = {"outputs"}
 
 
 def report_to_dict(report: ReportContent) -> dict[str, Any]:
@@ -99,7 +101,8 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+        found = {item.name: getattr(value, item.name) for item in fields(value)}
+        return {name: _plain(item) for name, item in found.items() if name not in _SELDOM or item}
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     if isinstance(value, Mapping):
@@ -252,4 +255,5 @@ _READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
     **dict.fromkeys(_SCALARS, _read_array),
     tuple: _read_tuple,
     dict: _read_mapping,
+    Mapping: _read_mapping,
 }
