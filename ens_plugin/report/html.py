@@ -147,6 +147,8 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "hidden_labels": tables.hidden_labels(report, _MOST_LABELS),
         "has_matrix": 0 < len(report.label_errors) <= _MOST_LABELS,
         "predictors": tables.predictors(report),
+        "outputs": tables.output_rows(report),
+        "output_sentence": tables.output_sentence(report),
         "seed_sd": seed_sd,
         "seed_unit": f"{seed_unit}, " if seed_unit else "",
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),

@@ -32,9 +32,10 @@ _ADDED_LATER = {
     "metric_basis",
     "of_metric",
     "is_absolute",
+    "outputs",
 }
-# Fields of reports on a metric, which other reports do not have.
-_OF_METRICS = {"metric_basis", "of_metric", "is_absolute"}
+# Fields of reports on a metric or on several outputs, which are written only where they hold something.
+_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs"}
 
 
 def report_to_dict(report: ReportContent) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         held = {item.name: getattr(value, item.name) for item in fields(value)}
-        return {name: _plain(item) for name, item in held.items() if item is not None or name not in _OF_METRICS}
+        return {name: _plain(item) for name, item in held.items() if name not in _SELDOM or item not in (None, {})}
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     if isinstance(value, Mapping):
@@ -264,4 +265,5 @@ _READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
     **dict.fromkeys(_SCALARS, _read_array),
     tuple: _read_tuple,
     dict: _read_mapping,
+    Mapping: _read_mapping,
 }

@@ -19,7 +19,16 @@ from ens_plugin.report.quantities import (
     spread_text,
     wanted_text,
 )
-from ens_plugin.report.tables import confusion_lines, criteria_rows, hidden_labels, label_lines, label_rows
+from ens_plugin.report.tables import (
+    confusion_lines,
+    criteria_rows,
+    hidden_labels,
+    label_lines,
+    label_rows,
+    output_lines,
+    output_markdown,
+    output_sentence,
+)
 
 __all__ = [
     "WIDTH",
@@ -191,6 +200,7 @@ def summarize(report: ReportContent) -> str:
         [
             *_wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
             *_wrapped(gain_sentence(report)),
+            *_wrapped(output_sentence(report)),
             *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
             "",
             *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
@@ -199,6 +209,7 @@ def summarize(report: ReportContent) -> str:
             *_wrapped(_size_sentence(report)),
             *_wrapped(printable(report.recommendation.reason), indent="  "),
             *_criteria_lines(report),
+            *output_lines(report),
             *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
             *_label_lines(report),
             "",
@@ -223,6 +234,7 @@ def markdown_summary(report: ReportContent) -> str:
     rows = [" | ".join(["", *line, ""]).strip() for line in _error_lines(report)]
     sentences = [
         gain_sentence(report),
+        output_sentence(report),
         *(f"Warning: {text}" for text in all_cautions(report)),
         _size_sentence(report),
         report.recommendation.reason,
@@ -239,6 +251,7 @@ def markdown_summary(report: ReportContent) -> str:
             "",
             *_criteria_table(report),
             *_label_table(report),
+            *output_markdown(report, escaped_markdown),
             *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
     )
