@@ -281,7 +281,7 @@ assert not {xgboost.train, lightgbm.LGBMClassifier.fit, BaggingClassifier.fit} &
 def test_metric_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
     autolog(metric="roc_auc", log_artifacts=False, max_overhead=PATIENT)
     classifier().fit(X, y)
-    wait_until_sent()
+    assert wait_until_sent(60.0)
     metrics = only_run(embedded, experiment).data.metrics
     assert {"ens.roc_auc", "ens.asymptotic_roc_auc", "ens/roc_auc", "ens/roc_auc_lower"} <= metrics.keys()
     assert 0.5 < metrics["ens.roc_auc"] <= 1.0
