@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from numbers import Number
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -103,7 +104,9 @@ class CustomEnsemble:
             Rows each model was trained on, as positions in the training set.  None: only
             ``data="holdout"`` can be analysed.
         classes : array-like of shape (n_labels,), optional
-            All labels of the target; by default all that some model was trained on.
+            All labels of the target; by default all that some model was trained on.  Needed for models that predict
+            labels and have no ``classes_``.  Models that were trained on the codes 0, 1, ... of labels that are no
+            numbers need the labels in the order of their codes.
 
         Raises
         ------
@@ -180,9 +183,9 @@ class EstimatorEnsemble(CustomEnsemble):
             return checked_numbers(call_model(model.predict, table, member), (rows.shape[0],), member)
         if self.aggregation == "vote":
             labels = checked_labels(call_model(model.predict, table, member), rows.shape[0], member)
-            codes = label_codes(labels, self.classes, f"The prediction of model {member}")
+            codes = _positions(labels, self.classes, f"The prediction of model {member}")
             return codes.astype(code_dtype(len(self.classes)))
-        own = label_codes(
+        own = _positions(
             _distinct(getattr(model, "classes_", self.classes), f"classes_ of model {member}"),
             self.classes,
             f"classes_ of model {member}",
@@ -300,6 +303,14 @@ def _distinct(classes: Any, name: str = "classes") -> NDArray[Any]:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
     return labels
+
+
+def _positions(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.intp]:
+    """Return the position of every label in `classes`; labels may also be the codes 0, 1, ... of labels in words."""
+    are_codes = labels.dtype.kind in "iu" and bool(((labels >= 0) & (labels < len(classes))).all())
+    if are_codes and not any(isinstance(label, Number) for label in classes.tolist()):
+        return labels.astype(np.intp)
+    return label_codes(labels, classes, name)
 
 
 def _check_models(models: list[Any]) -> None:

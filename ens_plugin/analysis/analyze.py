@@ -14,7 +14,7 @@ from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.arguments import encode_target, granted_threads, resolve_options, row_weights
+from ens_plugin.analysis.arguments import granted_threads, resolve_options, row_weights
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.checks.distinct_rows import row_likeness, with_distinct_rows
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
@@ -24,8 +24,8 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
+from ens_plugin.analysis.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
-from ens_plugin.core.validation import as_array
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
 
@@ -209,7 +209,7 @@ def _analyzed(
     adapter = find_adapter(ensemble)
     settings = resolve_options(adapter, options)
     target = encode_target(adapter, y)
-    labels, chosen, chances, proof = np.asarray(y), None, None, BagProof()
+    labels, chosen, chances, proof = target_array(y), None, None, BagProof()
     weight = row_weights(options.sample_weight, target.size, settings.metric)
     features = prepared_rows(adapter, rows, target.size)
     likeness = row_likeness(options.groups, hash_rows(features, rows), target, data)
@@ -317,7 +317,7 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     >>> ens_plugin.in_bag(forest, X).shape
     (10, 150)
     """
-    labels = None if y is None else as_array(y, "y")
+    labels = None if y is None else target_array(y)
     with model_errors(model):
         ensemble, rows = unwrap(model, X)
         adapter = find_adapter(ensemble)

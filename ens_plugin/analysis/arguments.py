@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
@@ -14,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.labels import find_labels
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics.resolution import resolve_metric
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
@@ -25,10 +23,10 @@ from ens_plugin.analysis.options import (
     AnalysisOptions,
 )
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
-from ens_plugin.core.validation import LARGEST, MAX_SIZE, as_array, as_sizes, as_weight, one_line, shown
+from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
-__all__ = ["as_seed", "clip_sizes_to_oob", "encode_target", "granted_threads", "resolve_options", "row_weights"]
+__all__ = ["as_seed", "clip_sizes_to_oob", "granted_threads", "resolve_options", "row_weights"]
 
 IntArray = NDArray[np.int64]
 
@@ -192,80 +190,6 @@ def clip_sizes_to_oob(
     if settings.estimator != "hypergeometric" or limit < 1:
         return settings
     return replace(settings, sizes=np.arange(1, limit + 1, 2))
-
-
-def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
-    """Return y as label codes (int64) or finite values (float64), shape (n_rows,).
-
-    Raises
-    ------
-    InputError
-        If y is empty, has more than one column, holds NaN, a label the ensemble does not have, or a
-        single label.
-    """
-    target = as_array(y, "y")
-    if target.ndim == 2 and target.shape[1] == 1:
-        target = target[:, 0]
-    if target.ndim != 1:
-        raise InputError(f"y must have one dimension, got shape {target.shape}; several outputs are not supported.")
-    if target.size == 0:
-        raise InputError("y is empty; pass the true labels or values of the rows.")
-    missing = _count_missing(target)
-    if missing:
-        raise InputError(
-            f"y holds {missing} missing values (NaN, None or infinite); leave these rows out or fill them in."
-        )
-    if adapter.classes is None:
-        return _real_values(target)
-    return _label_codes(target, adapter.classes)
-
-
-def _count_missing(target: NDArray[Any]) -> int:
-    if target.dtype.kind == "f":
-        return int(np.count_nonzero(~np.isfinite(target)))
-    if target.dtype.kind == "O":
-        try:
-            return sum(map(_is_missing, target))
-        except Exception as error:  # a user's class may raise anything where it is compared
-            raise InputError(
-                f"y holds values that cannot be compared ({type(error).__name__}); use numbers."
-            ) from error
-    return 0
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is None, or not equal to itself: NaN, NaT, and pandas.NA, whose comparison is no bool."""
-    itself = value == value
-    return value is None or not (isinstance(itself, (bool, np.bool_)) and bool(itself))
-
-
-def _real_values(target: NDArray[Any]) -> NDArray[np.float64]:
-    try:
-        if target.dtype.kind in "cmM":
-            raise TypeError(f"dtype {target.dtype}")
-        values = target.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"y must hold numbers for a regression ensemble ({one_line(str(error))}).") from error
-    if not np.abs(values).max() <= LARGEST:
-        raise InputError(f"y holds values beyond {LARGEST:g}, whose squared errors overflow; scale y down.")
-    return values
-
-
-def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    labels, codes, which = find_labels(target, classes, "y")
-    unknown = [label for label, code in zip(labels, codes, strict=True) if code is None]
-    if unknown:
-        raise InputError(
-            f"y holds labels that the ensemble does not have: {shown(unknown[:5])}; its labels are "
-            f"{shown(classes.tolist()[:10])}. Pass the labels as the ensemble was trained on them (a booster keeps "
-            "only their codes)."
-        )
-    if len(labels) < 2:
-        raise InputError(
-            f"y holds a single label, {shown(labels[0])}: an error rate over one class does not describe the "
-            "others. Pass rows of at least two classes."
-        )
-    return np.array(codes, dtype=np.int64)[which]
 
 
 def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: ResolvedMetric | None) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.targets import target_array
 from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
     FEWEST_MEMBERS,
@@ -23,7 +24,7 @@ from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
     squared_covariance,
     variance_over_seeds,
 )
-from ens_plugin.core.validation import FloatArray, as_array
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 
 __all__ = ["TrainingVariance", "training_variance"]
@@ -155,7 +156,7 @@ def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, group
     new = adapter.prepare(unwrap(model, X_new)[1])
     with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
         features = adapter.prepare(rows)
-        labels = None if y_train is None else as_array(y_train, "y_train")
+        labels = None if y_train is None else target_array(y_train, "y_train")
         draws = _draw_counts(adapter, rows, features, labels)
         _check_own_bags(draws, ensemble)
         return _estimated(adapter, draws, new, _group_codes(groups, features.shape[0]), _repeated(features, labels))

@@ -16,15 +16,16 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.arguments import encode_target, granted_threads
+from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.build_report import UNCHECKED_ROWS, refuse_other_outputs
 from ens_plugin.analysis.row_blocks import label_count, row_blocks
 from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import find_repeats, identical_rows, refuse_copies
+from ens_plugin.analysis.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
-from ens_plugin.core.validation import FloatArray, IntArray, as_array
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,
@@ -173,7 +174,7 @@ def oob_predictions(
     with model_errors(model), _remedies_explained():
         ensemble, rows = unwrap(model, X)
         adapter = find_adapter(ensemble)
-        labels = None if y is None else as_array(y, "y")
+        labels = None if y is None else target_array(y)
         target = None if y is None else encode_target(adapter, y)
         features = adapter.prepare(rows)
         _check_row_count(features, target)

@@ -13,13 +13,14 @@ from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsembl
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.analyze import compare_rows_with_stored, prepared_rows
-from ens_plugin.analysis.arguments import encode_target, row_weights
+from ens_plugin.analysis.arguments import row_weights
 from ens_plugin.analysis.checks.distinct_rows import row_likeness
 from ens_plugin.analysis.metrics.resolution import resolve_metric
 from ens_plugin.analysis.options import Metric
 from ens_plugin.analysis.rows.groups import refuse_groups_in_bags
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
+from ens_plugin.analysis.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.validation import BoolArray, FloatArray, printable
@@ -95,7 +96,7 @@ def read_training_rows(
             "fitted models: CustomEnsemble.from_estimators(models, row_indices)."
         )
     target = encode_target(adapter, y)
-    labels = np.asarray(y)
+    labels = target_array(y)
     weight = row_weights(sample_weight, target.size, resolve_metric(metric, adapter))
     features = prepared_rows(adapter, inner, target.size)
     likeness = row_likeness(groups, hash_rows(features, inner), target, "oob")

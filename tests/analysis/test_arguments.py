@@ -4,11 +4,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, Task
-from ens_plugin.analysis.arguments import clip_sizes_to_oob, encode_target, resolve_options, row_weights
+from ens_plugin.analysis.arguments import clip_sizes_to_oob, resolve_options, row_weights
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import AnalysisOptions
@@ -133,64 +132,6 @@ def test_no_seed_is_another_seed_each_time() -> None:
     assert resolve(random_state=np.int64(7)).random_state == 7
 
 
-@pytest.mark.parametrize(
-    ("classes", "y", "codes"),
-    [
-        ([0, 1, 2], [2, 0, 1, 2], [2, 0, 1, 2]),
-        (["no", "yes"], ["yes", "no", "yes"], [1, 0, 1]),
-        ([False, True], [True, False], [1, 0]),
-        ([-1.0, 1.0], [1, -1], [1, 0]),
-        ([10, 20], [[20], [10]], [1, 0]),
-        (["no", "yes"], np.array(["yes", "no"], dtype=object), [1, 0]),
-        ([3, 5, 7], [7, 3], [2, 0]),
-    ],
-)
-def test_labels_become_positions_among_the_classes(classes: list[Any], y: Any, codes: list[int]) -> None:
-    encoded = encode_target(adapter(classes), y)
-    assert encoded.dtype == np.int64
-    np.testing.assert_array_equal(encoded, codes)
-
-
-@pytest.mark.parametrize(
-    "y", [pd.Series(["yes", "no"]), pd.Series(["yes", "no"]).astype("category"), pd.array(["yes", "no"]), ("yes", "no")]
-)
-def test_labels_come_in_any_container(y: Any) -> None:
-    np.testing.assert_array_equal(encode_target(adapter(["no", "yes"]), y), [1, 0])
-
-
-def test_values_become_floats() -> None:
-    encoded = encode_target(adapter(), [1, 2, 3])
-    assert encoded.dtype == np.float64
-    np.testing.assert_array_equal(encoded, [1.0, 2.0, 3.0])
-
-
-@pytest.mark.parametrize(
-    ("classes", "y", "says"),
-    [
-        ([0, 1], [], "empty"),
-        ([0, 1], None, "dimension"),
-        ([0, 1], [[0, 1], [1, 0]], "dimension"),
-        ([0, 1], [0, 1, 2], r"does not have: \[2\]"),
-        ([0, 1], ["0", "1"], "does not have"),
-        (["a", "b"], np.array(["a", None, "b"], dtype=object), "1 missing"),
-        (["a", "b"], np.array(["a", np.nan, "b"], dtype=object), "1 missing"),
-        (["a", "b"], pd.array(["a", pd.NA, "b"], dtype="string"), "1 missing"),
-        ([0, 1], pd.array([0, 1, pd.NA], dtype="Int64"), "1 missing"),
-        ([0.0, 1.0], [0.0, np.nan, np.nan], "2 missing"),
-        ([0, 1], [1, 1, 1], "single label"),
-        ([0, 1], np.array([0, "a", 1], dtype=object), "mixes labels"),
-        (None, [1.0, np.nan], "1 missing"),
-        (None, [1.0, np.inf], "missing|infinite"),
-        (None, ["a", "b"], "numbers"),
-        (None, [[1.0, 2.0], [3.0, 4.0]], "dimension"),
-        (None, [], "empty"),
-    ],
-)
-def test_target_that_cannot_be_judged_by(classes: list[Any] | None, y: Any, says: str) -> None:
-    with pytest.raises(InputError, match=f"y .*({says})"):
-        encode_target(adapter(classes), y)
-
-
 @pytest.mark.parametrize("weight", [[1.0], [1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, np.nan, 1.0], ["a", "b", "c"]])
 def test_bad_weights_are_named(weight: Any) -> None:
     with pytest.raises(InputError, match="sample_weight"):
@@ -203,9 +144,3 @@ def test_weights_default_to_one_and_exclude_a_metric() -> None:
     with pytest.raises(InputError, match="metric"):
         row_weights([1, 2, 3], 3, METRIC)
     np.testing.assert_array_equal(row_weights([1, 2, 3], 3, replace(METRIC, takes_weights=True)), [1.0, 2.0, 3.0])
-
-
-def test_target_is_not_modified() -> None:
-    y = np.array([1.0, 2.0])
-    encode_target(adapter(), y)[0] = 99.0
-    np.testing.assert_array_equal(y, [1.0, 2.0])

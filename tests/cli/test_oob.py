@@ -16,6 +16,7 @@ import ens_plugin
 from ens_plugin.cli.main import main
 from ens_plugin.cli.table import read_table
 from ens_plugin.oob import predictions
+from ens_plugin.report.result import EnsembleReport
 
 IRIS, KIND = load_iris(return_X_y=True, as_frame=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[KIND]
@@ -108,3 +109,26 @@ def test_an_old_file_stays_if_the_predictions_fail(run: Any, monkeypatch: pytest
     monkeypatch.setattr(predictions, "oob_predictions", broken)
     assert run(*ARGUMENTS, "--out", "preds.csv")[0] == 2
     assert Path("preds.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "string", "category"])
+@pytest.mark.parametrize("path", ["rows.csv", "rows.parquet"])
+def test_target_of_every_kind_of_column_gives_the_same_figures(path: str, kind: str, run: Any) -> None:
+    labels: Any = pd.Series(KIND == 2)
+    if kind in ("string", "category"):
+        labels = pd.Series(np.where(labels, "virginica", "other"))
+    labels = labels.astype(kind)
+    forest = RandomForestClassifier(30, max_samples=0.3, random_state=0)
+    expected = ens_plugin.analyze(forest.fit(IRIS, KIND == 2), IRIS, KIND == 2).metrics()
+    joblib.dump(forest.fit(IRIS, labels), "forest.joblib")
+    table = IRIS.assign(kind=labels)
+    table.to_csv(path, index=False) if path.endswith("csv") else table.to_parquet(path)
+    code, out, _ = run("analyze", "forest.joblib", "--data", path, "--target", "kind", "--format", "json")
+    assert (code, EnsembleReport.from_json(out).metrics()) == (0, expected)
+
+
+def test_missing_label_of_a_file_is_named_by_its_row(run: Any) -> None:
+    TABLE.assign(kind=TABLE["kind"].mask(np.arange(150) == 7)).to_csv("rows.csv", index=False)
+    code, _, err = run("analyze", *ARGUMENTS[1:])
+    assert code == 2
+    assert "y holds 1 missing value (None, NaN, pandas.NA or infinite), in row 7;" in err

@@ -265,3 +265,15 @@ def test_metric_of_scikit_learn(version: Version) -> None:
     found = evaluate(version.uri, metric="average_precision").metrics
     assert {"ens.average_precision", "ens.asymptotic_average_precision"} <= found.keys()
     assert 0.5 < found["ens.average_precision"] <= 1.0
+
+
+@pytest.mark.parametrize("kind", ["boolean", "category"])
+def test_nullable_and_categorical_targets_give_the_same_figures(kind: str, embedded: Client) -> None:
+    words = np.array(["no", "yes"])
+    labels = Y.astype("boolean") if kind == "boolean" else pd.Series(pd.Categorical(words[Y], ["unused", *words]))
+    labels.index = Y.index
+    with mlflow.start_run():
+        forest = RandomForestClassifier(40, random_state=0).fit(X[:400], labels[:400])
+        uri = mlflow.sklearn.log_model(forest, name="forest", serialization_format="cloudpickle").model_uri
+        found = evaluate(mlflow.pyfunc.load_model(uri), X[400:].assign(benign=labels[400:]))
+    assert found.metrics == pytest.approx(SCALARS, rel=1e-12)

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import mlflow
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -168,6 +169,17 @@ def outputs(model: Any, rows: Any) -> Any:
     if type(model).__module__.startswith("xgboost") and type(model).__name__ == "Booster":
         return model.inplace_predict(rows)
     return model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows)
+
+
+@pytest.mark.usefixtures("quick")
+def test_nullable_and_categorical_labels_give_the_same_size(embedded: Client, name: str) -> None:
+    words = pd.Series(pd.Categorical(np.array(["no", "yes"])[Y], categories=["unused", "yes", "no"]), index=Y.index)
+    found = [
+        rightsize(log(Case("sklearn", forest().fit(X, y), X, y, CLOUDPICKLE), None).model_uri, X, y, **EASY).report
+        for y in (Y, words, pd.Series(Y, dtype="boolean"))
+    ]
+    forest.cache_clear()
+    assert found[0].metrics() == found[1].metrics() == found[2].metrics()
 
 
 @pytest.mark.usefixtures("quick")

@@ -1,0 +1,147 @@
+"""The target of an analysis: arrays from every container that holds labels or values, checked and encoded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.labels import find_labels
+from ens_plugin.core.validation import LARGEST, BoolArray, as_array, one_line, shown
+from ens_plugin.errors import InputError
+
+__all__ = ["encode_target", "target_array"]
+
+NAMED_ROWS = 5
+
+
+def target_array(y: Any, name: str = "y") -> NDArray[Any]:
+    """Return a target as an array of its labels or values, without missing ones.
+
+    Parameters
+    ----------
+    y : array-like, shape (n_rows,) or (n_rows, n_outputs)
+        A list, an array of NumPy or Arrow, or a column of pandas or polars of any type: nullable, boolean,
+        categorical, text.
+    name : str
+        Name of the argument in a message.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,) or (n_rows, n_outputs)
+
+    Raises
+    ------
+    InputError
+        If it is no array, or values are missing (None, NaN, NaT, pandas.NA) or infinite; the message has their rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> target_array(pd.Series([True, False], dtype="boolean")).tolist()
+    [True, False]
+    >>> target_array(pd.Series([3, None, 5], dtype="Int64"))
+    Traceback (most recent call last):
+    ens_plugin.errors.InputError: y holds 1 missing value (None, NaN, pandas.NA or infinite), in row 1; ...
+    """
+    array = as_array(y, name)
+    if array.dtype.kind == "T":
+        array = array.astype(object)
+    # NumPy converts a missing value among the texts of a list to a text.
+    hides_missing = array.dtype.kind in "US" and not hasattr(y, "dtype")
+    is_missing = _are_missing(np.asarray(y, dtype=object) if hides_missing else array, name)
+    if array.ndim and is_missing.any():
+        raise InputError(_missing_text(is_missing, name))
+    return array
+
+
+def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
+    """Return y as label codes (int64) or finite values (float64), shape (n_rows,).
+
+    Raises
+    ------
+    InputError
+        If y is empty, has more than one column, holds missing values, a label the ensemble does not have, or a
+        single label.
+    """
+    target = target_array(y)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.ndim != 1:
+        raise InputError(f"y must have one dimension, got shape {target.shape}; several outputs are not supported.")
+    if target.size == 0:
+        raise InputError("y is empty; pass the true labels or values of the rows.")
+    if adapter.classes is None:
+        return _real_values(target, adapter)
+    return _label_codes(target, adapter.classes)
+
+
+def _are_missing(array: NDArray[Any], name: str) -> BoolArray:
+    kind = array.dtype.kind
+    if kind in "fc":
+        return np.asarray(~np.isfinite(array))
+    if kind in "mM":
+        return np.asarray(np.isnat(array))
+    if kind != "O":
+        return np.zeros(array.shape, dtype=bool)
+    try:
+        return np.array([_is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(
+            f"{name} holds values that cannot be compared ({type(error).__name__}); use numbers."
+        ) from error
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, or not equal to itself: NaN, NaT, and pandas.NA, whose comparison is no bool."""
+    itself = value == value
+    return value is None or not (isinstance(itself, (bool, np.bool_)) and bool(itself))
+
+
+def _missing_text(is_missing: BoolArray, name: str) -> str:
+    n_missing, rows = int(np.count_nonzero(is_missing)), np.unique(np.nonzero(is_missing)[0])
+    named = ", ".join(map(str, rows[:NAMED_ROWS].tolist())) + (", ..." if rows.size > NAMED_ROWS else "")
+    return (
+        f"{name} holds {n_missing} missing value{'s' * (n_missing > 1)} (None, NaN, pandas.NA or infinite), in "
+        f"row{'s' * (rows.size > 1)} {named}; leave these rows out or fill them in."
+    )
+
+
+def _real_values(target: NDArray[Any], adapter: EnsembleAdapter) -> NDArray[np.float64]:
+    try:
+        if target.dtype.kind in "cmM":
+            raise TypeError(f"dtype {target.dtype}")
+        values = target.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"y must hold numbers for a regression ensemble ({one_line(str(error))}).{_remedy(adapter)}"
+        ) from error
+    if not np.abs(values).max() <= LARGEST:
+        raise InputError(f"y holds values beyond {LARGEST:g}, whose squared errors overflow; scale y down.")
+    return values
+
+
+def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    labels, codes, which = find_labels(target, classes, "y")
+    unknown = [label for label, code in zip(labels, codes, strict=True) if code is None]
+    if unknown:
+        raise InputError(
+            f"y holds labels that the ensemble does not have: {shown(unknown[:5])}; its labels are "
+            f"{shown(classes.tolist()[:10])}. Pass the labels as the ensemble was trained on them (a booster keeps "
+            "only their codes)."
+        )
+    if len(labels) < 2:
+        raise InputError(
+            f"y holds a single label, {shown(labels[0])}: an error rate over one class does not describe the "
+            "others. Pass rows of at least two classes."
+        )
+    return np.array(codes, dtype=np.int64)[which]
+
+
+def _remedy(adapter: EnsembleAdapter) -> str:
+    """Return what to do where models that predict labels were taken for regressors."""
+    if adapter.info.bag_provenance != "given":
+        return ""
+    return " If its members predict labels, pass all labels as classes, because their models have no classes_."

@@ -1,0 +1,111 @@
+"""A target comes in any container; what is missing is named by its row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ens_plugin.analysis.targets import encode_target, target_array
+from ens_plugin.errors import InputError
+from tests.analysis.test_arguments import adapter
+
+
+@pytest.mark.parametrize(
+    ("classes", "y", "codes"),
+    [
+        ([0, 1, 2], [2, 0, 1, 2], [2, 0, 1, 2]),
+        (["no", "yes"], ["yes", "no", "yes"], [1, 0, 1]),
+        ([False, True], [True, False], [1, 0]),
+        ([-1.0, 1.0], [1, -1], [1, 0]),
+        ([10, 20], [[20], [10]], [1, 0]),
+        (["no", "yes"], np.array(["yes", "no"], dtype=object), [1, 0]),
+        ([3, 5, 7], [7, 3], [2, 0]),
+    ],
+)
+def test_labels_become_positions_among_the_classes(classes: list[Any], y: Any, codes: list[int]) -> None:
+    encoded = encode_target(adapter(classes), y)
+    assert encoded.dtype == np.int64
+    np.testing.assert_array_equal(encoded, codes)
+
+
+@pytest.mark.parametrize(
+    "y", [pd.Series(["yes", "no"]), pd.Series(["yes", "no"]).astype("category"), pd.array(["yes", "no"]), ("yes", "no")]
+)
+def test_labels_come_in_any_container(y: Any) -> None:
+    np.testing.assert_array_equal(encode_target(adapter(["no", "yes"]), y), [1, 0])
+
+
+def test_values_become_floats() -> None:
+    encoded = encode_target(adapter(), [1, 2, 3])
+    assert encoded.dtype == np.float64
+    np.testing.assert_array_equal(encoded, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("classes", "y", "says"),
+    [
+        ([0, 1], [], "empty"),
+        ([0, 1], None, "dimension"),
+        ([0, 1], [[0, 1], [1, 0]], "dimension"),
+        ([0, 1], [0, 1, 2], r"does not have: \[2\]"),
+        ([0, 1], ["0", "1"], "does not have"),
+        (["a", "b"], np.array(["a", None, "b"], dtype=object), "1 missing"),
+        (["a", "b"], ["a", None, "b"], "1 missing"),
+        (["a", "b", "nan"], ["a", float("nan"), "b"], "1 missing"),
+        (["a", "b"], pd.Categorical(["a", None, "b"]), "1 missing"),
+        ([False, True], pd.array([True, pd.NA, False], dtype="boolean"), "1 missing"),
+        ([0, 1], np.array(["2020-01-01", "NaT"], dtype="M8[D]"), "1 missing"),
+        (["a", "b"], np.array(["a", np.nan, "b"], dtype=object), "1 missing"),
+        (["a", "b"], pd.array(["a", pd.NA, "b"], dtype="string"), "1 missing"),
+        ([0, 1], pd.array([0, 1, pd.NA], dtype="Int64"), "1 missing"),
+        ([0.0, 1.0], [0.0, np.nan, np.nan], "2 missing"),
+        ([0, 1], [1, 1, 1], "single label"),
+        ([0, 1], np.array([0, "a", 1], dtype=object), "mixes labels"),
+        (None, [1.0, np.nan], "1 missing"),
+        (None, [1.0, np.inf], "missing|infinite"),
+        (None, ["a", "b"], "numbers"),
+        (None, [[1.0, 2.0], [3.0, 4.0]], "dimension"),
+        (None, [], "empty"),
+    ],
+)
+def test_target_that_cannot_be_judged_by(classes: list[Any] | None, y: Any, says: str) -> None:
+    with pytest.raises(InputError, match=f"y .*({says})"):
+        encode_target(adapter(classes), y)
+
+
+def test_target_is_not_modified() -> None:
+    y = np.array([1.0, 2.0])
+    encode_target(adapter(), y)[0] = 99.0
+    np.testing.assert_array_equal(y, [1.0, 2.0])
+
+
+def test_missing_values_are_named_by_row() -> None:
+    y = pd.Series([1, 2, None, 4, None], index=[7, 7, 7, 7, 7], dtype="Int64")
+    with pytest.raises(InputError, match=r"y holds 2 missing values \(.*\), in rows 2, 4; leave these rows out"):
+        target_array(y)
+    with pytest.raises(InputError, match=r"y_train holds 1 missing value \(.*\), in row 0;"):
+        target_array(pd.DataFrame({"a": [None, 1.0], "b": [1.0, 2.0]}), "y_train")
+    with pytest.raises(InputError, match=r"9 missing values \(.*\), in rows 0, 1, 2, 3, 4, \.\.\.;"):
+        target_array([np.nan] * 9)
+
+
+def test_array_of_the_user_is_returned_as_it_is() -> None:
+    y = np.array(["b", "a"])
+    assert target_array(y) is y
+    assert target_array(["b", "a"]).dtype == y.dtype
+
+
+def test_labels_as_text_for_values_recommend_classes() -> None:
+    with pytest.raises(InputError, match="pass all labels as classes"):
+        encode_target(adapter(), ["a", "b"])
+
+
+@pytest.mark.skipif(not hasattr(np, "dtypes") or not hasattr(np.dtypes, "StringDType"), reason="needs NumPy 2")
+def test_texts_of_variable_width_are_labels() -> None:
+    kind = np.dtypes.StringDType(na_object=np.nan)
+    np.testing.assert_array_equal(encode_target(adapter(["a", "b"]), np.array(["b", "a"], dtype=kind)), [1, 0])
+    with pytest.raises(InputError, match="1 missing value"):
+        target_array(np.array(["b", np.nan], dtype=kind))
