@@ -18,6 +18,7 @@ from ens_plugin import errors
 if TYPE_CHECKING:
     from ens_plugin.adapters.custom.ensemble import CustomEnsemble
     from ens_plugin.adapters.registry import register_adapter
+    from ens_plugin.adapters.unwrap.outputs import split_outputs
     from ens_plugin.analysis.analyze import analyze, in_bag
     from ens_plugin.analysis.training_variance import TrainingVariance, training_variance
     from ens_plugin.learners import BootstrapModelAveragingClassifier
@@ -72,6 +73,7 @@ __all__ = [
     "predict_with_uncertainty",
     "register_adapter",
     "rightsize",
+    "split_outputs",
     "training_variance",
     "truncate",
 ]
@@ -108,6 +110,7 @@ _HOME_OF = {
     "predict_with_uncertainty": "ens_plugin.oob.uncertainty",
     "register_adapter": "ens_plugin.adapters.registry",
     "rightsize": "ens_plugin.registry",
+    "split_outputs": "ens_plugin.adapters.unwrap.outputs",
     "training_variance": "ens_plugin.analysis.training_variance",
     "truncate": "ens_plugin.sizing.truncate",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from os import PathLike
 
-__all__ = ["GROWABLE", "no_adapter"]
+__all__ = ["GROWABLE", "no_adapter", "several_outputs"]
 
 GROWABLE = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM's LGBMClassifier and LGBMRegressor "
@@ -60,6 +60,8 @@ def no_adapter(model: object) -> str:
         )
     if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
         return f"No adapter accepts a {name}. {_NO_SIZE} {_SUPPORTED}"
+    if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
+        return several_outputs(name, len(model.estimators_))
     home = type(model).__module__
     if home.startswith("pyspark.ml."):
         return (
@@ -68,3 +70,17 @@ def no_adapter(model: object) -> str:
             f"{_NO_SIZE if name.startswith('GBT') else _SUPPORTED}"
         )
     return f"No adapter accepts a {home}.{name}. {_SUPPORTED}"
+
+
+def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:
+    """Return that something takes models of one output only, and what to do instead.
+
+    Examples
+    --------
+    >>> several_outputs("RandomForestRegressor", 3)[:61]
+    'This RandomForestRegressor predicts 3 outputs. This function '
+    """
+    return (
+        f"This {name} predicts {n_outputs} outputs. {what} takes one: pass ens_plugin.split_outputs(model)[k], which "
+        "predicts output k alone, with y[:, k]. (ens_plugin.analyze, grow and truncate take the whole model.)"
+    )

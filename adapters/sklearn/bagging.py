@@ -26,6 +26,7 @@ from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_of_row
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_numbers
 from ens_plugin.adapters.shared.labels import code_dtype
 from ens_plugin.adapters.shared.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
     check_fitted,
@@ -99,7 +100,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         check_learner(model, _ENSEMBLES)
         n_outputs = max(getattr(member, "n_outputs_", 1) for member in model.estimators_)
         if n_outputs > 1:
-            raise _several_outputs(model, n_outputs)
+            raise UnsupportedModelError(several_outputs(type(model).__name__, n_outputs))
         is_classifier = isinstance(model, BaggingClassifier)
         aggregation, output_kind = self._voting() if is_classifier else ("mean", "values")
         return EnsembleInfo(
@@ -319,7 +320,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             return leaf_outputs(estimator, rows)[:, 0]
         values = call_model(estimator.predict, rows, member)
         if getattr(values, "ndim", 1) == 2:
-            raise _several_outputs(self.model, values.shape[1])
+            raise UnsupportedModelError(several_outputs(type(self.model).__name__, values.shape[1]))
         return checked_numbers(values, (rows.shape[0],), member)
 
     def _votes(self, estimator: Any, rows: Any, member: int) -> NDArray[Any]:
@@ -370,10 +371,3 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
 def _column_choice(columns: NDArray[np.integer[Any]], n_features: int) -> NDArray[np.integer[Any]] | None:
     return None if np.array_equal(columns, np.arange(n_features)) else columns
-
-
-def _several_outputs(model: Any, n_outputs: int) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"This {type(model).__name__} predicts {n_outputs} outputs; ens_plugin covers one. Fit one model per output "
-        "and analyze each."
-    )

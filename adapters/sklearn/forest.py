@@ -20,6 +20,7 @@ from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrig
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
 from ens_plugin.adapters.shared.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
     check_fitted,
@@ -87,10 +88,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         check_fitted(model)
         check_learner(model, _FORESTS)
         if model.n_outputs_ > 1:
-            raise UnsupportedModelError(
-                f"This {type(model).__name__} predicts {model.n_outputs_} outputs; ens_plugin covers one. Fit one "
-                "model per output and analyze each."
-            )
+            raise UnsupportedModelError(several_outputs(type(model).__name__, model.n_outputs_))
         is_classifier = isinstance(model, _CLASSIFIERS)
         return EnsembleInfo(
             task="classification" if is_classifier else "regression",

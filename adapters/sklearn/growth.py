@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.distributed_bags import ProofStatistics
 from ens_plugin.adapters.shared.leaf_counts import target_ranges
+from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
 from ens_plugin.errors import DataMismatchError
 
 __all__ = ["check_growth", "growth_sums", "judge_growth", "leaf_counts"]
@@ -184,7 +185,8 @@ def _are_checkable(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights
     if _counts_draws(tree.tree_, sums, is_leaf):
         return True
     # Of a single leaf, some weights of the labels explain any shares.
-    return weights_are_known and hasattr(tree, "classes_") and tree.tree_.n_leaves > 1
+    has_labels = hasattr(tree, "classes_") and not getattr(tree, JOINT_WEIGHTS, False)
+    return weights_are_known and has_labels and tree.tree_.n_leaves > 1
 
 
 def _counts_draws(nodes: Any, sums: ProofStatistics, is_leaf: BoolArray) -> bool:

@@ -13,7 +13,9 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
-from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.adapters.shared.refusals import several_outputs
+from ens_plugin.adapters.unwrap.outputs import has_own_bags, output_count, output_ensemble
+from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
 from ens_plugin.analysis.arguments import granted_threads, resolve_options, row_weights
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.checks.distinct_rows import row_likeness, with_distinct_rows
@@ -21,12 +23,14 @@ from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.outputs import analyze_outputs
 from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
 from ens_plugin.analysis.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
-from ens_plugin.errors import InputError
+from ens_plugin.core.validation import as_array
+from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["analyze", "analyze_rows", "compare_rows_with_stored", "in_bag", "prepared_rows", "run_analysis"]
@@ -69,8 +73,9 @@ def analyze(
     X : array-like of shape (n_rows, n_features)
         With ``data="oob"``, exactly the training rows in training order; with ``data="holdout"``,
         rows that no member was trained on.  None for a CustomEnsemble made from arrays of outputs.
-    y : array-like of shape (n_rows,)
-        True labels or values of these rows.
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        True labels or values of these rows.  For a model of several outputs, a column for each: the report is of
+        the mean over outputs, and ``report.outputs`` has one for each, by the names of the columns of a DataFrame.
     data : {"oob", "holdout"}, default="oob"
     sample_weight : array-like of shape (n_rows,), optional
         Weights of the rows in the evaluation; intervals use Kish's effective number of rows.  Weights
@@ -126,7 +131,8 @@ def analyze(
         One of its subclasses in :mod:`ens_plugin.errors`: the model is not fitted or not supported, was
         trained without bootstrap, the rows are not the training rows, labels are unknown or missing,
         members or rows are too few, rows are copies of each other or were resampled by an earlier step of a
-        pipeline, nearly every bag holds rows of too many groups, an option is out of range.
+        pipeline, nearly every bag holds rows of too many groups, an option is out of range.  Of several outputs, the
+        message names the one.
 
     Examples
     --------
@@ -171,7 +177,20 @@ def run_analysis(
     ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
     with model_errors(model):
-        return _analyzed(model, X, y, options, progress, choose_rows)[0]
+        if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
+            return _analyzed(model, X, y, options, progress, choose_rows)[0]
+        ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
+        return analyze_outputs(ensemble, n_outputs, rows, y, options, _analyze_output, progress, choose_rows)
+
+
+def _has_columns(y: Any) -> bool:
+    return as_array(y, "y").ndim == 2 and np.shape(y)[1] > 1
+
+
+def _analyze_output(
+    model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, choose_rows: RowChoice | None
+) -> EnsembleReport:
+    return _analyzed(model, X, y, options, None, choose_rows)[0]
 
 
 def analyze_rows(
@@ -190,6 +209,7 @@ def analyze_rows(
         As :func:`analyze`.
     """
     with model_errors(model):
+        _refuse_outputs(model, "The comparison of models row by row")
         report, rows = _analyzed(model, X, y, AnalysisOptions(data=data), judges=True)
     assert rows is not None
     return report, rows
@@ -320,9 +340,18 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     labels = None if y is None else target_array(y)
     with model_errors(model):
         ensemble, rows = unwrap(model, X)
+        if output_count(ensemble) > 1 and not has_own_bags(ensemble):
+            ensemble = output_ensemble(ensemble, 0)
+            labels = labels[:, 0] if labels is not None and labels.ndim == 2 else labels
         adapter = find_adapter(ensemble)
         features = adapter.prepare(rows)
         return adapter.bags(rows, features, labels).in_bag()
+
+
+def _refuse_outputs(model: Any, what: str) -> None:
+    ensemble = inner_ensemble(model)
+    if (n_outputs := output_count(ensemble)) > 1:
+        raise UnsupportedModelError(several_outputs(type(ensemble).__name__, n_outputs, what))
 
 
 def prepared_rows(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -38,6 +39,7 @@ class ReportContent:
     basis: EstimateBasis = field(default_factory=EstimateBasis)
     criteria: tuple[SizeRecommendation, ...] = ()
     label_errors: tuple[LabelErrors, ...] = ()
+    outputs: Mapping[str, ReportContent] = field(default_factory=dict)
 
     @property
     def recommended_size(self) -> int | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,11 +66,16 @@ class EnsembleReport(ReportContent):
         versions.
     label_errors : tuple of LabelErrors
         The error and the confusion matrix by label; empty for regression and in reports of earlier versions.
+    outputs : dict of str to EnsembleReport
+        Of a model of several outputs, the report of each, by the name of its column of y, or else by its position;
+        every other attribute is then of the mean over outputs.  Empty for models of one output.
 
     Notes
     -----
     Serialise with :meth:`to_json`, read back with :meth:`from_json`; the round trip is exact.
     """
+
+    outputs: Mapping[str, EnsembleReport] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         found, key = self.metrics(), self.error_curve.key

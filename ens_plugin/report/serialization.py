@@ -32,8 +32,9 @@ _ADDED_LATER = {
     "metric_basis",
     "of_metric",
     "is_absolute",
+    "outputs",
 }
-# Fields of reports on a metric, which other reports do not have.
+# Fields of reports on a metric, which other reports do not have; nor have those of one output `outputs`.
 _OF_METRICS = {"metric_basis", "of_metric", "is_absolute"}
 
 
@@ -111,7 +112,9 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         held = {item.name: getattr(value, item.name) for item in fields(value)}
-        return {name: _plain(item) for name, item in held.items() if item is not None or name not in _OF_METRICS}
+        absent = {name for name, item in held.items() if item is None and name in _OF_METRICS}
+        absent |= {"outputs"} if not held.get("outputs") else set()
+        return {name: _plain(item) for name, item in held.items() if name not in absent}
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     if isinstance(value, Mapping):
@@ -264,4 +267,5 @@ _READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
     **dict.fromkeys(_SCALARS, _read_array),
     tuple: _read_tuple,
     dict: _read_mapping,
+    Mapping: _read_mapping,
 }

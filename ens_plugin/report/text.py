@@ -9,6 +9,7 @@ import textwrap
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 from ens_plugin.report.estimates import SizeRecommendation
+from ens_plugin.report.output_table import output_lines, output_markdown, output_sentence
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
     error_text,
@@ -191,6 +192,7 @@ def summarize(report: ReportContent) -> str:
         [
             *_wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
             *_wrapped(gain_sentence(report)),
+            *_wrapped(output_sentence(report)),
             *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
             "",
             *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
@@ -199,6 +201,7 @@ def summarize(report: ReportContent) -> str:
             *_wrapped(_size_sentence(report)),
             *_wrapped(printable(report.recommendation.reason), indent="  "),
             *_criteria_lines(report),
+            *output_lines(report),
             *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
             *_label_lines(report),
             "",
@@ -223,6 +226,7 @@ def markdown_summary(report: ReportContent) -> str:
     rows = [" | ".join(["", *line, ""]).strip() for line in _error_lines(report)]
     sentences = [
         gain_sentence(report),
+        output_sentence(report),
         *(f"Warning: {text}" for text in all_cautions(report)),
         _size_sentence(report),
         report.recommendation.reason,
@@ -239,6 +243,7 @@ def markdown_summary(report: ReportContent) -> str:
             "",
             *_criteria_table(report),
             *_label_table(report),
+            *output_markdown(report, escaped_markdown),
             *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
     )

@@ -58,6 +58,10 @@ def check_report(report: ReportContent) -> None:
     _check_bias_variance(report.bias_variance)
     _check_basis(report.basis)
     _check_label_errors(report.label_errors)
+    for part in report.outputs.values():
+        if part.outputs:
+            _refuse("outputs", part.outputs, "reports of one output each")
+        check_report(part)
 
 
 def _check_curve(curve: ErrorCurve) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
+from ens_plugin.adapters.unwrap.outputs import first_members, output_count
 from ens_plugin.adapters.unwrap.wrappers import replace_ensemble
 from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -69,6 +70,8 @@ def truncate(model: Any, size: int) -> Any:
 
 
 def _truncated(ensemble: Any, size: int) -> Any:
+    if output_count(ensemble) > 1:
+        return first_members(ensemble, size, truncate)
     adapter = find_adapter(ensemble)
     if isinstance(size, bool) or not isinstance(size, Integral):
         raise InputError(

@@ -76,13 +76,14 @@ def estimate_classification(
     assert isinstance(tally, (SupportTally, MarginTally))
     weight = as_row_weight(rows.weight, tally.trials.size)
     models = row_models(tally, weight, rows.spreads, rows.crossed, rows.sample, has_scores)
+    groups = None if weight.groups is None else weight.groups[rows.sample.rows]
     sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
     rates = _subset_rates(tally, sample, weight, settings)
     anchor = _anchor(models, rates, sample, member_error, weight)
     size_model = _size_model(models[0], rates, sample)
     ties_to = _ties_to(tally, sample)
-    sd = _classification_sd(models[0], tally, sample, weight, n_members)
+    sd = _classification_sd(models[0], tally, sample, weight, n_members, groups)
     member_sd = _member_sd(sample, settings, ties_to, sd) if has_scores else sd
     curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
@@ -324,9 +325,10 @@ def _classification_sd(
     sample: Sample,
     weight: RowWeight,
     n_members: int,
+    groups: NDArray[np.integer] | None,
 ) -> float:
     outputs, slopes, own_variance = _row_noise(model, tally, sample, n_members)
-    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members)
+    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups)
 
 
 def _row_noise(

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.tallies.growth_path import PathTally
+from ens_plugin.core.tallies.row_groups import group_sums
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.intervals import algorithmic_variance
-from ens_plugin.core.uncertainty.pair_covariance import shared_variance
+from ens_plugin.core.uncertainty.pair_covariance import fold_groups, shared_variance
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
@@ -113,10 +114,11 @@ def algorithmic_sd(
     own_variance: FloatArray,
     weight: RowWeight,
     n_members: int,
+    groups: NDArray[np.integer] | None,
 ) -> float:
     """Return the standard deviation of the error over seeds.
 
-    It is estimated from the sampled rows, each with its slope and own variance.
+    It is estimated from the sampled rows, each with its slope, own variance and, where there are any, group.
 
     For held-out rows it is that of the error on these rows; for out-of-bag rows, on infinitely many new rows.
     """
@@ -126,5 +128,16 @@ def algorithmic_sd(
         own = own_variance * relative**2
         variance = algorithmic_variance(outputs, seen, slopes * relative, own, n_members, n_rows)
     else:
-        variance = shared_variance(outputs, seen, slopes * relative, n_members, weight.n_effective)
+        slopes, n_effective = slopes * relative, weight.n_effective
+        if groups is not None:
+            outputs, seen, slopes = fold_groups(outputs, seen, slopes, groups)
+            n_effective = _group_count(weight) * slopes.size / np.unique(groups).size
+        variance = shared_variance(outputs, seen, slopes, n_members, n_effective)
     return float(np.sqrt(variance))
+
+
+def _group_count(weight: RowWeight) -> float:
+    """Return Kish's effective number of groups."""
+    assert weight.groups is not None
+    total = group_sums(weight.total, weight.groups)
+    return float(total.sum() ** 2 / (total @ total))

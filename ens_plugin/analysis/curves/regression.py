@@ -44,6 +44,7 @@ def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOpt
     slopes = 2.0 * (rows.mean - rows.target)
     own_variance = slopes**2 * rows.variance / n_members
     outputs = sample.block.outputs.astype(np.float64)
+    groups = None if weight.groups is None else weight.groups[sample.rows]
     bias_variance = BiasVariance(
         member_error=float(loss.error([1])[0]),
         member_variance=loss.member_variance,
@@ -56,7 +57,7 @@ def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOpt
         error_curve=_regression_curve(loss, data.path, settings),
         recommendation=_regression_size(loss, n_members, settings),
         bias_variance=bias_variance,
-        algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members),
+        algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
         cautions=_concentration(moments),
         doubts=_tail_doubts(moments, loss.tails[0]),
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.validation import BoolArray, FloatArray
 
-__all__ = ["PairMean", "mean_pair_covariance", "shared_variance"]
+__all__ = ["PairMean", "fold_groups", "mean_pair_covariance", "shared_variance"]
 
 OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
@@ -78,6 +78,46 @@ def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
     signal = from_own**2 + max(pairs.mean**2 - pairs.variance, 0.0)
     kept = 0.0 if np.isinf(pairs.variance) or signal == 0.0 else signal / (signal + pairs.variance)
     return max(kept * pairs.mean + OWN_PAIRS * from_own, LEAST_OWN_PAIRS * from_own) / size
+
+
+def fold_groups(
+    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, groups: NDArray[np.integer]
+) -> tuple[NDArray[Any], BoolArray, FloatArray]:
+    """Return outputs, members that count and slopes with the rows of a group added up to one.
+
+    Rows of a group are folded where the same members count for them.  Among infinitely many fresh groups, pairs of
+    rows of one group have no share; among few rows they would raise the mean over pairs.
+
+    Parameters
+    ----------
+    outputs, is_oob, slopes
+        As for :func:`shared_variance`.
+    groups : ndarray of int, shape (n_sampled,)
+
+    Returns
+    -------
+    outputs : ndarray of float64, shape (n_members, n_folded)
+        Sums of the outputs times their slopes, divided by the mean number of rows that were folded.
+    is_oob : ndarray of bool, shape (n_members, n_folded)
+    slopes : ndarray, shape (n_folded,)
+        Ones.
+
+    Examples
+    --------
+    >>> outputs, is_oob = np.array([[1.0, 3.0], [2.0, 2.0]]), np.ones((2, 2), dtype=bool)
+    >>> fold_groups(outputs, is_oob, np.ones(2), np.array([7, 7]))[0].tolist()
+    [[2.0], [2.0]]
+    """
+    keys = np.column_stack([groups.astype(np.int64).view(np.uint8).reshape(groups.size, 8), np.packbits(is_oob, 0).T])
+    keys = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.shape[1])))[:, 0]
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    place = place.reshape(-1)
+    if first.size == groups.size:
+        return outputs, is_oob, slopes
+    order = np.argsort(place, kind="stable")
+    starts = np.searchsorted(place[order], np.arange(first.size))
+    folded = np.add.reduceat((outputs * slopes)[:, order], starts, axis=1) * (first.size / groups.size)
+    return folded, np.ascontiguousarray(is_oob[:, first]), np.ones(first.size)
 
 
 def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> PairMean:

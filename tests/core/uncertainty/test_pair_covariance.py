@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.core.uncertainty import pair_covariance
-from ens_plugin.core.uncertainty.pair_covariance import mean_pair_covariance, shared_variance
+from ens_plugin.core.uncertainty.pair_covariance import fold_groups, mean_pair_covariance, shared_variance
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -88,3 +88,25 @@ def test_the_luck_of_the_bags_is_no_covariance() -> None:
     other = is_oob[:, np.arange(40) ^ 1]
     outputs = rng.normal(size=(4000, 40)) + 4.0 * ~other
     assert abs(mean_pair_covariance(outputs, is_oob, np.ones(40)).mean) < 0.25 * 4 / 39
+
+
+def test_rows_of_a_group_are_one_row_where_the_same_members_count() -> None:
+    outputs, is_oob, slopes = correlated(25, 12, 4)
+    groups = np.repeat(np.arange(6), 2)
+    shared = is_oob.copy()
+    shared[:, 1::2] = shared[:, ::2]
+    folded, counted, ones = fold_groups(outputs, shared, slopes, groups)
+    np.testing.assert_allclose(folded, (outputs * slopes).reshape(25, 6, 2).mean(axis=2))
+    np.testing.assert_array_equal(counted, shared[:, ::2])
+    np.testing.assert_array_equal(ones, np.ones(6))
+    same = fold_groups(outputs, shared, slopes, np.arange(12))
+    assert same[0] is outputs
+    # Where each row has members of its own, rows are not added up.
+    assert fold_groups(outputs, is_oob, slopes, groups)[0].shape == (25, 12)
+
+
+def test_copies_of_all_rows_do_not_change_the_variance() -> None:
+    outputs, is_oob, slopes = correlated(40, 50, 5)
+    alone = shared_variance(outputs, is_oob, slopes, 40, 50)
+    twice = [np.repeat(each, 2, axis=-1) for each in (outputs, is_oob, slopes)]
+    assert shared_variance(*fold_groups(*twice, np.repeat(np.arange(50), 2)), 40, 50) == pytest.approx(alone, rel=1e-4)

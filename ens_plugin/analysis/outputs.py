@@ -1,0 +1,352 @@
+"""The analysis of a model of several outputs: a report for each output, and one of the mean over outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import CountsDraws
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.unwrap.outputs import output_ensemble
+from ens_plugin.adapters.unwrap.stacked_outputs import OutputPart, StackedOutputs
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.arguments import granted_threads, resolve_options, row_weights
+from ens_plugin.analysis.build_report import build_report
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
+from ens_plugin.analysis.rows.groups import encode_groups
+from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.rows.repeats import identical_rows
+from ens_plugin.analysis.targets import encode_target, target_array
+from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.validation import FloatArray, IntArray, printable, shown
+from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve
+from ens_plugin.report.result import EnsembleReport
+
+__all__ = ["analyze_outputs"]
+
+# Times the size that the mean needs, from which on an output's need is warned of.
+MANY_TIMES = 2.0
+# Share of the summed mean squared error in one output, from which on it is warned of.
+DOMINANT = 0.9
+MOST_DROPPED = 0.5
+
+RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
+AnalyzeOne = Callable[[Any, Any, Any, AnalysisOptions, RowChoice | None], EnsembleReport]
+
+
+@dataclass(frozen=True, eq=False)
+class _Output:
+    """One output: its name, its ensemble with the rows that this takes, its adapter, its target as given and in codes.
+
+    Attributes
+    ----------
+    rows : IntArray
+        Positions of the rows that the stack has of this output.
+    chance : FloatArray or None
+        Chance of each of them to be left out of one bag.
+    """
+
+    name: str
+    target: NDArray[Any]
+    part: OutputPart
+    rows: IntArray
+    chance: FloatArray | None
+
+
+def analyze_outputs(
+    ensemble: Any,
+    n_outputs: int,
+    X: Any,
+    y: Any,
+    options: AnalysisOptions,
+    analyze_one: AnalyzeOne,
+    progress: Progress | None = None,
+    choose_rows: RowChoice | None = None,
+) -> EnsembleReport:
+    """Return the report of the mean over outputs, with the report of each output in ``outputs``.
+
+    An output's report is that of the same members predicting it alone.  The curve of the mean is the mean of theirs.
+    Its intervals, its size and its variance over seeds are estimated from the rows of all outputs together, of which
+    those of one row are one independent draw.
+
+    Parameters
+    ----------
+    ensemble : fitted model of several outputs, wrappers removed
+    n_outputs : int
+    X : rows as the ensemble takes them
+    y : array-like of shape (n_rows, n_outputs)
+    options : AnalysisOptions
+    analyze_one : callable
+        ``analyze_one(model, X, y, options, choose_rows)`` returns the report of one output.
+    progress : callable or None
+        As for :func:`ens_plugin.analysis.analyze.run_analysis`, for the mean.
+    choose_rows : callable or None
+        Likewise; called for the first output, whose rows are those of all.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`ens_plugin.analyze`; the message names the output.
+    """
+    if options.metric is not None:
+        raise InputError(
+            f"metric= is about one output, and this {type(ensemble).__name__} predicts {n_outputs}. Leave it out, or "
+            "analyse an output alone: ens_plugin.analyze(ens_plugin.split_outputs(model)[k], X, y[:, k], metric=...)."
+        )
+    names, columns = _columns(ensemble, n_outputs, y)
+    options = replace(options, groups=_group_codes(options, ensemble, X, columns))
+    choose = None if choose_rows is None else _same_rows(choose_rows)
+    reports, outputs = {}, list[_Output]()
+    for output, name in enumerate(names):
+        try:
+            model = output_ensemble(ensemble, output)
+            reports[name] = analyze_one(model, X, columns[output], options, choose)
+            outputs.append(_read_output(name, model, X, columns[output], options, choose))
+        except EnsPluginError as error:
+            raise _named(error, name) from error
+    with granted_threads(options.n_jobs):
+        mean = _mean_report(ensemble, outputs, options, progress)
+    return _joined(mean, reports, outputs, options)
+
+
+def _columns(ensemble: Any, n_outputs: int, y: Any) -> tuple[list[str], list[NDArray[Any]]]:
+    """Return the names of the outputs, and the target of each, shape (n_rows,)."""
+    target = target_array(y)
+    if target.ndim != 2 or target.shape[1] != n_outputs:
+        raise InputError(
+            f"y has shape {target.shape}, and this {type(ensemble).__name__} predicts {n_outputs} outputs; pass y of "
+            f"shape (n_rows, {n_outputs}), one column for each."
+        )
+    names = [str(output) for output in range(n_outputs)]
+    if not isinstance(y, pd.DataFrame):
+        return names, [target[:, output] for output in range(n_outputs)]
+    own = [printable(str(name), 60) for name in y.columns]
+    # Columns of a frame keep their types, which its array has in common.
+    columns = [target_array(y.iloc[:, output]) for output in range(n_outputs)]
+    return own if len(set(own)) == n_outputs and all(own) else names, columns
+
+
+def _group_codes(options: AnalysisOptions, ensemble: Any, X: Any, columns: list[NDArray[Any]]) -> Any:
+    """Return the groups of the rows; of identical rows, those with the same features and all targets in common."""
+    if not (isinstance(options.groups, str) and options.groups == "identical"):
+        return options.groups
+    inner, rows = unwrap(output_ensemble(ensemble, 0), X, are_fresh=options.data == "holdout")
+    codes = [pd.factorize(column)[0] for column in columns]
+    target = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    return identical_rows(hash_rows(find_adapter(inner).prepare(rows), rows), target)
+
+
+def _same_rows(choose_rows: RowChoice) -> RowChoice:
+    """Return a choice of rows that is made once, for the first output."""
+    chosen: list[NDArray[np.intp] | None] = []
+
+    def choose(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
+        if not chosen:
+            chosen.append(choose_rows(adapter, features, bags))
+        return chosen[0]
+
+    return choose
+
+
+def _read_output(
+    name: str, model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, choose_rows: RowChoice | None
+) -> _Output:
+    """Return what the stack needs of one output, whose rows have been checked: those that two members predict."""
+    inner, rows = unwrap(model, X, are_fresh=options.data == "holdout")
+    adapter = find_adapter(inner)
+    features, target = adapter.prepare(rows), encode_target(adapter, y)
+    weight = row_weights(options.sample_weight, target.size, None)
+    if options.data == "holdout":
+        used = np.flatnonzero(weight > 0)
+        return _Output(name, target, OutputPart(adapter, features[used], None), used, None)
+    bags = adapter.bags(rows, features, y)
+    if options.groups is not None:
+        bags = bags.by_group(encode_groups(options.groups, target.size))
+    chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
+    usable = _oob_counts(bags) >= 2
+    usable &= weight > 0
+    if chosen is not None:
+        usable &= np.isin(np.arange(target.size), chosen)
+    used = np.flatnonzero(usable)
+    considered = target.size if chosen is None else chosen.size
+    if used.size < (1.0 - MOST_DROPPED) * np.count_nonzero(weight > 0) * considered / target.size:
+        raise TooFewMembersError(
+            f"Only {used.size} of {considered} rows have two out-of-bag members: too few for the mean over outputs. "
+            "Train more members, or leave more rows out of each bag (smaller max_samples)."
+        )
+    chances = None
+    if options.groups is None and isinstance(adapter, CountsDraws):
+        chances = adapter.left_out_chances()
+    part = OutputPart(adapter, features[used], bags.take(used))
+    return _Output(name, target, part, used, None if chances is None else chances[used])
+
+
+def _oob_counts(bags: Bags) -> IntArray:
+    in_bag = np.zeros(bags.n_rows, dtype=np.int64)
+    for member in range(bags.n_members):
+        in_bag += bags.member(member)
+    return bags.n_members - in_bag
+
+
+def _mean_report(
+    ensemble: Any, outputs: Sequence[_Output], options: AnalysisOptions, progress: Progress | None
+) -> EnsembleReport:
+    stack = StackedOutputs(ensemble, [output.part for output in outputs])
+    settings = resolve_options(stack, options)
+    n_rows = outputs[0].target.size
+    weight = row_weights(options.sample_weight, n_rows, None)
+    groups = np.arange(n_rows) if options.groups is None else encode_groups(options.groups, n_rows)
+    target = np.concatenate([output.target[output.rows] for output in outputs])
+    features = stack.prepare(None)
+    tallied = tally_rows(
+        stack,
+        features,
+        None if options.data == "holdout" else outputs[0].part.bags,
+        target,
+        np.concatenate([weight[output.rows] for output in outputs]),
+        with_path=settings.estimator == "path",
+        rng=np.random.default_rng(settings.random_state),
+        progress=progress,
+    )
+    return build_report(
+        stack,
+        _with_groups(tallied, outputs, groups),
+        settings,
+        sizes_given=options.sizes is not None,
+        metric=None,
+        sampled_labels=target[tallied.sample.rows],
+    )
+
+
+def _with_groups(tallied: TalliedRows, outputs: Sequence[_Output], groups: IntArray) -> TalliedRows:
+    """Return the tallied rows of the stack with the rows of each original row, or group, as one group."""
+    chances = [output.chance for output in outputs if output.chance is not None]
+    proofs = [output.part.bags.proof for output in outputs if output.part.bags is not None]
+    return replace(
+        tallied,
+        weight=replace(tallied.weight, groups=np.concatenate([groups[output.rows] for output in outputs])),
+        chance=np.concatenate(chances) if len(chances) == len(outputs) else None,
+        proof=BagProof(all(proof.rows for proof in proofs), all(proof.target for proof in proofs)),
+    )
+
+
+def _joined(
+    mean: EnsembleReport, reports: dict[str, EnsembleReport], outputs: Sequence[_Output], options: AnalysisOptions
+) -> EnsembleReport:
+    """Return the report of the mean with those of the outputs, and with what casts doubt on any of them."""
+    used = np.unique(np.concatenate([output.rows for output in outputs])).size
+    considered = max(report.n_rows + report.rows_without_oob for report in reports.values())
+    doubts = _merged([report.basis.doubts for report in reports.values()], list(reports))
+    warnings = _merged([report.warnings for report in reports.values()], list(reports))
+    basis = replace(
+        mean.basis,
+        # A label belongs to one output.
+        labels=(),
+        n_groups=None if options.groups is None else mean.basis.n_groups,
+        doubts=tuple(dict.fromkeys((*doubts, *mean.basis.doubts))),
+    )
+    return replace(
+        mean,
+        error_curve=_mean_curve(mean.error_curve, [report.error_curve for report in reports.values()]),
+        bias_variance=_mean_parts([report.bias_variance for report in reports.values()]),
+        n_rows=used,
+        rows_without_oob=max(considered - used, 0),
+        basis=basis,
+        warnings=tuple(dict.fromkeys((*_size_warnings(mean, reports), *_scale_warnings(reports), *warnings))),
+        outputs=reports,
+    )
+
+
+def _mean_curve(stacked: ErrorCurve, curves: Sequence[ErrorCurve]) -> ErrorCurve:
+    """Return the mean of the outputs' curves, with the widths of the intervals of the stack.
+
+    An error of the mean is the mean of the errors; how much it varies, with what the outputs of a row have in common,
+    the stack shows.
+    """
+    if any(not np.array_equal(curve.sizes, stacked.sizes) for curve in curves):
+        return stacked
+    highest = 1.0 if stacked.metric == "0-1 error" else np.inf
+    error = np.mean([curve.error for curve in curves], axis=0)
+    asymptote = float(np.mean([curve.asymptote for curve in curves]))
+    shift, limit_shift = error - stacked.error, asymptote - stacked.asymptote
+    low, high = (float(np.clip(end + limit_shift, 0.0, highest)) for end in stacked.asymptote_interval)
+    shifts = [curve.even_shift for curve in curves if curve.even_shift is not None]
+    return replace(
+        stacked,
+        error=error,
+        lower=np.clip(stacked.lower + shift, 0.0, highest),
+        upper=np.clip(stacked.upper + shift, 0.0, highest),
+        asymptote=asymptote,
+        asymptote_interval=(low, high),
+        asymptote_raw=float(np.mean([curve.asymptote_raw for curve in curves])),
+        ties_to=min(curve.ties_to for curve in curves),
+        even_shift=np.mean(shifts, axis=0) if len(shifts) == len(curves) else None,
+    )
+
+
+def _mean_parts(parts: Sequence[BiasVariance]) -> BiasVariance:
+    """Return the mean of the outputs' errors, variances and biases."""
+    names = [item.name for item in fields(BiasVariance) if item.name != "loss"]
+    means = {name: float(np.mean([getattr(part, name) for part in parts])) for name in names}
+    return BiasVariance(**means, loss=parts[0].loss)
+
+
+def _merged(found: Sequence[tuple[str, ...]], names: Sequence[str]) -> list[str]:
+    """Return the sentences of all outputs: those that all have as they are, the others with the output's name."""
+    common = [text for text in found[0] if all(text in own for own in found)]
+    named = [
+        f"Output {name!r}: {text}" for name, own in zip(names, found, strict=True) for text in own if text not in common
+    ]
+    return [*common, *named]
+
+
+def _size_warnings(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> list[str]:
+    """Return a warning for the outputs that need far more members than the mean."""
+    size = mean.recommended_size
+    if size is None or not mean.recommendation.is_known:
+        return []
+    wanted = {
+        name: report.recommended_size or report.recommendation.max_size
+        for name, report in reports.items()
+        if report.recommendation.is_known
+    }
+    many = {name: own for name, own in wanted.items() if own > MANY_TIMES * size}
+    if not many:
+        return []
+    listed = ", ".join(f"{name!r} about {own}" for name, own in list(many.items())[:5])
+    return [
+        f"The recommended size of {size} members is that of the mean over outputs, and {len(many)} of {len(reports)} "
+        f"outputs need more than twice as many: {listed}. Their reports are in `outputs`."
+    ]
+
+
+def _scale_warnings(reports: dict[str, EnsembleReport]) -> list[str]:
+    """Return a warning where one output has nearly all of the summed mean squared error."""
+    errors = {name: report.error for name, report in reports.items()}
+    total = sum(errors.values())
+    if next(iter(reports.values())).task != "regression" or not total > 0:
+        return []
+    name = max(errors, key=lambda own: errors[own])
+    if not errors[name] > DOMINANT * total:
+        return []
+    return [
+        f"Output {name!r} has {100 * errors[name] / total:.3g} % of the mean squared error of all outputs, so the mean "
+        "over outputs, as scikit-learn's uniform_average, is about this output alone. Train on targets of one "
+        "scale, or read the reports in `outputs`."
+    ]
+
+
+def _named(error: EnsPluginError, name: str) -> EnsPluginError:
+    """Return an error of the same kind, whose message begins with the name of the output."""
+    named = type(error)(f"Output {shown(name, 62)}: {error.template}")
+    if isinstance(error, TooFewMembersError):
+        named.finding = error.finding  # type: ignore[attr-defined]
+    return named

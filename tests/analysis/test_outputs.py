@@ -1,0 +1,388 @@
+"""Models of several outputs: each output as alone, the mean over them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_multilabel_classification, make_regression
+from sklearn.ensemble import BaggingRegressor, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import ens_plugin
+from ens_plugin.errors import (
+    BagError,
+    DataMismatchError,
+    InputError,
+    NotFittedError,
+    TooFewMembersError,
+    UnsupportedModelError,
+)
+from ens_plugin.oob.predictions import oob_predictions
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import markdown_summary
+
+X, LABELS = make_multilabel_classification(150, 8, n_classes=3, n_labels=2, random_state=0)
+CLASSES = np.stack([LABELS[:, 0] + LABELS[:, 1], LABELS[:, 2]], axis=1)
+XR, VALUES = make_regression(150, 5, n_targets=3, noise=20, random_state=0)
+WEIGHT = np.random.default_rng(0).integers(1, 4, 150).astype(float)
+FOREST: dict[str, Any] = {"n_estimators": 60, "random_state": 0}
+
+
+@cache
+def label_forest() -> Any:
+    return RandomForestClassifier(max_depth=5, oob_score=True, **FOREST).fit(X, LABELS)
+
+
+@cache
+def value_forest() -> Any:
+    return RandomForestRegressor(oob_score=True, **FOREST).fit(XR, VALUES)
+
+
+@cache
+def label_report() -> EnsembleReport:
+    return ens_plugin.analyze(label_forest(), X, LABELS)
+
+
+@cache
+def value_report() -> EnsembleReport:
+    return ens_plugin.analyze(value_forest(), XR, VALUES)
+
+
+def figures(report: EnsembleReport) -> dict[str, Any]:
+    content = report.to_dict()
+    return {key: content[key] for key in ("error_curve", "recommendation", "criteria", "bias_variance")}
+
+
+def given(forest: Any, outputs: Any) -> Any:
+    """Return the ensemble of arrays that has what the trees predict for one output, and their bags."""
+    in_bag = np.zeros((len(forest.estimators_), len(X)), dtype=bool)
+    for own, rows in zip(in_bag, forest.estimators_samples_, strict=True):
+        own[rows] = True
+    is_label = np.ndim(outputs) == 3
+    return ens_plugin.CustomEnsemble(outputs, in_bag, aggregation="mean_proba" if is_label else "mean")
+
+
+@pytest.mark.parametrize("output", [0, 1, 2])
+def test_each_output_is_reported_as_its_members_predict_it_alone(output: int) -> None:
+    trees = label_forest().estimators_
+    ensemble = given(label_forest(), np.array([tree.predict_proba(X)[output] for tree in trees]))
+    alone = ens_plugin.analyze(ensemble, None, LABELS[:, output])
+    found = label_report().outputs[str(output)]
+    np.testing.assert_allclose(found.error_curve.error, alone.error_curve.error, rtol=1e-9)
+    assert found.recommended_size == alone.recommended_size
+    values = given(value_forest(), np.array([tree.predict(XR)[:, output] for tree in value_forest().estimators_]))
+    alone = ens_plugin.analyze(values, None, VALUES[:, output])
+    np.testing.assert_allclose(value_report().outputs[str(output)].error_curve.error, alone.error_curve.error)
+
+
+@pytest.mark.parametrize("report", [label_report, value_report])
+def test_mean_is_the_mean_of_the_outputs_at_every_size(report: Callable[[], EnsembleReport]) -> None:
+    mean, parts = report(), list(report().outputs.values())
+    assert list(report().outputs) == ["0", "1", "2"]
+    for size in (1, 7, 60, 1001, np.inf):
+        assert mean.error_curve.at(size) == pytest.approx(np.mean([part.error_curve.at(size) for part in parts]))
+    assert mean.bias_variance.member_error == pytest.approx(np.mean([p.bias_variance.member_error for p in parts]))
+    sizes = [part.recommended_size or 0 for part in parts]
+    assert min(sizes) <= (mean.recommended_size or 0) <= max(sizes)
+    low, high = mean.error_interval
+    assert low < mean.error < high
+    assert (mean.n_rows, mean.rows_without_oob, mean.n_members) == (150, 0, 60)
+
+
+def test_squared_error_is_the_closed_form_over_all_outputs() -> None:
+    forest = value_forest()
+    outputs = np.stack([tree.predict(XR) for tree in forest.estimators_])
+    is_oob = np.array([~np.isin(np.arange(150), rows) for rows in forest.estimators_samples_])
+    n = is_oob.sum(axis=0)[:, None]
+    mean = (outputs * is_oob[:, :, None]).sum(axis=0) / n
+    variance = ((outputs - mean) ** 2 * is_oob[:, :, None]).sum(axis=0) / (n - 1)
+    limit = float(((mean - VALUES) ** 2 - variance / n).mean())
+    curve = value_report().error_curve
+    assert curve.asymptote == pytest.approx(limit)
+    assert curve.at(60) == pytest.approx(limit + variance.mean() / 60)
+
+
+def test_out_of_bag_scores_of_scikit_learn_agree() -> None:
+    parts = ens_plugin.split_outputs(label_forest())
+    found = [oob_predictions(part, X, LABELS[:, output]) for output, part in enumerate(parts)]
+    for output, own in enumerate(found):
+        np.testing.assert_allclose(own.values, label_forest().oob_decision_function_[:, :, output], atol=1e-12)
+    # Of several labels, scikit-learn's score is the share of rows with every label right.
+    together = np.stack([own.labels for own in found], axis=1)
+    assert accuracy_score(LABELS, together) == pytest.approx(label_forest().oob_score_, abs=1e-12)
+    path = ens_plugin.analyze(label_forest(), X, LABELS, estimator="path")
+    assert path.error_curve.error[-1] == pytest.approx((together != LABELS).mean(), abs=1e-12)
+
+    parts = ens_plugin.split_outputs(value_forest())
+    values = [oob_predictions(part, XR, VALUES[:, output]).values for output, part in enumerate(parts)]
+    assert r2_score(VALUES, np.stack(values, axis=1)) == pytest.approx(value_forest().oob_score_, abs=1e-12)
+
+
+def test_equal_outputs_are_one_draw_for_each_row() -> None:
+    twice = np.stack([VALUES[:, 0]] * 2, axis=1)
+    mean = ens_plugin.analyze(RandomForestRegressor(**FOREST).fit(XR, twice), XR, twice)
+    alone = mean.outputs["0"]
+    low, high = alone.error_interval
+    np.testing.assert_allclose(mean.error_interval, (low, high), rtol=0.03)
+    assert mean.recommended_size == alone.recommended_size
+    np.testing.assert_allclose(mean.algorithmic_sd, alone.algorithmic_sd, rtol=0.05)
+    labels = np.stack([LABELS[:, 0]] * 2, axis=1)
+    mean = ens_plugin.analyze(RandomForestClassifier(**FOREST).fit(X, labels), X, labels)
+    alone = mean.outputs["0"]
+    assert 0.9 < np.diff(mean.error_interval)[0] / np.diff(alone.error_interval)[0] < 1.2
+    np.testing.assert_allclose(mean.algorithmic_sd, alone.algorithmic_sd, rtol=0.05)
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "pure leaves": lambda: RandomForestClassifier(**FOREST).fit(X, LABELS),
+    "extra trees": lambda: ExtraTreesClassifier(bootstrap=True, **FOREST).fit(X, LABELS),
+    "pipeline": lambda: make_pipeline(StandardScaler(), RandomForestClassifier(**FOREST)).fit(X, LABELS),
+    "own forests": lambda: MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, LABELS),
+    "own pipelines": lambda: MultiOutputClassifier(
+        make_pipeline(StandardScaler(), RandomForestClassifier(**FOREST))
+    ).fit(X, LABELS),
+    "unequal labels": lambda: RandomForestClassifier(**FOREST).fit(X, CLASSES),
+    "own unequal labels": lambda: MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, CLASSES),
+    "balanced": lambda: RandomForestClassifier(class_weight="balanced", max_depth=4, **FOREST).fit(X, LABELS),
+    "bagging": lambda: BaggingRegressor(**FOREST).fit(XR, VALUES),
+    "own forests of values": lambda: MultiOutputRegressor(RandomForestRegressor(**FOREST)).fit(XR, VALUES),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_output_is_its_own_ensemble(name: str) -> None:
+    model, is_value = MODELS[name](), name in ("bagging", "own forests of values")
+    rows, y = (XR, VALUES) if is_value else (X, CLASSES if "unequal" in name else LABELS)
+    report = ens_plugin.analyze(model, rows, y)
+    parts = ens_plugin.split_outputs(model)
+    assert len(report.outputs) == len(parts) == y.shape[1]
+    last = len(parts) - 1
+    np.testing.assert_array_equal(parts[last].predict(rows), model.predict(rows)[:, last])
+    alone = ens_plugin.analyze(parts[last], rows, y[:, last])
+    assert figures(alone) == figures(report.outputs[str(last)])
+    assert report.error == pytest.approx(np.mean([part.error for part in report.outputs.values()]))
+    assert report.model == type(model[-1] if name == "pipeline" else model).__name__
+
+
+@pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
+@pytest.mark.parametrize("base", [KNeighborsRegressor(3), Ridge()])
+def test_bagged_members_that_are_no_trees(base: Any) -> None:
+    model = BaggingRegressor(base, n_estimators=30, max_features=0.8, random_state=0).fit(XR, VALUES)
+    report = ens_plugin.analyze(model, XR, VALUES)
+    parts = ens_plugin.split_outputs(model)
+    np.testing.assert_allclose(parts[1].predict(XR), model.predict(XR)[:, 1])
+    assert figures(ens_plugin.analyze(parts[1], XR, VALUES[:, 1])) == figures(report.outputs["1"])
+
+
+def test_class_weights_that_are_products_are_not_taken_for_another_target() -> None:
+    forest = RandomForestClassifier(class_weight="balanced_subsample", max_depth=3, **FOREST).fit(X, LABELS)
+    assert any(text.startswith("y is not proved") for text in ens_plugin.analyze(forest, X, LABELS).warnings)
+
+
+def test_mean_of_raw_scores() -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    options: dict[str, Any] = {"subsample": 0.6, "subsample_freq": 1, "min_child_samples": 5, "n_jobs": 1}
+    base = lightgbm.LGBMClassifier(boosting_type="rf", n_estimators=30, verbose=-1, **options)
+    report = ens_plugin.analyze(MultiOutputClassifier(base).fit(X, LABELS), X, LABELS)
+    assert (report.aggregation, len(report.outputs)) == ("mean_score", 3)
+    with pytest.raises(UnsupportedModelError, match=r"different numbers of labels.*split_outputs\(model\)\[k\]"):
+        ens_plugin.analyze(MultiOutputClassifier(base).fit(X, CLASSES), X, CLASSES)
+
+
+def test_weights_groups_and_held_out_rows() -> None:
+    forest = RandomForestRegressor(max_samples=0.3, min_samples_leaf=3, **FOREST).fit(XR, VALUES)
+    weighted = ens_plugin.analyze(forest, XR, VALUES, sample_weight=WEIGHT)
+    assert weighted.error == pytest.approx(np.mean([part.error for part in weighted.outputs.values()]))
+    assert weighted.error != ens_plugin.analyze(forest, XR, VALUES).error
+    pairs = np.repeat(np.arange(75), 2)
+    grouped = ens_plugin.analyze(forest, XR, VALUES, groups=pairs)
+    assert (grouped.basis.n_groups, grouped.outputs["0"].basis.n_groups) == (75, 75)
+    doubled, target = np.repeat(XR, 2, axis=0), np.repeat(VALUES, 2, axis=0)
+    copies = RandomForestRegressor(max_samples=0.2, **FOREST).fit(doubled, target)
+    assert ens_plugin.analyze(copies, doubled, target, groups="identical").basis.n_groups == 150
+    half = RandomForestClassifier(**FOREST).fit(X[:75], LABELS[:75])
+    held_out = ens_plugin.analyze(half, X[75:], LABELS[75:], data="holdout")
+    assert (held_out.bags, held_out.n_rows, held_out.mean_oob_members) == ("holdout", 75, 60.0)
+    with pytest.raises(DataMismatchError, match="Output '0': These rows, or many of them, are rows the model was"):
+        ens_plugin.analyze(half, X[:75], LABELS[:75], data="holdout")
+
+
+def test_outputs_have_the_names_and_the_labels_of_their_columns() -> None:
+    y = pd.DataFrame(
+        {"colour": np.array(["red", "blue", "green"])[CLASSES[:, 0]], "old": np.array(["no", "yes"])[CLASSES[:, 1]]}
+    )
+    model = MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, y)
+    named = ens_plugin.analyze(model, X, y)
+    assert list(named.outputs) == ["colour", "old"]
+    assert [label.label for label in named.outputs["colour"].basis.labels] == ["blue", "green", "red"]
+    old = RandomForestClassifier(**FOREST).fit(X, y["old"])
+    assert figures(named.outputs["old"]) == figures(ens_plugin.analyze(old, X, y["old"]))
+    twins = pd.DataFrame(VALUES, columns=["a", "a", "b"])
+    assert list(ens_plugin.analyze(value_forest(), XR, twins).outputs) == ["0", "1", "2"]
+
+
+def test_document_has_the_outputs_and_may_lack_them() -> None:
+    report = label_report()
+    again = EnsembleReport.from_json(report.to_json())
+    assert again.to_json() == report.to_json()
+    assert again.outputs["2"].metrics() == report.outputs["2"].metrics()
+    content = report.outputs["0"].to_dict()
+    assert "outputs" not in content
+    assert EnsembleReport.from_json(json.dumps(content)).outputs == {}
+    nested = report.to_dict()
+    nested["outputs"]["0"]["outputs"] = {"0": nested["outputs"]["1"]}
+    with pytest.raises(InputError, match="outputs"):
+        EnsembleReport.from_json(json.dumps(nested))
+    damaged = report.to_dict()
+    damaged["outputs"]["0"]["n_rows"] = 0
+    with pytest.raises(InputError, match="n_rows"):
+        EnsembleReport.from_json(json.dumps(damaged))
+
+
+def test_summaries_have_a_table_of_the_outputs(tmp_path: Any) -> None:
+    y = pd.DataFrame(LABELS, columns=["news", "a|b <i>`", "x" * 100])
+    report = ens_plugin.analyze(label_forest(), X, y)
+    text = report.summary()
+    assert "Figures are of the mean over 3 outputs, where no output is named." in text
+    assert "By output" in text
+    assert max(map(len, text.splitlines())) <= 80
+    error = f"{100 * report.outputs['news'].error:.2f} %"
+    assert next(line for line in text.splitlines() if line.startswith("  news")).split("  ")[-1].strip().isdigit()
+    assert error in next(line for line in text.splitlines() if line.startswith("  news"))
+    markdown = markdown_summary(report)
+    assert f"| news | {error} |" in markdown
+    assert "| a&#124;b &#60;i&#62;&#96; |" in markdown
+    page = report.to_html(tmp_path / "page.html").read_text()
+    assert "<bdi>a|b &lt;i&gt;`</bdi>" in page
+    assert "mean over 3 outputs" in page
+    assert "mean over" not in report.outputs["news"].summary()
+
+
+def test_scale_and_size_of_one_output_are_warned_of() -> None:
+    scaled = VALUES * [1.0, 1.0, 30.0]
+    report = ens_plugin.analyze(RandomForestRegressor(**FOREST).fit(XR, scaled), XR, scaled)
+    assert any("Output '2' has 9" in text and "uniform_average" in text for text in report.warnings)
+    assert not any("uniform_average" in text for text in value_report().warnings)
+    easy = np.stack([XR[:, 0] * 1e-3 + np.random.default_rng(0).normal(size=150), 30 * XR[:, 0] ** 3], axis=1)
+    own = MultiOutputRegressor(RandomForestRegressor(min_samples_leaf=1, **FOREST)).fit(XR, easy)
+    report = ens_plugin.analyze(own, XR, easy)
+    sizes = {name: part.recommended_size for name, part in report.outputs.items()}
+    wanted = [name for name, size in sizes.items() if size and size > 2 * (report.recommended_size or 0)]
+    assert any("outputs need more than twice as many" in text for text in report.warnings) == bool(wanted)
+
+
+def test_truncated_and_grown_models_keep_all_outputs() -> None:
+    small = ens_plugin.truncate(label_forest(), 20)
+    trained = RandomForestClassifier(20, max_depth=5, random_state=0).fit(X, LABELS)
+    np.testing.assert_array_equal(small.predict(X), trained.predict(X))
+    assert not hasattr(small, "oob_score_")
+    assert len(label_forest().estimators_) == 60
+    assert figures(ens_plugin.analyze(small, X, LABELS)) == figures(ens_plugin.analyze(trained, X, LABELS))
+    own = MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, LABELS)
+    assert [len(forest.estimators_) for forest in ens_plugin.truncate(own, 20).estimators_] == [20] * 3
+    grown = ens_plugin.grow(RandomForestRegressor(random_state=0), XR, VALUES, tolerance=0.05)
+    assert grown.report is not None
+    assert len(grown.report.outputs) == 3
+    assert grown.model.predict(XR).shape == (150, 3)
+
+
+def test_bags_are_those_of_all_outputs() -> None:
+    expected = [np.isin(np.arange(150), rows) for rows in label_forest().estimators_samples_]
+    np.testing.assert_array_equal(ens_plugin.in_bag(label_forest(), X, LABELS), expected)
+    np.testing.assert_array_equal(ens_plugin.in_bag(label_forest(), X), expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "options", "error", "message"),
+    [
+        (label_forest, LABELS[:, 0], {}, InputError, r"y has shape \(150,\).*predicts 3 outputs; pass y of shape"),
+        (label_forest, LABELS[:, :2], {}, InputError, r"pass y of shape \(n_rows, 3\)"),
+        (label_forest, LABELS[:, ::-1], {}, DataMismatchError, "Output '0': y is not the target"),
+        (label_forest, LABELS, {"metric": lambda y, p: 0.0}, InputError, "metric= is about one output"),
+        (
+            lambda: RandomForestClassifier(bootstrap=False, **FOREST).fit(X, LABELS),
+            LABELS,
+            {},
+            BagError,
+            "Output '0': This RandomForestClassifier was trained without bootstrap",
+        ),
+        (lambda: MultiOutputClassifier(RandomForestClassifier()), LABELS, {}, NotFittedError, "has not been fitted"),
+        (
+            lambda: MultiOutputClassifier(LogisticRegression()).fit(X, LABELS),
+            LABELS,
+            {},
+            UnsupportedModelError,
+            "Output '0': No adapter accepts",
+        ),
+        (
+            lambda: RandomForestClassifier(**FOREST).fit(X, LABELS * [1, 0, 1]),
+            LABELS * [1, 0, 1],
+            {},
+            InputError,
+            "Output '1': y holds a single label",
+        ),
+        (
+            lambda: RandomForestClassifier(2, random_state=0).fit(X, LABELS),
+            LABELS,
+            {},
+            TooFewMembersError,
+            "Output '0': .* fewer than 2 out-of-bag members",
+        ),
+    ],
+)
+def test_what_is_refused(model: Any, y: Any, options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ens_plugin.analyze(model(), X, y, **options)
+
+
+def test_missing_values_are_named_by_row() -> None:
+    y = VALUES.copy()
+    y[4, 1] = np.nan
+    with pytest.raises(InputError, match=r"1 missing value .* in row 4;"):
+        ens_plugin.analyze(value_forest(), XR, y)
+
+
+def test_forests_of_unequal_sizes_have_no_mean() -> None:
+    model = MultiOutputRegressor(RandomForestRegressor(**FOREST)).fit(XR, VALUES)
+    model.estimators_[1] = ens_plugin.truncate(model.estimators_[1], 30)
+    with pytest.raises(UnsupportedModelError, match="different numbers of members"):
+        ens_plugin.analyze(model, XR, VALUES)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: oob_predictions(model, X, LABELS),
+        lambda model: ens_plugin.oob_permutation_importance(model, X, LABELS),
+        lambda model: ens_plugin.training_variance(model, X, X[:2]),
+        lambda model: ens_plugin.DynamicPruningClassifier(model).fit(X, LABELS),
+    ],
+)
+@pytest.mark.parametrize("name", ["forest", "own forests"])
+def test_functions_of_one_output_recommend_to_split(name: str, call: Callable[[Any], Any]) -> None:
+    model = label_forest() if name == "forest" else MODELS[name]()
+    with pytest.raises(UnsupportedModelError, match=r"predicts 3 outputs.*pass ens_plugin.split_outputs\(model\)\[k\]"):
+        call(model)
+
+
+def test_split_refuses_one_output_and_copies_of_its_members_are_whole() -> None:
+    with pytest.raises(InputError, match="predicts one output"):
+        ens_plugin.split_outputs(RandomForestClassifier(5).fit(X, LABELS[:, 0]))
+    before = [tree.tree_.value.copy() for tree in label_forest().estimators_]
+    parts = ens_plugin.split_outputs(label_forest())
+    for output, part in enumerate(parts):
+        np.testing.assert_array_equal(part.predict_proba(X), label_forest().predict_proba(X)[output])
+        assert len(ens_plugin.truncate(part, 10).estimators_) == 10
+    for old, tree in zip(before, label_forest().estimators_, strict=True):
+        np.testing.assert_array_equal(old, tree.tree_.value)
