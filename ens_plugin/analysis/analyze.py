@@ -27,7 +27,7 @@ from ens_plugin.analysis.outputs import analyze_outputs
 from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
-from ens_plugin.analysis.targets import encode_target, target_array
+from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.validation import as_array
 from ens_plugin.errors import InputError, UnsupportedModelError

@@ -23,7 +23,7 @@ from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
 from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import identical_rows
-from ens_plugin.analysis.targets import encode_target, target_array
+from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.validation import FloatArray, IntArray, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError

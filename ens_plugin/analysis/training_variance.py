@@ -16,7 +16,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.targets import target_array
+from ens_plugin.analysis.rows.targets import target_array
 from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
     FEWEST_MEMBERS,

@@ -22,7 +22,7 @@ from ens_plugin.analysis.row_blocks import label_count, row_blocks
 from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import find_repeats, identical_rows, refuse_copies
-from ens_plugin.analysis.targets import encode_target, target_array
+from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import FloatArray, IntArray

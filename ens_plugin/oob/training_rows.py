@@ -20,7 +20,7 @@ from ens_plugin.analysis.options import Metric
 from ens_plugin.analysis.rows.groups import refuse_groups_in_bags
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
-from ens_plugin.analysis.targets import encode_target, target_array
+from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.validation import BoolArray, FloatArray, printable

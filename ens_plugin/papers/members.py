@@ -12,7 +12,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.targets import encode_target
+from ens_plugin.analysis.rows.targets import encode_target
 from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 

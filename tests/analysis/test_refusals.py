@@ -191,8 +191,8 @@ class TestBadInput:
     def test_multi_output(self) -> None:
         X, y = make_friedman1(60, random_state=0)
         model = RandomForestRegressor(10, random_state=0).fit(X, np.stack([y, y], axis=1))
-        with pytest.raises(UnsupportedModelError, match="outputs"):
-            analyze(model, X, np.stack([y, y], axis=1))
+        with pytest.raises(InputError, match=r"predicts 2 outputs; pass y of shape \(n_rows, 2\)"):
+            analyze(model, X, y)
 
     @pytest.mark.parametrize("confidence", [0.5, 1.0, 0.0, 99, np.nan])
     def test_confidence_outside_its_range(self, confidence: float) -> None:

@@ -13,7 +13,7 @@ import ens_plugin
 
 pytestmark = pytest.mark.slow
 
-N_SETS, N_ROWS, N_OUTPUTS = 60, 150, 4
+N_SETS, N_ROWS, N_OUTPUTS = 60, 200, 4
 Array = NDArray[Any]
 
 
@@ -37,14 +37,14 @@ def test_interval_of_the_mean_covers_the_error_on_fresh_rows(task: str) -> None:
     for seed in range(N_SETS):
         X, values = draw(rng, N_ROWS)
         if task == "values":
-            model: Any = RandomForestRegressor(30, min_samples_leaf=3, random_state=seed).fit(X, values)
+            model: Any = RandomForestRegressor(60, min_samples_leaf=3, random_state=seed).fit(X, values)
             error = float(((model.predict(X_new) - values_new) ** 2).mean())
-            report = ens_plugin.analyze(model, X, values)
+            report = ens_plugin.analyze(model, X, values, max_size=501)
         else:
             y = (values > 0).astype(int)
-            model = RandomForestClassifier(30, min_samples_leaf=3, random_state=seed).fit(X, y)
+            model = RandomForestClassifier(60, min_samples_leaf=3, random_state=seed).fit(X, y)
             error = float((model.predict(X_new) != (values_new > 0)).mean())
-            report = ens_plugin.analyze(model, X, y)
+            report = ens_plugin.analyze(model, X, y, max_size=501)
         low, high = report.error_interval
         covered.append(low <= error <= high)
         widths.append(high - low)

@@ -21,7 +21,7 @@ from ens_plugin.adapters.registry import find_adapter, find_library, is_known, i
 from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.targets import encode_target
+from ens_plugin.analysis.rows.targets import encode_target
 from ens_plugin.core.validation import as_confidence
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.learners.pruning.member_queries import StoppingRule, Totals, codes, mean_outputs, query_rows

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ens_plugin.analysis.targets import encode_target, target_array
+from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.errors import InputError
 from tests.analysis.test_arguments import adapter
 
