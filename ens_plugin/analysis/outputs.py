@@ -216,6 +216,8 @@ def _mean_report(
         rng=np.random.default_rng(settings.random_state),
         progress=progress,
     )
+    if stack.classes is not None:
+        tallied = replace(tallied, sample=tallied.sample.sort_by_content())
     return build_report(
         stack,
         _with_groups(tallied, outputs, groups),

@@ -19,7 +19,6 @@ from ens_plugin.files import write_whole
 from ens_plugin.report import quantities, tables
 from ens_plugin.report import text as summary
 from ens_plugin.report.chart_style import default_style
-from ens_plugin.report.output_table import output_rows, output_sentence
 from ens_plugin.report.plots import report_plots
 from ens_plugin.report.result import EnsembleReport
 
@@ -148,8 +147,8 @@ def _content(report: EnsembleReport) -> dict[str, Any]:
         "hidden_labels": tables.hidden_labels(report, _MOST_LABELS),
         "has_matrix": 0 < len(report.label_errors) <= _MOST_LABELS,
         "predictors": tables.predictors(report),
-        "outputs": output_rows(report),
-        "output_sentence": output_sentence(report),
+        "outputs": tables.output_rows(report),
+        "output_sentence": tables.output_sentence(report),
         "seed_sd": seed_sd,
         "seed_unit": f"{seed_unit}, " if seed_unit else "",
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),

@@ -9,7 +9,6 @@ import textwrap
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 from ens_plugin.report.estimates import SizeRecommendation
-from ens_plugin.report.output_table import output_lines, output_markdown, output_sentence
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
     error_text,
@@ -20,7 +19,16 @@ from ens_plugin.report.quantities import (
     spread_text,
     wanted_text,
 )
-from ens_plugin.report.tables import confusion_lines, criteria_rows, hidden_labels, label_lines, label_rows
+from ens_plugin.report.tables import (
+    confusion_lines,
+    criteria_rows,
+    hidden_labels,
+    label_lines,
+    label_rows,
+    output_lines,
+    output_markdown,
+    output_sentence,
+)
 
 __all__ = [
     "WIDTH",
