@@ -223,7 +223,6 @@ def _mean_report(
         _with_groups(tallied, outputs, groups),
         settings,
         sizes_given=options.sizes is not None,
-        metric=None,
         sampled_labels=target[tallied.sample.rows],
     )
 
