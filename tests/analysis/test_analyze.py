@@ -10,12 +10,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import mean_squared_error
 
 import ens_plugin
-from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.analysis import row_blocks
-from ens_plugin.analysis.analyze import analyze_rows, run_analysis
-from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze
+from ens_plugin.analysis import AnalysisOptions, analyze_rows, row_blocks, run_analysis
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import EnsembleReport
 from tests.forests import (
     CANCER,
     DIABETES,

@@ -18,8 +18,7 @@ import matplotlib
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.chart_style import default_style
-from ens_plugin.report.html import render_page, write_page
+from ens_plugin.report import default_style, render_page, write_page
 from tests import reports
 
 REPORTS = reports.all_reports()

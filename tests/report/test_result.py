@@ -15,11 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report.quantities import error_text, interval_text
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.serialization import report_from_dict
-from ens_plugin.report.text import gain_sentence, markdown_summary, printable, summarize, verdict
+from ens_plugin.report import (
+    error_text,
+    gain_sentence,
+    interval_text,
+    markdown_summary,
+    printable,
+    report_from_dict,
+    summarize,
+    verdict,
+)
 from tests import reports
 
 REPORTS = reports.all_reports()

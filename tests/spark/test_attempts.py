@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError

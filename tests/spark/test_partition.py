@@ -19,18 +19,21 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
 import ens_plugin
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.labels import label_codes
-from ens_plugin.analysis.arguments import resolve_options
+from ens_plugin import EnsembleReport
+from ens_plugin.adapters import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.shared import label_codes
+from ens_plugin.analysis import (
+    AnalysisOptions,
+    TalliedRows,
+    resolve_options,
+    sample_limit,
+    sampling_seed,
+    tally_rows,
+)
 from ens_plugin.analysis.build_report import build_report
-from ens_plugin.analysis.curves.label_models import soft_spreads
-from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.analysis.row_blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
-from ens_plugin.core.tallies.row_sampling import sample_keys
-from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
+from ens_plugin.analysis.curves import soft_spreads
+from ens_plugin.core.tallies import MarginTally, SupportTally, sample_keys, select_rows
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import EnsembleReport
 from ens_plugin.spark import jobs, partition
 from ens_plugin.spark.assembly import in_content_order, in_row_order, tallied_rows
 from ens_plugin.spark.columns import RowCounts

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ens_plugin.adapters.unwrap.wrappers import replace_ensemble, unwrap
+from ens_plugin.adapters.unwrap import replace_ensemble, unwrap
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import FRAME, X2, Y2
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
+from ens_plugin.core.tallies import Representation, bounds_by_members, represent
 from tests.forests import Array
 
 

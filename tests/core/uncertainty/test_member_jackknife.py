@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.row_models.margins import fit_margins
-from ens_plugin.core.row_models.row_model import model_error
-from ens_plugin.core.uncertainty.member_jackknife import N_GROUPS, left_out_sd
+from ens_plugin.core.row_models import fit_margins, model_error
+from ens_plugin.core.uncertainty import N_GROUPS, left_out_sd
 
 SIZES = [5, 41, np.inf]
 

@@ -24,9 +24,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import ens_plugin
 from ens_plugin import Growth, grow
-from ens_plugin.adapters.training import TrainingRows
+from ens_plugin.adapters import TrainingRows
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotConvergedWarning, UnsupportedModelError
-from ens_plugin.learners.growth.member_training import find_trainer
+from ens_plugin.learners.growth import find_trainer
 
 X, Y = load_breast_cancer(return_X_y=True)
 # An agreement that takes more than a probe of 20 on these rows, and less than 200.

@@ -32,9 +32,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import ens_plugin
 from benchmarks.problems import FORMULAS
 from ens_plugin import DynamicPruningClassifier
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
-from ens_plugin.core.stopping.votes import stopping_table, uniform_prior
+from ens_plugin.adapters import find_adapter
+from ens_plugin.adapters.sklearn import SklearnForestAdapter
+from ens_plugin.core.stopping import stopping_table, uniform_prior
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,
@@ -422,7 +422,8 @@ def test_what_only_training_can_tell_is_trained() -> None:
         DynamicPruningClassifier(searched).fit(X, y)
 
 
-def test_an_adapter_of_the_user_s_decides_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("registered_adapters")
+def test_an_adapter_of_the_user_s_decides_for_itself() -> None:
     class Trusting(SklearnForestAdapter):
         @classmethod
         def accepts(cls, model: object) -> bool:
@@ -431,7 +432,7 @@ def test_an_adapter_of_the_user_s_decides_for_itself(monkeypatch: pytest.MonkeyP
         def __init__(self, model: Any) -> None:
             raise InputError("refused once it is trained")
 
-    monkeypatch.setattr("ens_plugin.adapters.registry._registered", [Trusting])
+    ens_plugin.register_adapter(Trusting)
     for booster in boosters():
         with pytest.raises(InputError, match="refused once it is trained"):
             DynamicPruningClassifier(booster).fit(*twonorm(50))

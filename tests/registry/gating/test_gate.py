@@ -12,9 +12,8 @@ import mlflow
 import pytest
 
 import ens_plugin
-from ens_plugin import gate
+from ens_plugin import EnsembleReport, gate
 from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError
-from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking import log_report
 from tests.registry.registry import (
     Version,

@@ -23,7 +23,7 @@ from ens_plugin.errors import EnsPluginError, GateError, InputError
 from ens_plugin.registry.gating import lease as registry_lease
 from ens_plugin.registry.gating.lease import LEASE_TAG, lease
 from ens_plugin.tracking import log_report
-from ens_plugin.tracking.store.scratch import scratch_folder
+from ens_plugin.tracking.store import scratch_folder
 from tests.registry.registry import experiment_id, lines, register, report_with_error, stub_artifacts, tags_of
 from tests.tracking.stores import MLFLOW_WARNINGS
 

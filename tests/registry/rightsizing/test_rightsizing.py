@@ -22,7 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
-from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin import EnsembleReport
+from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.errors import (
     EnsPluginError,
     GateError,
@@ -33,13 +34,10 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.registry import Rightsizing, rightsize
+from ens_plugin.registry.rightsizing import ModelSource, rightsize_analysed
 from ens_plugin.registry.rightsizing.cut_model import LoggedCut
-from ens_plugin.registry.rightsizing.model_source import ModelSource
-from ens_plugin.registry.rightsizing.rightsizing import rightsize_analysed
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.sizing.checks import Check
-from ens_plugin.tracking import load_model
-from ens_plugin.tracking.store.data_digest import DIGEST_TAG
+from ens_plugin.sizing import Check
+from ens_plugin.tracking import DIGEST_TAG, load_model
 from tests.registry.registry import stub_artifacts
 from tests.reports import classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics
