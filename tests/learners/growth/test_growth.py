@@ -134,7 +134,7 @@ def test_the_report_is_the_one_of_the_grown_model() -> None:
     ids=lambda estimator: str(estimator)[:60],
 )
 def test_growing_gives_the_members_of_one_training_at_that_size(estimator: Any, method: str) -> None:
-    growth = grow(estimator, X, Y, method=method, **TIGHT)
+    growth = grow(estimator, X, Y, method=method, confidence=0.99, probe_size=20)
     whole = clone(estimator).set_params(n_estimators=growth.n_members).fit(X, Y)
     assert growth.n_members > 20
     assert growth.model.get_params(deep=False) == whole.get_params(deep=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,15 @@ def ensemble(kind: str) -> Any:
             "bagged votes": BaggingClassifier(RidgeClassifier(), n_estimators=101, max_samples=0.2, random_state=0),
         }[kind]
     return model
+
+
+@cache
+def trained(kind: str, n_labels: int) -> Any:
+    """An ensemble that is not trained again where scikit-learn has a FrozenEstimator; without it, as `ensemble`."""
+    if find_spec("sklearn.frozen") is None:
+        return ensemble(kind)
+    X, y, _ = rows_of(n_labels)
+    return frozen(ensemble(kind).fit(X, y))
 
 
 def rows_of(n_labels: int) -> tuple[Array, Array, Array]:

@@ -15,7 +15,7 @@ from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.sklearn import SklearnForestAdapter
 from ens_plugin.core.stopping import stopping_table, uniform_prior
 from ens_plugin.errors import BagError
-from tests.learners.pruning.cases import ALMOST_SURE, ensemble, frozen, rows_of, twonorm
+from tests.learners.pruning.cases import ALMOST_SURE, ensemble, frozen, rows_of, trained, twonorm
 
 few_rows = pytest.mark.filterwarnings("ignore:There are only .* rows to estimate:ens_plugin.errors.WeakEstimateWarning")
 
@@ -47,7 +47,7 @@ def test_scikit_learn_s_own_checks_of_probabilities(estimator: Any, check: Any) 
 def test_when_nothing_is_given_up_labels_are_the_whole_ensemble_s(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
     for rule in ("full", "learned"):
-        pruned = DynamicPruningClassifier(ensemble(kind), rule=rule, confidence=ALMOST_SURE).fit(X, y)
+        pruned = DynamicPruningClassifier(trained(kind, n_labels), rule=rule, confidence=ALMOST_SURE).fit(X, y)
         np.testing.assert_array_equal(pruned.predict(fresh), pruned.estimator_.predict(fresh))
 
 
@@ -56,7 +56,7 @@ def test_when_nothing_is_given_up_labels_are_the_whole_ensemble_s(kind: str, n_l
 def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
     for rule in ("full", "infinite", "learned"):
-        pruned = DynamicPruningClassifier(ensemble(kind), rule=rule).fit(X, y)
+        pruned = DynamicPruningClassifier(trained(kind, n_labels), rule=rule).fit(X, y)
         found = pruned.query(fresh)
         # 400 rows at 1 %: 4 expected, 11 in a run of 1000.
         assert np.count_nonzero(found.labels != pruned.estimator_.predict(fresh)) <= 10
@@ -89,7 +89,7 @@ def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: in
 @every_kind
 def test_a_row_alone_is_predicted_as_among_others(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
-    pruned = DynamicPruningClassifier(ensemble(kind)).fit(X, y)
+    pruned = DynamicPruningClassifier(trained(kind, n_labels)).fit(X, y)
     together = pruned.query(fresh)
     for row in range(0, 400, 80):
         alone = pruned.query(fresh[row : row + 1])

@@ -115,7 +115,7 @@ def test_loads_from_mlflow(tmp_path: Any) -> None:
     mlflow_sklearn = pytest.importorskip("mlflow.sklearn")
     X, y = iris()
     model = averaged().fit(X, y)
-    mlflow_sklearn.save_model(model, tmp_path / "model", serialization_format="cloudpickle")
+    mlflow_sklearn.save_model(model, tmp_path / "model", serialization_format="cloudpickle", pip_requirements=[])
     again = mlflow_sklearn.load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
