@@ -17,7 +17,7 @@ from scipy.special import betainc
 from scipy.stats import beta
 
 from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
-from ens_plugin.report.estimates import MetricBasis
+from ens_plugin.report import MetricBasis
 
 __all__ = [
     "HOSTILE_STRINGS",

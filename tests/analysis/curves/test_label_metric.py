@@ -12,7 +12,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, get_scorer, matth
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.curves.label_metric import TwoErrors, label_metric_curve
-from ens_plugin.analysis.metrics.resolution import resolve_metric
+from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.core.uncertainty import ErrorDraws
 from tests.forests import Array, cancer
 

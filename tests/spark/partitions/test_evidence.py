@@ -15,6 +15,7 @@ from ens_plugin.adapters.shared import label_codes
 from ens_plugin.analysis import AnalysisOptions, TalliedRows, resolve_options, tally_rows
 from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.curves import soft_spreads
+from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.core.tallies import MarginTally, SupportTally, select_rows
 from ens_plugin.spark.assembly import in_content_order, tallied_rows
 from ens_plugin.spark.partition import Plan, read_partition
@@ -143,13 +144,9 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     settings_ = resolve_options(adapter, AnalysisOptions(data="oob" if oob else "holdout"))
     assert part.kept is not None
     kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
-    return build_report(
-        adapter,
-        tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping),
-        settings_,
-        sizes_given=False,
-        sampled_labels=kept.target,
-    )
+    evidence = tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping)
+    report = build_report(adapter, evidence, settings_, sizes_given=False, sampled_labels=kept.target)
+    return with_label_errors(report, adapter, evidence.sample, None)
 
 
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
