@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from tqdm import tqdm
 
+from ens_plugin.adapters import EnsembleAdapter, registry
 from ens_plugin.tracking.store import model_damage
 
 # A developer's own tracking server or run must never receive what the tests log.
@@ -31,6 +32,13 @@ def _experiment_of_one_test() -> Iterator[None]:
     """`mlflow.set_experiment` sets a variable for child processes, which must not meet another test's experiment."""
     yield
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
+
+
+@pytest.fixture
+def registered_adapters(monkeypatch: pytest.MonkeyPatch) -> list[type[EnsembleAdapter]]:
+    """The adapters that are registered: none at first, and after the test those of before it."""
+    monkeypatch.setattr(registry, "_registered", [])
+    return registry._registered
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import beta
 
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+from ens_plugin.report import MetricBasis
 
 __all__ = [
     "HOSTILE_STRINGS",

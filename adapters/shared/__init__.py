@@ -1,1 +1,10 @@
 """Functions for the adapters of several libraries: threads, labels, draws, leaf counts, split values, refusals."""
+
+from __future__ import annotations
+
+from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
+from ens_plugin.adapters.shared.labels import label_codes
+from ens_plugin.adapters.shared.leaf_counts import count_leaves, target_ranges
+from ens_plugin.adapters.shared.threads import in_threads
+
+__all__ = ["ProofStatistics", "count_leaves", "in_threads", "label_codes", "merge_sums", "target_ranges"]

@@ -1,1 +1,49 @@
 """Analyses of a trained ensemble, from model, X and y to a report; formulas are in core, report classes in report."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.analyze import analyze_rows, run_analysis
+    from ens_plugin.analysis.arguments import clip_sizes_to_oob, resolve_options, row_weights
+    from ens_plugin.analysis.build_report import UNCHECKED_ROWS, UNPROVED_TARGET
+    from ens_plugin.analysis.options import AnalysisOptions
+    from ens_plugin.analysis.row_blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
+
+__all__ = [
+    "UNCHECKED_ROWS",
+    "UNPROVED_TARGET",
+    "AnalysisOptions",
+    "TalliedRows",
+    "analyze_rows",
+    "clip_sizes_to_oob",
+    "resolve_options",
+    "row_weights",
+    "run_analysis",
+    "sample_limit",
+    "sampling_seed",
+    "tally_rows",
+]
+
+_HOME_OF = {
+    "AnalysisOptions": "ens_plugin.analysis.options",
+    "TalliedRows": "ens_plugin.analysis.row_blocks",
+    "UNCHECKED_ROWS": "ens_plugin.analysis.build_report",
+    "UNPROVED_TARGET": "ens_plugin.analysis.build_report",
+    "analyze_rows": "ens_plugin.analysis.analyze",
+    "clip_sizes_to_oob": "ens_plugin.analysis.arguments",
+    "resolve_options": "ens_plugin.analysis.arguments",
+    "row_weights": "ens_plugin.analysis.arguments",
+    "run_analysis": "ens_plugin.analysis.analyze",
+    "sample_limit": "ens_plugin.analysis.row_blocks",
+    "sampling_seed": "ens_plugin.analysis.row_blocks",
+    "tally_rows": "ens_plugin.analysis.row_blocks",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

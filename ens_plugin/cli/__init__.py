@@ -1,1 +1,8 @@
 """The command line: the commands, their options, the tables they read and their exit codes."""
+
+from __future__ import annotations
+
+from ens_plugin.cli.main import main
+from ens_plugin.cli.table import read_table, rows_for_model
+
+__all__ = ["main", "read_table", "rows_for_model"]

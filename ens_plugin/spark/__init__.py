@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from ens_plugin.spark.analysis import analyze
+from ens_plugin.spark.models import behind_stages
 
-__all__ = ["analyze"]
+__all__ = ["analyze", "behind_stages"]

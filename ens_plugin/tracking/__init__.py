@@ -2,7 +2,36 @@
 
 from __future__ import annotations
 
-from ens_plugin.tracking.logging.report_log import log_report
-from ens_plugin.tracking.store.models import load_model
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["load_model", "log_report"]
+if TYPE_CHECKING:
+    from ens_plugin.tracking.evaluator import EnsembleEvaluator
+    from ens_plugin.tracking.logging.report_log import log_report
+    from ens_plugin.tracking.measurement import Measurement
+    from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
+    from ens_plugin.tracking.store.models import load_model
+
+__all__ = [
+    "DIGEST_TAG",
+    "EnsembleEvaluator",
+    "Measurement",
+    "data_digest",
+    "load_model",
+    "log_report",
+]
+
+_HOME_OF = {
+    "DIGEST_TAG": "ens_plugin.tracking.store.data_digest",
+    "EnsembleEvaluator": "ens_plugin.tracking.evaluator",
+    "Measurement": "ens_plugin.tracking.measurement",
+    "data_digest": "ens_plugin.tracking.store.data_digest",
+    "load_model": "ens_plugin.tracking.store.models",
+    "log_report": "ens_plugin.tracking.logging.report_log",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

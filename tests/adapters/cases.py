@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from ens_plugin.adapters.custom.ensemble import CustomEnsemble
+from ens_plugin import CustomEnsemble
 from tests.adapters.harness import Array, Case, own_prediction
 from tests.adapters.lightgbm.lightgbm_cases import lightgbm_forests
 from tests.adapters.spark_ml.spark_trees import spark_forest_of

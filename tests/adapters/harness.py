@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.core.tallies.tally import both_scores
+from ens_plugin.adapters import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.unwrap import unwrap
+from ens_plugin.core.tallies import both_scores
 
 Array = NDArray[Any]
 

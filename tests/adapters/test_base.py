@@ -16,11 +16,9 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 
-from ens_plugin.adapters import registry
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
-from ens_plugin.adapters.library import FileReadable
-from ens_plugin.adapters.registry import find_adapter, register_adapter
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin import register_adapter
+from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, FileReadable, find_adapter, outputs_by_member
+from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 
@@ -51,12 +49,7 @@ class ForeignAdapter(EnsembleAdapter):
         return Bags.from_mask(np.eye(2, 3, dtype=bool))
 
 
-@pytest.fixture
-def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_registered", [])
-
-
-@pytest.mark.usefixtures("empty_registry")
+@pytest.mark.usefixtures("registered_adapters")
 def test_registered_adapter_is_found_and_used_for_its_model() -> None:
     with pytest.raises(UnsupportedModelError, match="Foreign"):
         find_adapter(Foreign())
@@ -67,14 +60,13 @@ def test_registered_adapter_is_found_and_used_for_its_model() -> None:
     np.testing.assert_array_equal(adapter.outputs(adapter.prepare(None)), Foreign.values)
 
 
-@pytest.mark.usefixtures("empty_registry")
-def test_registering_twice_keeps_one() -> None:
+def test_registering_twice_keeps_one(registered_adapters: list[type[EnsembleAdapter]]) -> None:
     register_adapter(ForeignAdapter)
     register_adapter(ForeignAdapter)
-    assert registry._registered == [ForeignAdapter]
+    assert registered_adapters == [ForeignAdapter]
 
 
-@pytest.mark.usefixtures("empty_registry")
+@pytest.mark.usefixtures("registered_adapters")
 def test_unfinished_adapter_is_refused() -> None:
     class Unfinished(ForeignAdapter):
         bags = EnsembleAdapter.bags
@@ -86,7 +78,7 @@ def test_unfinished_adapter_is_refused() -> None:
         register_adapter(Foreign)  # type: ignore[type-var]
 
 
-@pytest.mark.usefixtures("empty_registry")
+@pytest.mark.usefixtures("registered_adapters")
 def test_adapter_in_the_old_style_is_refused_with_where_the_contract_is() -> None:
     class InOldStyle(ForeignAdapter):
         describe, outputs = EnsembleAdapter.describe, EnsembleAdapter.outputs
@@ -96,8 +88,7 @@ def test_adapter_in_the_old_style_is_refused_with_where_the_contract_is() -> Non
         register_adapter(InOldStyle)
 
 
-@pytest.mark.usefixtures("empty_registry")
-def test_adapter_without_the_name_of_its_library_is_refused() -> None:
+def test_adapter_without_the_name_of_its_library_is_refused(registered_adapters: list[type[EnsembleAdapter]]) -> None:
     class Nameless(ForeignAdapter, FileReadable):
         @classmethod
         def reads(cls, start: bytes) -> bool:
@@ -109,7 +100,7 @@ def test_adapter_without_the_name_of_its_library_is_refused() -> None:
 
     with pytest.raises(InputError, match="does not implement library, title, requirement;"):
         register_adapter(Nameless)
-    assert registry._registered == []
+    assert registered_adapters == []
 
 
 @pytest.mark.parametrize("place", ["models:/churn/7", Path("model.joblib")], ids=["URI", "path"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters import EnsembleAdapter
 from ens_plugin.errors import BagError, DataMismatchError
 from tests.adapters.cases import CASES, REPRESENTATIVES, for_cases
 from tests.adapters.harness import (

@@ -6,8 +6,7 @@ import sys
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 
-from ens_plugin.adapters.library import FileReadable, NativeInterface, Trainable
-from ens_plugin.adapters.registry import find_library
+from ens_plugin.adapters import FileReadable, NativeInterface, Trainable, find_library
 from tests.extras import lightgbm, xgboost
 
 

@@ -17,15 +17,13 @@ import pytest
 from sklearn.base import ClassifierMixin
 
 import ens_plugin
-from ens_plugin.adapters import registry
-from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Storable
+from ens_plugin import autolog
+from ens_plugin.adapters import EnsembleAdapter, FileReadable, Flavor, NativeInterface, Storable
 from ens_plugin.adapters.sklearn.library import Sklearn
-from ens_plugin.cli.main import main
-from ens_plugin.cli.table import rows_for_model
+from ens_plugin.cli import main, rows_for_model
 from ens_plugin.errors import ModelLoadError, UnsupportedModelError
 from ens_plugin.registry.rightsizing import model_source
 from ens_plugin.tracking import load_model
-from ens_plugin.tracking.autolog.autolog import autolog
 from tests.adapters import test_contract as contract
 from tests.adapters.harness import Case
 from tests.adapters.toy_library import ToyAdapter, ToyForest
@@ -57,8 +55,7 @@ CHECKS = {
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_registered", [])
+def registered(registered_adapters: list[type[EnsembleAdapter]]) -> None:
     ens_plugin.register_adapter(ToyAdapter)
 
 
@@ -84,10 +81,12 @@ def test_analyze_and_truncate() -> None:
 
 
 @pytest.mark.parametrize("is_known_before", [True, False])
-def test_autolog(is_known_before: bool, store: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autolog(
+    is_known_before: bool, store: mlflow.MlflowClient, registered_adapters: list[type[EnsembleAdapter]]
+) -> None:
     original = ToyForest.fit
     if not is_known_before:
-        monkeypatch.setattr(registry, "_registered", [])
+        registered_adapters.clear()
     autolog(log_artifacts=False, max_overhead=1e3)
     try:
         ens_plugin.register_adapter(ToyAdapter)

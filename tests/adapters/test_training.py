@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from ens_plugin.adapters.training import fit_methods, method_arguments
+from ens_plugin.adapters import fit_methods, method_arguments
 
 X = np.array([[1.0, 0.0, np.nan], [0.0, 2.0, 3.0]])
 Y = np.array([0.0, 1.0])

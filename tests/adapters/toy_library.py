@@ -9,11 +9,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.tree import DecisionTreeRegressor
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
-from ens_plugin.adapters.capabilities import Truncatable
-from ens_plugin.adapters.library import Trainable
-from ens_plugin.adapters.training import fit_methods, retrain
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.adapters import (
+    EnsembleAdapter,
+    EnsembleInfo,
+    Trainable,
+    Truncatable,
+    fit_methods,
+    outputs_by_member,
+    retrain,
+)
+from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import DataMismatchError
 
 

@@ -6,11 +6,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, Task
-from ens_plugin.analysis.arguments import clip_sizes_to_oob, resolve_options, row_weights
-from ens_plugin.analysis.curves.estimates import ResolvedOptions
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
-from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, Task
+from ens_plugin.analysis import AnalysisOptions, clip_sizes_to_oob, resolve_options, row_weights
+from ens_plugin.analysis.curves import ResolvedOptions
+from ens_plugin.analysis.metrics import ResolvedMetric
 from ens_plugin.errors import InputError, TooFewMembersError
 
 METRIC = ResolvedMetric("half", lambda y, mean, weight: 0.5, False, 0.0, 1.0, False, False)

@@ -74,7 +74,7 @@ def test_an_unknown_criterion_is_refused_with_the_known_ones(criterion: Any) -> 
 def test_the_brier_score_within_the_tolerance_is_that_of_many_more_trees() -> None:
     """The size from 100 trees, against out-of-bag probabilities of 1500 others."""
     X, y = CANCER
-    large = RandomForestClassifier(1600, random_state=1, oob_score=True).fit(X, y)
+    large = RandomForestClassifier(1600, random_state=1).fit(X, y)
     in_bag = ens_plugin.in_bag(large, X, y)
     outputs = np.stack([tree.predict_proba(X)[:, 1] for tree in large.estimators_])
 

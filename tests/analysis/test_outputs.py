@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
+from ens_plugin import EnsembleReport, oob_predictions
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,
@@ -28,9 +29,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.oob.predictions import oob_predictions
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import markdown_summary
+from ens_plugin.report import markdown_summary
 
 X, LABELS = make_multilabel_classification(150, 8, n_classes=3, n_labels=2, random_state=0)
 CLASSES = np.stack([LABELS[:, 0] + LABELS[:, 1], LABELS[:, 2]], axis=1)

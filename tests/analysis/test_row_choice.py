@@ -14,10 +14,9 @@ from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
 
 from ens_plugin import CustomEnsemble, in_bag
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.adapters import EnsembleAdapter
+from ens_plugin.analysis import AnalysisOptions, run_analysis
+from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import DataMismatchError
 
 CANCER = load_breast_cancer(return_X_y=True)

@@ -19,9 +19,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
+from ens_plugin import oob_permutation_importance, oob_predictions
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.oob.importance import oob_permutation_importance
-from ens_plugin.oob.predictions import oob_predictions
 
 X, CODES = make_classification(90, 5, n_informative=4, n_redundant=0, flip_y=0.2, random_state=0)
 N_MEMBERS = 20

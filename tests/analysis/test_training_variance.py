@@ -134,15 +134,17 @@ def test_several_labels_of_xgboost_are_refused() -> None:
         ens_plugin.training_variance(model, X, NEW, y_train=labels)
 
 
-def test_whole_groups_count_as_one_row() -> None:
+@pytest.mark.parametrize("n_rows", [80, 2])
+def test_whole_groups_count_as_one_row(n_rows: int) -> None:
     """Each row three times, drawn three at a time, is the ensemble of single rows; so is it with groups."""
     rng = np.random.default_rng(0)
-    drawn = [rng.integers(0, 80, 80) for _ in range(60)]
+    drawn = [rng.integers(0, n_rows, n_rows) for _ in range(60)]
     trees = [DecisionTreeRegressor(random_state=0).fit(X[rows], Y[rows]) for rows in drawn]
-    single = ens_plugin.training_variance(ens_plugin.CustomEnsemble.from_estimators(trees, drawn), X, NEW)
-    thrice = [np.concatenate([rows, rows + 80, rows + 160]) for rows in drawn]
+    single = ens_plugin.training_variance(ens_plugin.CustomEnsemble.from_estimators(trees, drawn), X[:n_rows], NEW)
+    thrice = [np.concatenate([rows, rows + n_rows, rows + 2 * n_rows]) for rows in drawn]
     ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, thrice)
-    grouped = ens_plugin.training_variance(ensemble, np.tile(X, (3, 1)), NEW, groups=np.tile(np.arange(80), 3))
+    repeated, groups = np.tile(X[:n_rows], (3, 1)), np.tile(np.arange(n_rows), 3)
+    grouped = ens_plugin.training_variance(ensemble, repeated, NEW, groups=groups)
     np.testing.assert_allclose(grouped.variance, single.variance, rtol=1e-9)
     np.testing.assert_allclose(grouped.jackknife, single.jackknife, rtol=1e-9)
 

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.errors import DataMismatchError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")

@@ -42,8 +42,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ens_plugin.tracking.autolog.autolog import autolog
-from ens_plugin.tracking.autolog.upload_queue import wait_until_sent
+from ens_plugin import autolog
+from ens_plugin.tracking.autolog import wait_until_sent
 from tests.extras import lightgbm, xgboost
 
 __all__ = ["Tally", "attack"]

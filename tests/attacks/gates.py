@@ -30,9 +30,9 @@ from unittest.mock import patch
 import mlflow
 import pytest
 
+from ens_plugin import GateDecision
 from ens_plugin.errors import EnsPluginError
-from ens_plugin.registry.gating.decision import GateDecision
-from ens_plugin.registry.gating.gate import gate_request, run_gate
+from ens_plugin.registry.gating import gate_request, run_gate
 from tests.attacks.fated_client import BASES, NAME, OWN, PLAIN, Crash, Fate, FatedClient
 from tests.attacks.memory_registry import MemoryClient
 from tests.registry.registry import Version, register, report_with_error, stub_artifacts

@@ -32,11 +32,11 @@ import numpy as np
 import pandas as pd
 
 import ens_plugin
-from ens_plugin.cli.main import main as command_line
+from ens_plugin import EnsembleReport
+from ens_plugin.cli import main as command_line
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.registry.gating.policy import read_policy
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.store.models import load_model
+from ens_plugin.registry.gating import read_policy
+from ens_plugin.tracking.store import load_model
 from tests.attacks.values import any_value, array_like, cases, hostile_members
 
 __all__ = ["KINDS", "attack"]

@@ -31,8 +31,8 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import ens_plugin
-from ens_plugin.analysis.build_report import UNCHECKED_ROWS, UNPROVED_TARGET
-from ens_plugin.analysis.checks.held_out_rows import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
+from ens_plugin.analysis import UNCHECKED_ROWS, UNPROVED_TARGET
+from ens_plugin.analysis.checks import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
 from ens_plugin.errors import EnsPluginError
 
 __all__ = ["Trial", "count", "run"]

@@ -18,7 +18,7 @@ from benchmarks.bite_sizes import (
     size_cases,
     size_section,
 )
-from ens_plugin.papers.score_tables_2017.cache import load_score_tables
+from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
 from ens_plugin.papers.score_tables_2017.score_losses import smallest_size_within
 from ens_plugin.papers.score_tables_2017.score_models import NormalScores
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import paper_2007
 from benchmarks.forests import Record
 from benchmarks.paper_2007 import MEMBERS, PAPER, ROWS, VALIDATION_ROWS, estimates, plugged_in, predicted_bias
-from ens_plugin.core.estimates.error_curve import binomial_curve
+from ens_plugin.core.estimates import binomial_curve
 
 
 def record(seed: int = 0) -> Record:

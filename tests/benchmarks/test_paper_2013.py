@@ -20,7 +20,8 @@ from benchmarks.paper_2013 import (
     grown_size,
     law,
 )
-from ens_plugin.core.estimates.ensemble_size import agreement, recommended_size
+from ens_plugin.core.estimates import recommended_size
+from ens_plugin.core.estimates.ensemble_size import agreement
 
 
 def votes(p: NDArray[np.float64], n_trees: int, seed: int = 0) -> NDArray[np.bool_]:

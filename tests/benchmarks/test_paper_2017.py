@@ -12,7 +12,7 @@ from benchmarks import paper_2017
 from benchmarks.bites import SETTINGS, bite_scores, ground_truth
 from benchmarks.results import RESULTS
 from benchmarks.table_simulation import CELLS, simulate_cell
-from ens_plugin.papers.score_tables_2017.cache import load_score_tables
+from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
 
 
 def test_smoke(tmp_path: Path) -> None:

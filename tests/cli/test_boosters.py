@@ -11,8 +11,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import ens_plugin
-from ens_plugin.cli.main import main
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin import EnsembleReport
+from ens_plugin.cli import main
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")

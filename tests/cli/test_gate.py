@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.cli.main import main
+from ens_plugin.cli import main
 from tests.registry.registry import Version, lines, register, report_with_error, stub_artifacts, tags_of
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
 

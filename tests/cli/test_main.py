@@ -19,9 +19,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from ens_plugin.cli.main import cli, main
+from ens_plugin import EnsembleReport
+from ens_plugin.cli import main
+from ens_plugin.cli.main import cli
 from ens_plugin.cli.request import OPTIONS
-from ens_plugin.report.result import EnsembleReport
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
 

@@ -13,10 +13,9 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from ens_plugin.cli.main import main
-from ens_plugin.cli.table import read_table
+from ens_plugin import EnsembleReport
+from ens_plugin.cli import main, read_table
 from ens_plugin.oob import predictions
-from ens_plugin.report.result import EnsembleReport
 
 IRIS, KIND = load_iris(return_X_y=True, as_frame=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[KIND]

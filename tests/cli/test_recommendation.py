@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from ens_plugin import EnsembleReport
 from ens_plugin.cli.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of
 from ens_plugin.errors import InputError
-from ens_plugin.report.estimates import EstimateBasis
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.sizing.savings import Savings
+from ens_plugin.report import EstimateBasis
+from ens_plugin.sizing import Savings
 from tests.reports import classification_report, regression_report
 
 ROOT = Path(__file__).parents[2]

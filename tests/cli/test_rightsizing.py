@@ -14,12 +14,11 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin.cli.main import main
+from ens_plugin.cli import main
 from ens_plugin.cli.rightsizing import as_json, as_markdown, as_text
 from ens_plugin.registry import Rightsizing
 from ens_plugin.registry.rightsizing.cut_model import LoggedCut
-from ens_plugin.sizing.checks import Check
-from ens_plugin.sizing.savings import Savings
+from ens_plugin.sizing import Check, Savings
 from tests.registry.registry import stub_artifacts
 from tests.reports import HOSTILE_STRINGS, classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
-from ens_plugin.cli.table import read_table, rows_for_model
+from ens_plugin.cli import read_table, rows_for_model
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 from tests.extras import lightgbm, xgboost
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from ens_plugin.adapters.custom.ensemble import CustomEnsemble
+from ens_plugin import CustomEnsemble
 from tests.adapters.harness import Array
 
 

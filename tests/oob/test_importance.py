@@ -1,4 +1,4 @@
-"""Permutation importance of out-of-bag rows: by brute force, on wrong input, and in repeated simulation."""
+"""Permutation importance of out-of-bag rows: by brute force, of columns of any kind, and on wrong input."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import make_classification, make_friedman1
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import Ridge
-from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
@@ -23,30 +21,13 @@ from ens_plugin import oob_permutation_importance
 from ens_plugin.errors import BagError, DataMismatchError, InputError, TooFewMembersError
 from tests.adapters.lightgbm.lightgbm_draws import drawn_bags, stated_seed
 from tests.extras import lightgbm, xgboost
+from tests.oob.importances import NAMES, X3, Y3, Array, N, X, Y, in_bag_of, orders, values_of
 
-Array = np.ndarray[Any, Any]
-
-N = 90
-X, Y = make_friedman1(N, n_features=6, noise=1.0, random_state=0)
-X3, Y3 = make_classification(N, 5, n_informative=3, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=1)
-NAMES = np.array(["birch", "ash", "oak"])
 LIGHTGBM: dict[str, Any] = {
     "boosting_type": "rf", "n_estimators": 15, "subsample": 0.6, "subsample_freq": 1, "min_child_samples": 3,
     "random_state": 3, "verbose": -1, "n_jobs": 1,
 }  # fmt: skip
 XGBOOST: dict[str, Any] = {"n_estimators": 15, "subsample": 0.6, "max_depth": 4, "random_state": 3, "n_jobs": 1}
-
-
-def orders(column: int, n_repeats: int, n_rows: int) -> list[Array]:
-    """The permutations, as the docstring of the seed has them: one generator for each column and repetition."""
-    return [np.random.default_rng([0, column, repeat]).permutation(n_rows) for repeat in range(n_repeats)]
-
-
-def in_bag_of(samples: Any, n_rows: int = N) -> Array:
-    mask = np.zeros((len(samples), n_rows), dtype=bool)
-    for member, rows in enumerate(samples):
-        mask[member, rows] = True
-    return mask
 
 
 def brute_force(predict: Any, in_bag: Array, X: Array, y: Array, n_repeats: int = 2) -> Array:
@@ -69,10 +50,6 @@ def brute_force(predict: Any, in_bag: Array, X: Array, y: Array, n_repeats: int 
             table[rows, column] = X[rows[order], column]
             found[column, repeat] = (losses(table) - losses(X)).mean()
     return found
-
-
-def values_of(members: Any) -> Any:
-    return lambda table: np.stack([member.predict(table) for member in members])
 
 
 def probabilities_of(members: Any) -> Any:
@@ -240,101 +217,6 @@ class TestColumns:
         assert both.max() < 0.8 * alone
 
 
-class TestErrors:
-    """Standard errors, weights, groups and metrics."""
-
-    def test_weights_are_those_of_the_error(self) -> None:
-        model = RandomForestRegressor(40, random_state=0).fit(X, Y)
-        weight = np.random.default_rng(0).integers(0, 3, N).astype(float)
-        kept = np.flatnonzero(weight)
-        found = oob_permutation_importance(model, X, Y, sample_weight=weight, n_repeats=1)
-        in_bag, members = in_bag_of(model.estimators_samples_), values_of(model.estimators_)
-
-        def error(table: Array) -> float:
-            mean = (members(table) * ~in_bag).sum(axis=0) / (~in_bag).sum(axis=0)
-            return float(np.average((mean - Y) ** 2, weights=weight))
-
-        changed = X.copy()
-        changed[kept, 1] = X[kept[orders(1, 1, kept.size)[0]], 1]
-        assert found.importances[1, 0] == pytest.approx(error(changed) - error(X))
-        assert found.error == pytest.approx(error(X))
-        doubled = oob_permutation_importance(model, X, Y, sample_weight=7 * weight, n_repeats=1)
-        np.testing.assert_allclose(doubled.standard_error, found.standard_error)
-
-    def test_groups_leave_out_all_their_rows_and_widen_the_error(self) -> None:
-        table, target, groups = np.repeat(X, 2, axis=0), np.repeat(Y, 2), np.repeat(np.arange(N), 2)
-        model = RandomForestRegressor(30, max_samples=0.5, random_state=0).fit(table, target)
-        grouped = oob_permutation_importance(model, table, target, groups=groups)
-        alone = oob_permutation_importance(model, table, target, groups=np.arange(2 * N))
-        assert grouped.error > 1.3 * alone.error
-        assert grouped.standard_error[3] / grouped.importances_mean[3] > (
-            1.2 * alone.standard_error[3] / alone.importances_mean[3]
-        )
-        identical = oob_permutation_importance(model, table, target, groups="identical")
-        np.testing.assert_array_equal(identical.importances, grouped.importances)
-        with pytest.raises(InputError, match="probably copies"):
-            oob_permutation_importance(model, table, target)
-
-    def test_a_metric_sees_mean_probabilities_and_has_no_standard_error(self) -> None:
-        model = RandomForestClassifier(30, max_depth=2, random_state=0).fit(X3, NAMES[Y3])
-
-        def loss(y: Array, mean: Array) -> float:
-            return float(log_loss(y, mean / mean.sum(axis=1, keepdims=True), labels=model.classes_))
-
-        found = oob_permutation_importance(model, X3, NAMES[Y3], metric=loss, n_repeats=2)
-        stored = RandomForestClassifier(30, max_depth=2, oob_score=True, random_state=0).fit(X3, NAMES[Y3])
-        assert found.error == pytest.approx(loss(NAMES[Y3], stored.oob_decision_function_))
-        assert np.isnan(found.standard_error).all()
-        assert found.importances_mean.max() > 0.05
-        squared = oob_permutation_importance(
-            RandomForestRegressor(30, random_state=0).fit(X, Y), X, Y, metric=lambda y, mean: np.mean((y - mean) ** 2)
-        )
-        plain = oob_permutation_importance(RandomForestRegressor(30, random_state=0).fit(X, Y), X, Y)
-        np.testing.assert_allclose(squared.importances, plain.importances)
-
-    def test_threads_and_seeds(self) -> None:
-        model = RandomForestClassifier(20, random_state=0).fit(X3, Y3)
-        one, two = (oob_permutation_importance(model, X3, Y3, n_jobs=n_jobs).importances for n_jobs in (1, 2))
-        np.testing.assert_array_equal(one, two)
-        assert (one != oob_permutation_importance(model, X3, Y3, random_state=1).importances).any()
-
-    def test_some_rows_stand_for_all(self) -> None:
-        model = RandomForestRegressor(30, random_state=0).fit(X, Y)
-        found = oob_permutation_importance(model, X, Y, max_rows=40)
-        whole = oob_permutation_importance(model, X, Y)
-        assert found.n_rows == 40
-        assert (
-            oob_permutation_importance(model, X, Y, max_rows=10**6).importances.tolist() == whole.importances.tolist()
-        )
-        assert found.standard_error[3] > whole.standard_error[3]
-
-    def test_signs_agree_with_importances_of_single_trees(self) -> None:
-        """As R's randomForest has them: each tree's own error on its own out-of-bag rows."""
-        model = RandomForestRegressor(60, random_state=0).fit(X, Y)
-        in_bag, rng = in_bag_of(model.estimators_samples_), np.random.default_rng(0)
-        by_tree = np.zeros((60, 6))
-        for tree, member in enumerate(model.estimators_):
-            rows = np.flatnonzero(~in_bag[tree])
-            before = np.mean((member.predict(X[rows]) - Y[rows]) ** 2)
-            for column in range(6):
-                table = X[rows].copy()
-                table[:, column] = rng.permutation(table[:, column])
-                by_tree[tree, column] = np.mean((member.predict(table) - Y[rows]) ** 2) - before
-        found = oob_permutation_importance(model, X, Y)
-        clear = found.importances_mean > 3 * found.standard_error
-        assert clear.sum() >= 3
-        assert (by_tree.mean(axis=0)[clear] > 0).all()
-
-    def test_result_is_a_table_and_a_picture(self) -> None:
-        found = oob_permutation_importance(RandomForestRegressor(20, random_state=0).fit(X, Y), X, Y)
-        frame = found.to_frame()
-        assert frame.index.tolist() == [f"x{column}" for column in range(6)]
-        np.testing.assert_array_equal(frame["standard_error"], found.standard_error)
-        ax = found.plot()
-        assert ax.get_yticklabels()[-1].get_text() == frame["importances_mean"].idxmax()
-        assert len(ax.patches) == 6
-
-
 class TestRefusals:
     def test_rows_that_are_not_those_of_training(self) -> None:
         model = RandomForestRegressor(30, random_state=0).fit(X, Y)
@@ -388,46 +270,6 @@ class TestRefusals:
         model = make_pipeline(StandardScaler(), RandomForestRegressor(10, random_state=0)).fit(X, Y)
         with pytest.raises(InputError, match="is a Table, whose columns cannot be permuted"):
             oob_permutation_importance(model, Table(), Y)
-
-
-@pytest.mark.slow
-def test_columns_of_noise_have_importances_within_three_standard_errors_of_none() -> None:
-    """Over 200 data sets of two kinds; coverage is printed, and is at least 98 % for regression and for labels."""
-    for is_classifier in (False, True):
-        ratios, clear = [], []
-        for seed in range(100):
-            rng = np.random.default_rng(seed)
-            table = rng.normal(size=(150, 6))
-            values = table[:, 0] + table[:, 1] + rng.normal(size=150)
-            kind = RandomForestClassifier if is_classifier else RandomForestRegressor
-            target = values > 0 if is_classifier else values
-            model = kind(60, random_state=seed).fit(table, target)
-            found = oob_permutation_importance(model, table, target)
-            clear.append(found.importances_mean[:2] > 2 * found.standard_error[:2])
-            ratios.append(found.importances_mean[2:] / found.standard_error[2:])
-        within = [float(np.mean(np.abs(ratios) < width)) for width in (1, 2, 3)]
-        print(f"classifier {is_classifier}: within 1, 2, 3 standard errors {within}, mean ratio {np.mean(ratios):.2f}")
-        assert np.mean(clear) > 0.9
-        assert within[1] > 0.9
-        assert within[2] > 0.98
-
-
-@pytest.mark.slow
-def test_standard_errors_are_those_over_draws_of_rows_that_members_never_met() -> None:
-    """One forest, 300 draws of fresh rows: in no bag, they are judged as out-of-bag rows are."""
-    table, target = make_friedman1(200, n_features=6, noise=1.0, random_state=0)
-    trees = RandomForestRegressor(8, random_state=0).fit(table, target).estimators_
-    found, errors = [], []
-    for seed in range(1, 301):
-        fresh, values = make_friedman1(100, n_features=6, noise=1.0, random_state=seed)
-        ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, np.zeros((8, 100), dtype=bool))
-        result = oob_permutation_importance(ensemble, fresh, values, n_repeats=3)
-        found.append(result.importances_mean)
-        errors.append(result.standard_error)
-    ratio = np.sqrt(np.mean(np.square(errors), axis=0)) / np.std(found, axis=0)
-    print("standard error over spread, by column:", ratio.round(2))
-    assert (np.abs(ratio[:5] - 1) < 0.15).all()
-    assert (ratio > 0.85).all()
 
 
 def test_regression_trees_of_ones_own_need_no_frame() -> None:

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import ens_plugin
-from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis import row_blocks
 from ens_plugin.errors import (
     BagError,

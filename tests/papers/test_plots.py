@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.estimates.ensemble_size import agreement
 from ens_plugin.errors import InputError
-from ens_plugin.papers.ensemble_size_2013.borderline import limiting_disagreement
-from ens_plugin.papers.ensemble_size_2013.vote_size import row_size_tail
-from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_error
+from ens_plugin.papers.ensemble_size_2013 import limiting_disagreement, row_size_tail
+from ens_plugin.papers.error_curves_2007 import expected_plugin_error
 from ens_plugin.papers.plots import (
     plot_disagreement,
     plot_estimated_curves,

@@ -11,7 +11,7 @@ import mlflow
 import pytest
 from mlflow.exceptions import MlflowException
 
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin import EnsembleReport
 from ens_plugin.tracking import log_report
 from tests.reports import classification_report
 

@@ -18,8 +18,7 @@ import matplotlib
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.chart_style import default_style
-from ens_plugin.report.html import render_page, write_page
+from ens_plugin.report import default_style, render_page, write_page
 from tests import reports
 
 REPORTS = reports.all_reports()
@@ -286,7 +285,7 @@ def test_a_directory_is_not_a_page(tmp_path: Path) -> None:
 
 def test_threads_leave_the_users_style_alone_and_do_not_mix_pages() -> None:
     names = list(REPORTS)[:2]
-    alone = {name: render_page(REPORTS[name]) for name in names}
+    alone = {name: page(name) for name in names}
     filters, settings = list(warnings.filters), dict(matplotlib.rcParams)
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda name: render_page(REPORTS[name]), names * 4))

@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
+from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report.plots import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
 from tests import reports
 
 REPORTS = reports.all_reports()

@@ -7,10 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.report.estimates import LabelErrors
-from ens_plugin.report.html import render_page
-from ens_plugin.report.tables import label_rows
-from ens_plugin.report.text import markdown_summary
+from ens_plugin.report import LabelErrors, label_rows, markdown_summary, render_page
 from tests.reports import classification_report
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.sizing.checks import cut_checks
+from ens_plugin.sizing import cut_checks
 from tests.reports import classification_report, path_report, regression_report
 
 N_ROWS = 1000

@@ -14,8 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin.errors import InputError
-from ens_plugin.sizing import savings
-from ens_plugin.sizing.savings import measure_savings
+from ens_plugin.sizing import measure_savings, savings
 
 X, y = load_iris(return_X_y=True)
 

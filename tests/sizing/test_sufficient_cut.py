@@ -7,7 +7,7 @@ from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.sizing.sufficient_cut import sufficient_cut
 
 

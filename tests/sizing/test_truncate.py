@@ -17,10 +17,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
-from ens_plugin.adapters import registry
-from ens_plugin.adapters.capabilities import Truncatable
-from ens_plugin.adapters.registry import find_adapter, register_adapter
-from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin import register_adapter
+from ens_plugin.adapters import Truncatable, find_adapter
+from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import CASES, FRAME, X2, X3, Y2, Y3, for_cases
 from tests.adapters.harness import Array, Case, assert_same, frozen, numeric_outputs
@@ -229,20 +228,20 @@ def test_models_that_are_no_ensemble() -> None:
         ens_plugin.truncate(LinearRegression().fit(X2, Y2), 1)
 
 
-def test_adapter_without_truncation_says_what_to_implement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_registered", [])
+@pytest.mark.usefixtures("registered_adapters")
+def test_adapter_without_truncation_says_what_to_implement() -> None:
     register_adapter(ForeignAdapter)
     with pytest.raises(UnsupportedModelError, match=r"ForeignAdapter cannot truncate a Foreign: .* truncated\(size\)"):
         ens_plugin.truncate(Foreign(), 1)
 
 
-def test_adapter_of_a_third_party_may_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("registered_adapters")
+def test_adapter_of_a_third_party_may_truncate() -> None:
     class Cutting(ForeignAdapter, Truncatable):
         def truncated(self, size: int) -> Any:
             part = copy(self.model)
             part.values = self.model.values[:size]
             return part
 
-    monkeypatch.setattr(registry, "_registered", [])
     register_adapter(Cutting)
     np.testing.assert_array_equal(ens_plugin.truncate(Foreign(), 1).values, [[0, 1, 2]])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import BaggingClassifier, ExtraTreesRegressor, RandomForestClassifier
 
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin import EnsembleReport
 from tests.extras import lightgbm, xgboost
 
 COLUMNS = [f"x{index}" for index in range(6)]

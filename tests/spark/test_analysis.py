@@ -16,7 +16,6 @@ from sklearn.preprocessing import OneHotEncoder
 import ens_plugin
 from ens_plugin import spark
 from ens_plugin.errors import WeakEstimateWarning
-from ens_plugin.spark import groupings
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference
 
 ROUNDING = 1e-12
@@ -51,16 +50,14 @@ def test_empty_and_one_row_partitions_add_nothing_but_their_rows(session: Any, n
         assert compared(session, name, frame, 20) < ROUNDING
 
 
-def test_soft_votes_in_cells_lose_nothing(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groupings, "EXACT_ROWS", 100)
+@pytest.mark.usefixtures("cells_from_100_rows")
+def test_soft_votes_in_cells_lose_nothing(session: Any) -> None:
     assert compared(session, "shares", held_out("shares", 6000), 3) < ROUNDING
 
 
 @pytest.mark.parametrize("name", ["three", "lightgbm"])
-def test_margins_in_cells_stay_within_the_stated_bound(
-    session: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(groupings, "EXACT_ROWS", 100)
+@pytest.mark.usefixtures("cells_from_100_rows")
+def test_margins_in_cells_stay_within_the_stated_bound(session: Any, name: str) -> None:
     frame = held_out(name, 6000)
     X, y, weight = in_order(frame)
     local = ens_plugin.analyze(fitted(name), X, y, data="holdout", sample_weight=weight, n_jobs=1)

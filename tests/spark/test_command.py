@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 import ens_plugin
-from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.cli.main import main
+from ens_plugin import EnsembleReport
+from ens_plugin.analysis import AnalysisOptions
+from ens_plugin.cli import main
 from ens_plugin.cli.request import AnalysisRequest
 from ens_plugin.cli.spark import feature_columns
 from ens_plugin.errors import DataMismatchError
-from ens_plugin.report.result import EnsembleReport
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference, trained_on
 from tests.spark.conftest import reason_to_skip
 

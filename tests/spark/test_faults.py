@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
 import ens_plugin
-from ens_plugin import spark
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin import EnsembleReport, spark
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference
 from tests.spark.cluster_run import N_PARTITIONS
 from tests.spark.conftest import reason_to_skip

@@ -15,11 +15,10 @@ import pytest
 from numpy.typing import NDArray
 
 import ens_plugin
-from ens_plugin import spark
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.cli.main import main
+from ens_plugin import EnsembleReport, spark
+from ens_plugin.adapters import find_adapter
+from ens_plugin.cli import main
 from ens_plugin.errors import BagError, ClusterError, InputError, NotFittedError, UnsupportedModelError
-from ens_plugin.report.result import EnsembleReport
 from tests.extras import INSTALL
 from tests.spark.cases import largest_difference
 

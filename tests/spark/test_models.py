@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ens_plugin.errors import BagError, InputError
-from ens_plugin.spark.models import behind_stages
+from ens_plugin.spark import behind_stages
 from tests.adapters.unwrap.test_spark_wrappers import pipeline, stand_in
 from tests.extras import NEEDS_PYSPARK
 

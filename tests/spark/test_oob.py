@@ -13,7 +13,6 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from ens_plugin import spark
 from ens_plugin.errors import BagError, DataMismatchError, InputError, TooFewMembersError
-from ens_plugin.spark import groupings
 from tests.extras import xgboost
 from tests.spark.cases import COLUMNS, fitted, in_order, largest_difference, trained_on
 
@@ -43,9 +42,9 @@ def test_partitions_do_not_matter(session: Any, n_partitions: int) -> None:
     assert largest_difference(local, from_spark(session, fitted("votes"), frame, n_partitions)) < ROUNDING
 
 
-def test_soft_votes_of_differing_numbers_of_members_in_cells(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("cells_from_100_rows")
+def test_soft_votes_of_differing_numbers_of_members_in_cells(session: Any) -> None:
     # So few rows that the local road keeps each: cells then lose what a few thousand rows would hide.
-    monkeypatch.setattr(groupings, "EXACT_ROWS", 100)
     frame = trained_on("shares")
     X, y, _ = in_order(frame)
     local = ens_plugin.analyze(fitted("shares"), X, y, n_jobs=1).error_curve

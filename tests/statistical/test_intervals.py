@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.estimates.ensemble_size import recommended_size
-from ens_plugin.core.estimates.squared_loss import fit_moments, loss_moments
-from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.core.uncertainty.intervals import density_error_sd, size_draws, size_interval, wilson_interval
+from ens_plugin.core.estimates import fit_moments, loss_moments, recommended_size
+from ens_plugin.core.row_models import fit_mixture
+from ens_plugin.core.uncertainty import density_error_sd, size_draws, size_interval, wilson_interval
 from tests.statistical.harness import PROBLEMS, FloatArray, Problem, repeat
 
 pytestmark = pytest.mark.slow

@@ -16,8 +16,7 @@ import pytest
 from mlflow.utils.autologging_utils import AUTOLOGGING_INTEGRATIONS
 
 from benchmarks.tracking_server import serving
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.autolog.autolog import autolog
+from ens_plugin import EnsembleReport, autolog
 from tests.reports import classification_report
 from tests.tracking.fits import new_experiment
 from tests.tracking.stores import new_store, tracking_to

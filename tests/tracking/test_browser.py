@@ -14,8 +14,8 @@ from typing import Any
 import mlflow
 import pytest
 
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.logging.curve_points import charted_sizes
+from ens_plugin import EnsembleReport
+from ens_plugin.tracking.logging import charted_sizes
 from tests.tracking.chromium import CHROMIUM, launch, open_tab
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 

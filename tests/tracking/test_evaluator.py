@@ -12,11 +12,9 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin import analyze
+from ens_plugin import EnsembleReport, analyze
 from ens_plugin.errors import DataMismatchError, EnsPluginError, InputError, UnsupportedModelError
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.evaluator import EnsembleEvaluator
-from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
+from ens_plugin.tracking import DIGEST_TAG, EnsembleEvaluator, data_digest
 from tests.registry.registry import Version, stub_artifacts
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 

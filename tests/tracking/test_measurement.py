@@ -14,14 +14,12 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin import analyze, gate
-from ens_plugin.analysis.analyze import analyze_rows
-from ens_plugin.analysis.checks.judged_rows import JudgedRows
-from ens_plugin.core.uncertainty.paired_losses import Difference, share_difference
+from ens_plugin.analysis import analyze_rows
+from ens_plugin.analysis.checks import JudgedRows
+from ens_plugin.core.uncertainty import Difference, share_difference
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
-from ens_plugin.registry.gating.baseline_comparison import compare_pairs
-from ens_plugin.tracking import log_report
-from ens_plugin.tracking.measurement import Measurement
-from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
+from ens_plugin.registry.gating import compare_pairs
+from ens_plugin.tracking import DIGEST_TAG, Measurement, data_digest, log_report
 from tests.registry.registry import Version, report_with_error, stub_artifacts, tags_of
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS

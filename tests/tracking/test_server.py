@@ -10,10 +10,10 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
+from ens_plugin import EnsembleReport
 from ens_plugin.errors import TrackingError
-from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking import load_model, log_report
-from ens_plugin.tracking.logging.curve_points import charted_sizes, scalar_points
+from ens_plugin.tracking.logging import charted_sizes, scalar_points
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 

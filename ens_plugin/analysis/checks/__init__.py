@@ -1,1 +1,28 @@
 """Checks of the rows of an analysis: few distinct rows, training rows passed as held out, copies."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.checks.distinct_rows import row_cells
+    from ens_plugin.analysis.checks.held_out_rows import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
+    from ens_plugin.analysis.checks.judged_rows import JudgedRows, judged_by_both, paired_difference
+
+__all__ = ["LIKE_TRAINING_ROWS", "UNKNOWN_ROWS", "JudgedRows", "judged_by_both", "paired_difference", "row_cells"]
+
+_HOME_OF = {
+    "JudgedRows": "ens_plugin.analysis.checks.judged_rows",
+    "LIKE_TRAINING_ROWS": "ens_plugin.analysis.checks.held_out_rows",
+    "UNKNOWN_ROWS": "ens_plugin.analysis.checks.held_out_rows",
+    "judged_by_both": "ens_plugin.analysis.checks.judged_rows",
+    "paired_difference": "ens_plugin.analysis.checks.judged_rows",
+    "row_cells": "ens_plugin.analysis.checks.distinct_rows",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

@@ -1,1 +1,83 @@
 """Counts and sums by row: bags, members' outputs, weights, groups; tallies of disjoint rows merge."""
+
+from __future__ import annotations
+
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
+from ens_plugin.core.tallies.known_rows import match_training_rows, may_be_known
+from ens_plugin.core.tallies.repeated_rows import appended_rows, column_halves, copied_rows, numbered, too_even
+from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
+from ens_plugin.core.tallies.row_groups import design_effect, group_sums, small_number_factor
+from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
+from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
+from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
+from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
+from ens_plugin.core.tallies.tally import (
+    AnyTally,
+    MarginTally,
+    RowBlock,
+    SupportTally,
+    ValueTally,
+    both_scores,
+    concatenate,
+    count_members,
+    label_support,
+    member_margins,
+    select_rows,
+    strongest_rival,
+    sum_over_members,
+    tally_margins,
+    tally_score_signs,
+    tally_support,
+    tally_values,
+    wrong_support,
+)
+
+__all__ = [
+    "CHUNK",
+    "AnyTally",
+    "Bags",
+    "MarginTally",
+    "PathTally",
+    "Representation",
+    "RowBlock",
+    "RowWeight",
+    "Sample",
+    "SubsetRates",
+    "SupportTally",
+    "ValueTally",
+    "appended_rows",
+    "as_row_weight",
+    "both_scores",
+    "bounds_by_members",
+    "column_halves",
+    "concatenate",
+    "copied_rows",
+    "count_members",
+    "design_effect",
+    "group_sums",
+    "label_support",
+    "match_training_rows",
+    "may_be_known",
+    "member_margins",
+    "merge_paths",
+    "numbered",
+    "represent",
+    "row_quantiles",
+    "sample_keys",
+    "select_rows",
+    "small_number_factor",
+    "smallest_keys",
+    "strongest_rival",
+    "subset_means",
+    "subset_rates",
+    "subset_statistics",
+    "sum_over_members",
+    "tally_margins",
+    "tally_path",
+    "tally_score_signs",
+    "tally_support",
+    "tally_values",
+    "too_even",
+    "wrong_support",
+]

@@ -1,5 +1,7 @@
 """Mahajan et al. (2017): distributions of scores, and universal tables of an ensemble's error at every size."""
 
+from __future__ import annotations
+
 from ens_plugin.papers.score_tables_2017.bites.design import BiteDesign, BiteOption, design_bites
 from ens_plugin.papers.score_tables_2017.cache import load_score_tables as tables
 from ens_plugin.papers.score_tables_2017.estimated_errors import score_errors

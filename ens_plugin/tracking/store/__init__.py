@@ -1,1 +1,43 @@
 """Access to the tracking store and the registry: connections, models, versions, digests."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
+    from ens_plugin.tracking.store.mlflow_chatter import no_check_messages
+    from ens_plugin.tracking.store.model_version import VersionAddress
+    from ens_plugin.tracking.store.models import is_uri, load_model, logged_model_id
+    from ens_plugin.tracking.store.scratch import scratch_folder
+
+__all__ = [
+    "VersionAddress",
+    "check_server",
+    "is_uri",
+    "load_model",
+    "logged_model_id",
+    "no_check_messages",
+    "scratch_folder",
+    "tracking_errors",
+    "without_credentials",
+]
+
+_HOME_OF = {
+    "VersionAddress": "ens_plugin.tracking.store.model_version",
+    "check_server": "ens_plugin.tracking.store.connection",
+    "is_uri": "ens_plugin.tracking.store.models",
+    "load_model": "ens_plugin.tracking.store.models",
+    "logged_model_id": "ens_plugin.tracking.store.models",
+    "no_check_messages": "ens_plugin.tracking.store.mlflow_chatter",
+    "scratch_folder": "ens_plugin.tracking.store.scratch",
+    "tracking_errors": "ens_plugin.tracking.store.connection",
+    "without_credentials": "ens_plugin.tracking.store.connection",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

@@ -12,8 +12,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
-from ens_plugin.adapters.custom.adapter import CustomAdapter
-from ens_plugin.adapters.custom.ensemble import CustomEnsemble
+from ens_plugin import CustomEnsemble
+from ens_plugin.adapters.custom import CustomAdapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from tests.adapters.cases import FRAME, NAMES, SPARSE, X2, X3, XR, Y2, Y3, YR
 

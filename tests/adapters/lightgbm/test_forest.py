@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import ens_plugin
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.errors import (
     DataMismatchError,
     InputError,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ens_plugin
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,

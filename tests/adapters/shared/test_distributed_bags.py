@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
-from ens_plugin.adapters.capabilities import distributed_bags
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
+from ens_plugin.adapters import distributed_bags, find_adapter
+from ens_plugin.adapters.shared import ProofStatistics, merge_sums
 from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
 from ens_plugin.adapters.xgboost.draws import RowSampler, powers_at
 from ens_plugin.errors import BagError, DataMismatchError

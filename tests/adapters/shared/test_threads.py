@@ -5,7 +5,7 @@ import threading
 import pytest
 from joblib import parallel_config
 
-from ens_plugin.adapters.shared.threads import in_threads
+from ens_plugin.adapters.shared import in_threads
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])

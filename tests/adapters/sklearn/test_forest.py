@@ -13,8 +13,8 @@ from sklearn.ensemble import (
     RandomTreesEmbedding,
 )
 
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
+from ens_plugin.adapters import find_adapter
+from ens_plugin.adapters.sklearn import SklearnForestAdapter
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
+from ens_plugin.adapters import find_adapter
+from ens_plugin.adapters.sklearn import SklearnForestAdapter
 
 
 def switches(seed: int, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

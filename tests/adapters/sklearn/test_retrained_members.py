@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters import find_adapter
 from tests.adapters.lightgbm.lightgbm_cases import X2, Y2
 
 N_MEMBERS = 12

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ens_plugin.adapters.spark_ml.forest import SparkForest
-from ens_plugin.adapters.spark_ml.nodes import Tree
+from ens_plugin.adapters.spark_ml import SparkForest, Tree
 
 
 def spark_forest_of(forest: Any) -> SparkForest:

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.spark_ml.forest import SparkForest, SparkForestAdapter
-from ens_plugin.adapters.spark_ml.nodes import Tree
+from ens_plugin.adapters import find_adapter
+from ens_plugin.adapters.spark_ml import SparkForest, SparkForestAdapter, Tree
 from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError
 from tests.adapters.spark_ml.spark_trees import spark_forest_of
 from tests.extras import needs_pyspark

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ens_plugin.adapters.unwrap.spark_wrappers import held_model, java_reason, stages_and_model
+from ens_plugin.adapters.unwrap import held_model, java_reason, stages_and_model
 from ens_plugin.errors import UnsupportedModelError
 
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ens_plugin.adapters.unwrap.wrappers import replace_ensemble, unwrap
+from ens_plugin.adapters.unwrap import replace_ensemble, unwrap
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import FRAME, X2, Y2
 
@@ -87,7 +87,7 @@ def test_rows_the_pipeline_refuses(X: Any) -> None:
 def test_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")
     pipeline = make_pipeline(StandardScaler(), forest()).fit(FRAME, Y2)
-    mlflow.sklearn.save_model(pipeline, tmp_path / "model", serialization_format="cloudpickle")
+    mlflow.sklearn.save_model(pipeline, tmp_path / "model", serialization_format="cloudpickle", pip_requirements=[])
     model, X = unwrap(mlflow.pyfunc.load_model(str(tmp_path / "model")), FRAME)
     assert isinstance(model, RandomForestClassifier)
     np.testing.assert_array_equal(X, pipeline[0].transform(FRAME))
@@ -97,7 +97,7 @@ def test_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
 def test_replacing_inside_a_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")
     pipeline = make_pipeline(StandardScaler(), forest()).fit(FRAME, Y2)
-    mlflow.sklearn.save_model(pipeline, tmp_path / "model", serialization_format="cloudpickle")
+    mlflow.sklearn.save_model(pipeline, tmp_path / "model", serialization_format="cloudpickle", pip_requirements=[])
     pyfunc = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     changed = replace_ensemble(pyfunc, lambda ensemble: type(ensemble).__name__)
     assert isinstance(changed, Pipeline)

@@ -21,15 +21,14 @@ from ens_plugin.errors import (
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
 from ens_plugin.adapters.xgboost import bags as xgboost_bags  # noqa: E402
-from ens_plugin.adapters.xgboost.document.leaves import LeafReader, read_leaves  # noqa: E402
-from ens_plugin.adapters.xgboost.document.model import read_forest  # noqa: E402
+from ens_plugin.adapters.xgboost.document import LeafReader, read_forest, read_leaves  # noqa: E402
 from ens_plugin.adapters.xgboost.document.ubjson import decode, encode  # noqa: E402
 from ens_plugin.adapters.xgboost.draws import RowSampler, first_outputs, generator_outputs  # noqa: E402
 from ens_plugin.adapters.xgboost.hessians import Hessians  # noqa: E402
 from ens_plugin.adapters.xgboost.proof import prove  # noqa: E402
 from ens_plugin.adapters.xgboost.rows import Rows  # noqa: E402
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
-from ens_plugin.core.tallies.bags import Bags  # noqa: E402
+from ens_plugin.core.tallies import Bags  # noqa: E402
 from tests.adapters.xgboost.xgboost_cases import FOREST, X2, X3, XR, Y2, Y3, YR, redrawn  # noqa: E402
 
 N = len(Y2)

@@ -11,8 +11,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin import EnsembleReport, analyze
-from ens_plugin.analysis.checks.distinct_rows import row_cells
-from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.checks import row_cells
+from ens_plugin.analysis.rows import hash_rows
 
 
 def three_features(n_rows: int, seed: int) -> tuple[Any, Any]:

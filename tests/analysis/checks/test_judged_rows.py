@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.analysis.checks.judged_rows import JudgedRows, judged_by_both, paired_difference
-from ens_plugin.core.uncertainty.paired_losses import mean_difference
+from ens_plugin.analysis.checks import JudgedRows, judged_by_both, paired_difference
+from ens_plugin.core.uncertainty import mean_difference
 
 CANDIDATE = np.array([1.0, np.nan, 3.0, 5.0, 4.0])
 BASELINE = np.array([2.0, 1.0, 1.0, np.nan, 1.0])

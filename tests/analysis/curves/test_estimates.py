@@ -10,16 +10,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.analysis.curves.classification import estimate_classification
-from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
-from ens_plugin.analysis.curves.regression import estimate_regression
-from ens_plugin.analysis.row_blocks import TalliedRows
-from ens_plugin.core.estimates.ensemble_size import recommended_size
-from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import (
+from ens_plugin.analysis import TalliedRows
+from ens_plugin.analysis.curves import Estimates, ResolvedOptions, estimate_classification, estimate_regression
+from ens_plugin.core.estimates import recommended_size
+from ens_plugin.core.tallies import (
     MarginTally,
     RowBlock,
+    RowWeight,
+    Sample,
     SupportTally,
     ValueTally,
     tally_margins,

@@ -10,10 +10,10 @@ from scipy.stats import binom
 from sklearn.metrics import balanced_accuracy_score, f1_score, get_scorer, matthews_corrcoef, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.curves.label_metric import TwoErrors, label_metric_curve
-from ens_plugin.analysis.metrics.resolution import resolve_metric
-from ens_plugin.core.uncertainty.error_draws import ErrorDraws
+from ens_plugin.analysis.metrics import resolve_metric
+from ens_plugin.core.uncertainty import ErrorDraws
 from tests.forests import Array, cancer
 
 SIZES = np.array([1.0, 3.0, 11.0, 101.0, np.inf])

@@ -11,8 +11,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import average_precision_score, mean_squared_error, roc_auc_score
 
-from ens_plugin import CustomEnsemble, EnsembleReport, analyze, grow
-from ens_plugin.report.estimates import SizeRecommendation
+from ens_plugin import CustomEnsemble, EnsembleReport, SizeRecommendation, analyze, grow
 from tests.forests import Array, cancer, diabetes, shallow
 
 

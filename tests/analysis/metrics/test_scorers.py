@@ -21,9 +21,8 @@ from sklearn.metrics import (
 from sklearn.svm import LinearSVC
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.analysis.metrics.resolution import resolve_metric
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.errors import InputError
 
 TWO = load_breast_cancer(return_X_y=True)

@@ -15,12 +15,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
-from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.analysis.rows.hashes import hash_rows
-from ens_plugin.analysis.rows.repeats import RepeatedRows, copies_findings, find_repeats, refuse_copies
+from ens_plugin import EnsembleReport
+from ens_plugin.analysis import AnalysisOptions, run_analysis
+from ens_plugin.analysis.rows import RepeatedRows, copies_findings, find_repeats, hash_rows, refuse_copies
 from ens_plugin.errors import DataMismatchError, EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError
-from ens_plugin.report.result import EnsembleReport
 
 Table = tuple[NDArray[Any], NDArray[Any]]
 

@@ -19,9 +19,8 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
-from ens_plugin import CustomEnsemble, analyze
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.report.result import EnsembleReport
 from tests.forests import Array
 
 SKLEARN_DRAWS_BY_WEIGHT = tuple(map(int, __import__("sklearn").__version__.split(".")[:2])) >= (1, 9)

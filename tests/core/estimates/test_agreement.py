@@ -4,20 +4,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.agreement import (
+from ens_plugin.core.estimates import (
     AnchoredAgreement,
     SubsetRatio,
     anchor_agreement,
     fit_contests,
+    smallest_odd_size,
     subset_ratio,
 )
-from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
-from ens_plugin.core.row_models.margins import MarginModel, fit_margins
-from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.core.row_models.row_model import RowModel, model_agreement
-from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, tally_margins
+from ens_plugin.core.row_models import MarginModel, RowModel, fit_margins, fit_mixture, model_agreement
+from ens_plugin.core.tallies import RowBlock, Sample, SubsetRates, subset_rates, tally_margins
 
 FloatArray = NDArray[np.float64]
 SIZES = np.array([1, 3, 5, 7, 11, 17, 27, 41, 51])

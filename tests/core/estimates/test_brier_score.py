@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from ens_plugin.core.estimates.brier_score import brier_loss, brier_terms_of_scores
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, both_scores
+from ens_plugin.core.estimates import brier_loss, brier_terms_of_scores
+from ens_plugin.core.tallies import RowBlock, Sample, both_scores
 
 MEMBERS = 6
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.cell_votes import (
+from ens_plugin.core.estimates import (
     cell_agreement,
     cell_size,
     cell_size_draws,
     gather_cells,
     has_few_cells,
+    recommended_size,
 )
-from ens_plugin.core.estimates.ensemble_size import agreement, recommended_size
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.estimates.ensemble_size import agreement
+from ens_plugin.core.tallies import RowBlock, Sample
 
 
 def cells_of(probability: Any, rows_per_cell: int, n_members: int, seed: int, n_labels: int = 2) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, binom, norm
 
-from ens_plugin.core.estimates.ensemble_size import agreement, recommended_size, smallest_odd_size
+from ens_plugin.core.estimates import recommended_size, smallest_odd_size
+from ens_plugin.core.estimates.ensemble_size import agreement
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]

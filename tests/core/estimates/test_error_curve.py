@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
-from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
+from ens_plugin.core.estimates import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.errors import InputError
 
 rows_of_counts = st.lists(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.extrapolation import extrapolate, subset_sizes
+from ens_plugin.core.estimates import extrapolate, subset_sizes
 
 number = st.floats(-5, 5)
 

@@ -6,19 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.grouped_tally import (
-    Groups,
-    group_rows,
-    margin_codes,
-    merge_groups,
-    support_codes,
-    vote_codes,
-)
-from ens_plugin.core.row_models.margins import fit_margins
-from ens_plugin.core.row_models.mixture import fit_mixture, group_counts
-from ens_plugin.core.row_models.row_model import model_error
-from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.tally import SupportTally
+from ens_plugin.core.estimates import Groups, group_rows, margin_codes, merge_groups, support_codes, vote_codes
+from ens_plugin.core.row_models import fit_margins, fit_mixture, group_counts, model_error
+from ens_plugin.core.tallies import RowWeight, SupportTally
 
 N_MEMBERS = 40
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
-from ens_plugin.core.tallies.tally import ValueTally
+from ens_plugin.core.estimates import residual_limits, residuals_at_size
+from ens_plugin.core.tallies import ValueTally
 from ens_plugin.errors import InputError
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
+from ens_plugin.core.estimates import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]

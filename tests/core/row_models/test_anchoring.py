@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
-from ens_plugin.core.row_models.mixture import Mixture, fit_mixture
-from ens_plugin.core.row_models.row_model import model_error, row_means
-from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.row_models import (
+    Anchor,
+    Mixture,
+    anchor_models,
+    fit_mixture,
+    mean_error,
+    model_error,
+    row_means,
+    subset_limit,
+)
+from ens_plugin.core.tallies import RowBlock, SubsetRates, subset_rates
 
 SIZES = np.array([1, 3, 9])
 WIDE = np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1)

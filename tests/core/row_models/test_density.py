@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 from scipy.stats import beta, binom
 
-from ens_plugin.core.row_models import density
-from ens_plugin.core.row_models.density import GRID, cell_weights, design, fit_density
+from ens_plugin.core.row_models import GRID, cell_weights, density, design
+from ens_plugin.core.row_models.density import fit_density
 
 FloatArray = NDArray[np.float64]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
+from ens_plugin.core.row_models import effective_votes, is_close
 
 
 def test_margins_below_three_tenths_are_close() -> None:

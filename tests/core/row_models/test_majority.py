@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.special import beta as beta_function
 from scipy.stats import binom, hypergeom
 
-from ens_plugin.core.row_models.majority import (
+from ens_plugin.core.row_models import (
     majority_curve,
     majority_error,
     majority_slope,

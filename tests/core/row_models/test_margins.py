@@ -7,9 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from ens_plugin.core.row_models import fit_margins, model_agreement, model_error, row_means
 from ens_plugin.core.row_models import margins as margins_module
-from ens_plugin.core.row_models.margins import fit_margins
-from ens_plugin.core.row_models.row_model import model_agreement, model_error, row_means
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import beta, binom
 
+from ens_plugin.core.row_models import fit_mixture, group_counts, model_agreement, row_means
 from ens_plugin.core.row_models import mixture as mixture_module
-from ens_plugin.core.row_models.mixture import fit_mixture, group_counts
-from ens_plugin.core.row_models.row_model import model_agreement, row_means
 from ens_plugin.errors import InputError, WeakEstimateWarning
 
 FloatArray = NDArray[np.float64]

@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
-from ens_plugin.core.row_models.margins import fit_margins
-from ens_plugin.core.row_models.rival_shift import fit_rival_shift
-from ens_plugin.core.row_models.row_model import model_error
-from ens_plugin.core.tallies.tally import strongest_rival
+from ens_plugin.core.row_models import LabelVotes, fit_label_shares, fit_margins, fit_rival_shift, model_error
+from ens_plugin.core.tallies import strongest_rival
 
 FloatArray = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from ens_plugin.core.row_models.majority import majority_error
+from ens_plugin.core.row_models import majority_error
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.beta_probabilities import (
     BetaProbabilities,

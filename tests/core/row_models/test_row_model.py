@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.row_models.margins import MarginModel, fit_margins
-from ens_plugin.core.row_models.mixture import Mixture, fit_mixture
-from ens_plugin.core.row_models.row_model import (
+from ens_plugin.core.row_models import (
+    MarginModel,
+    Mixture,
     RowModel,
+    fit_margins,
+    fit_mixture,
     group_means,
     mean_posterior,
     model_agreement,

@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ens_plugin import CustomEnsemble, EnsembleReport, ErrorCurve, analyze
-from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.core.row_models.tied_votes import even_size_shift, tie_probability
-from ens_plugin.core.tallies.subset_rates import subset_rates
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.row_models import even_size_shift, fit_mixture, tie_probability
+from ens_plugin.core.tallies import RowBlock, Sample, subset_rates
 
 RARE, SECOND_ERRS, FIRST_ERRS = 0.1, (2.0, 1.0), (0.6, 4.0)
 

@@ -7,20 +7,23 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
-from ens_plugin.core.row_models.density import GRID
-from ens_plugin.core.stopping.soft_votes import (
+from ens_plugin.core.row_models import GRID
+from ens_plugin.core.stopping import (
     DuelTable,
     LeadTable,
     RowPrior,
+    StoppingTable,
     duel_table,
     even_prior,
     lead_table,
+    learned_prior,
     score_table,
+    stopping_table,
     symmetric,
     top_two,
+    uniform_prior,
     vote_share_table,
 )
-from ens_plugin.core.stopping.votes import StoppingTable, learned_prior, stopping_table, uniform_prior
 
 FloatArray = NDArray[np.float64]
 N_MEMBERS = 101

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import betabinom, binom
 
-from ens_plugin.core.stopping.votes import (
+from ens_plugin.core.stopping import (
     StoppingTable,
     VotePrior,
     checkpoints,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies import Bags
 
 masks = arrays(np.bool_, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40))
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.tallies import CHUNK, PathTally, RowBlock, merge_paths, tally_path
 
 FloatArray = NDArray[np.float64]
 

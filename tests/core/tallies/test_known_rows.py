@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies import known_rows
-from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.tallies.known_rows import chance_to_match, match_training_rows, may_be_known
+from ens_plugin.core.tallies import Bags, known_rows, match_training_rows, may_be_known
+from ens_plugin.core.tallies.known_rows import chance_to_match
 
 IN_BAG = np.random.default_rng(0).random((60, 300)) < 0.632
 

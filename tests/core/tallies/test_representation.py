@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
+from ens_plugin.core.tallies import Representation, bounds_by_members, represent
 from tests.forests import Array
 
 
@@ -46,6 +46,18 @@ def test_labels_keep_their_share() -> None:
         assert mass == pytest.approx(weight[label == code].sum())
     assert found.mean_factor(label, usable, weight)[1] > 1.08
     assert found.is_scarce.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("deviation", "is_scarce"), [(-4.95, False), (-5.05, True), (5.05, False)])
+def test_a_label_is_scarce_5_binomial_standard_errors_below_all_rows(deviation: float, is_scarce: bool) -> None:
+    mean, n_rows = 37.0, np.array([900.0, 100.0])
+    error = np.sqrt(mean * (1.0 - mean / 100) / n_rows[1])
+    # The other label has as much more as keeps the mean of all rows.
+    members = mean + deviation * error * np.array([-n_rows[1] / n_rows[0], 1.0])
+    label = np.repeat([0, 1], n_rows.astype(int))
+    found = represent(label, members[label], np.ones(1000), n_labels=2, n_members=100, needed=1)
+    assert found.is_scarce.tolist() == [False, is_scarce]
+    assert found.is_even == (abs(deviation) < 5.0)
 
 
 def test_known_chances_take_the_bias_out_of_a_mean() -> None:

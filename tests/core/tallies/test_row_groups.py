@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from ens_plugin.core.estimates.squared_loss import fit_moments, loss_moments
-from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.tallies.row_groups import design_effect, group_sums, small_number_factor
-from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.estimates import fit_moments, loss_moments
+from ens_plugin.core.tallies import Bags, RowWeight, design_effect, group_sums, small_number_factor
 
 
 def test_sums_by_group_against_a_loop() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import kstest
 
-from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
+from ens_plugin.core.tallies import sample_keys, smallest_keys
 
 
 def test_keys_are_distinct_and_uniform() -> None:

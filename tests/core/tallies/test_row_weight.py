@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.core.estimates.error_curve import hypergeometric_curve, hypergeometric_limit
-from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
+from ens_plugin.core.estimates import hypergeometric_curve, hypergeometric_limit
+from ens_plugin.core.tallies import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.errors import InputError
 
 entries = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=30)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.subset_rates import subset_rates
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.tallies import RowBlock, subset_rates
 
 FloatArray = NDArray[np.float64]
 

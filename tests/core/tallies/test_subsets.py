@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.tallies import RowBlock, Sample, subset_means, subset_statistics
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]

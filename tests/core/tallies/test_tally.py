@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.tally import (
+from ens_plugin.core.tallies import (
     AnyTally,
     MarginTally,
     RowBlock,

@@ -3,10 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.row_models.margins import fit_margins
-from ens_plugin.core.row_models.mixture import fit_mixture, fixed_mixture
-from ens_plugin.core.tallies.tally import RowBlock, tally_values
-from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance, squared_losses_at
+from ens_plugin.core.row_models import fit_margins, fit_mixture, fixed_mixture
+from ens_plugin.core.tallies import RowBlock, tally_values
+from ens_plugin.core.uncertainty import deconvolution_variance, shared_luck_variance, squared_losses_at
 
 
 def test_shared_luck_is_the_covariance_of_pairs_on_held_out_rows() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom, norm
 
-from ens_plugin.core.uncertainty.cut_comparison import agreement_interval, interval_over_seeds
+from ens_plugin.core.uncertainty import agreement_interval, interval_over_seeds
 from ens_plugin.errors import InputError
 
 

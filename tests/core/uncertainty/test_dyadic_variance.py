@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.uncertainty.dyadic_variance import dyadic_variance
+from ens_plugin.core.uncertainty import dyadic_variance
 
 
 @pytest.mark.parametrize("n_rows", [2, 5, 12])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.uncertainty.error_draws import N_DRAWS, ErrorDraws, combine_draws
+from ens_plugin.core.uncertainty import N_DRAWS, ErrorDraws, combine_draws
 
 SIZES = np.append(np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1).astype(float), np.inf)
 

@@ -7,8 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ens_plugin.core.uncertainty import infinitesimal_jackknife
-from ens_plugin.core.uncertainty.infinitesimal_jackknife import squared_covariance, variance_over_seeds
+from ens_plugin.core.uncertainty import infinitesimal_jackknife, squared_covariance, variance_over_seeds
 
 RNG = np.random.default_rng(0)
 

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 
-from ens_plugin.core.estimates.ensemble_size import recommended_size
-from ens_plugin.core.row_models.density import cell_weights
-from ens_plugin.core.row_models.mixture import Mixture, fit_mixture
-from ens_plugin.core.row_models.row_model import mean_posterior
-from ens_plugin.core.uncertainty.intervals import (
+from ens_plugin.core.estimates import recommended_size
+from ens_plugin.core.row_models import Mixture, cell_weights, fit_mixture, mean_posterior
+from ens_plugin.core.uncertainty import (
     algorithmic_variance,
     density_error_sd,
     posterior_error_sd,

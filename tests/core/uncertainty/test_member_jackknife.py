@@ -8,31 +8,34 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.row_models.margins import fit_margins
-from ens_plugin.core.row_models.row_model import model_error
-from ens_plugin.core.uncertainty.member_jackknife import N_GROUPS, left_out_sd
+from ens_plugin.core.row_models import fit_margins, model_error
+from ens_plugin.core.uncertainty import N_GROUPS, left_out_sd
 
 SIZES = [5, 41, np.inf]
 
 
-def drawn(seed: int, n_members: int = 40, n_rows: int = 300) -> tuple[NDArray[Any], NDArray[Any]]:
+def drawn(seed: int, n_members: int = 40, n_rows: int = 300, share: float = 0.6) -> tuple[NDArray[Any], NDArray[Any]]:
     """Margins that a few members of large scores move on all rows at once, and which of them count."""
     rng = np.random.default_rng(seed)
     rows = np.random.default_rng(99).normal(0.6, 0.6, n_rows)
     shared = 1.0 - rng.exponential(1.0, n_members)
     margins = rows + shared[:, None] + rng.normal(0.0, 0.5, (n_members, n_rows))
-    return margins, rng.random((n_members, n_rows)) < 0.6
+    return margins, rng.random((n_members, n_rows)) < share
 
 
 def fitted_errors(margins: NDArray[Any], counted: NDArray[Any]) -> NDArray[Any]:
+    # The spread of a row's margins takes two members.
+    used = counted.sum(axis=0) >= 2
+    margins, counted = margins[:, used], counted[:, used]
     trials = counted.sum(axis=0)
     known = np.ma.masked_array(margins, ~counted)
     mean, sd = known.mean(axis=0).data, known.std(axis=0, ddof=1).data
     return model_error(fit_margins(mean, sd, trials), SIZES)
 
 
-def test_it_is_the_jackknife_over_groups_of_members() -> None:
-    margins, counted = drawn(0)
+@pytest.mark.parametrize("share", [0.6, 0.08], ids=["many members", "few members"])
+def test_it_is_the_jackknife_over_groups_of_members(share: float) -> None:
+    margins, counted = drawn(0, share=share)
     group = np.arange(40) % N_GROUPS
     errors = np.array([fitted_errors(margins[group != one], counted[group != one]) for one in range(N_GROUPS)])
     expected = np.sqrt((N_GROUPS - 1) / N_GROUPS * ((errors - errors.mean(axis=0)) ** 2).sum(axis=0))

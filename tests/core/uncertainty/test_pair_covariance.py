@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.uncertainty import pair_covariance
-from ens_plugin.core.uncertainty.pair_covariance import fold_groups, mean_pair_covariance, shared_variance
+from ens_plugin.core.uncertainty import pair_covariance, shared_variance
+from ens_plugin.core.uncertainty.pair_covariance import fold_groups, mean_pair_covariance
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

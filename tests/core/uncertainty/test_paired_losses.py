@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm, ttest_rel
 
-from ens_plugin.core.tallies.tally import RowBlock, tally_margins, tally_support, tally_values
-from ens_plugin.core.uncertainty.paired_losses import mean_difference, row_losses, share_difference
+from ens_plugin.core.tallies import RowBlock, tally_margins, tally_support, tally_values
+from ens_plugin.core.uncertainty import mean_difference, row_losses, share_difference
 
 RNG = np.random.default_rng(0)
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import genpareto
 
-from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
+from ens_plugin.core.uncertainty import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 
 FloatArray = NDArray[np.float64]
 

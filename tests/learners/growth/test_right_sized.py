@@ -43,7 +43,7 @@ EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": WEIGHTED,
     "check_sample_weight_equivalence_on_sparse_data": WEIGHTED,
 }
-CHECKED = [RightSizedClassifier(probe_size=15, max_size=30), RightSizedRegressor(probe_size=15, max_size=30)]
+CHECKED = [RightSizedClassifier(probe_size=10, max_size=15), RightSizedRegressor(probe_size=10, max_size=15)]
 
 
 BEFORE_TAGS = "expected_failed_checks" not in signature(parametrize_with_checks).parameters

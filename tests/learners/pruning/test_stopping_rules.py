@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.adapters import find_adapter
+from ens_plugin.core.tallies import RowBlock
 from ens_plugin.learners.pruning.stopping_rules import OutOfBagOutputs, out_of_bag_outputs, row_prior
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.squared_loss import fit_moments, loss_moments
+from ens_plugin.core.estimates import fit_moments, loss_moments
 from ens_plugin.errors import InputError
 from ens_plugin.papers.bagging_error_1996 import bagged_error
 from ens_plugin.papers.bagging_error_1996.bagged_error import (

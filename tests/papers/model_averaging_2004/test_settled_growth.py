@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.errors import WeakEstimateWarning
-from ens_plugin.papers.model_averaging_2004.settled_growth import grow_until_settled
+from ens_plugin.papers.model_averaging_2004 import grow_until_settled
 
 
 def grown(needed: dict[int, float], max_size: int) -> list[tuple[int, str]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import expit, logit, ndtr
 
-from ens_plugin.papers.score_tables_2017.cache import load_score_tables
+from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
 FloatArray = NDArray[np.float64]

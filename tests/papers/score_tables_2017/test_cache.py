@@ -9,7 +9,8 @@ import pytest
 
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.papers.score_tables_2017 import cache
-from ens_plugin.papers.score_tables_2017.cache import load_score_tables, score_table_path
+from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
+from ens_plugin.papers.score_tables_2017.cache import score_table_path
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
 

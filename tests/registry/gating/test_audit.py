@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.registry.gating.audit import audit_line, audit_to_file, audit_to_log
+from ens_plugin.registry.gating import audit_line, audit_to_file, audit_to_log
 from tests.reports import HOSTILE_STRINGS
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ens_plugin.registry.gating.decision import Check, GateDecision
-from ens_plugin.registry.gating.policy import Requirement
+from ens_plugin import GateDecision
+from ens_plugin.registry.gating import Check, Requirement
 from tests.reports import HOSTILE_STRINGS
 
 UPPER = Check(Requirement("report", "error_upper", "max", 0.08), 0.0604, True)

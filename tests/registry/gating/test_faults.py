@@ -12,7 +12,7 @@ import mlflow
 import pytest
 
 from ens_plugin import GateDecision, gate
-from ens_plugin.cli.main import main
+from ens_plugin.cli import main
 from ens_plugin.errors import EnsPluginError, GateError, TrackingError
 from tests.registry.registry import Version, register, report_with_error, stub_artifacts, tags_of
 from tests.tracking.faulty_proxy import Fault, FaultyProxy, Request, faulty_proxy

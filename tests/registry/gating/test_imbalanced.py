@@ -11,9 +11,8 @@ from sklearn import __version__ as sklearn_version
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin import gate
+from ens_plugin import autolog, gate
 from ens_plugin.errors import GateError, TooFewMembersError
-from ens_plugin.tracking.autolog.autolog import autolog
 from tests.forests import Array
 from tests.tracking.autologging import PATIENT, has_report, messages
 from tests.tracking.stores import MLFLOW_WARNINGS

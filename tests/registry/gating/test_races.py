@@ -13,9 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import mlflow
 import pytest
 
 from ens_plugin import gate
@@ -23,33 +21,15 @@ from ens_plugin.errors import EnsPluginError, GateError, InputError
 from ens_plugin.registry.gating import lease as registry_lease
 from ens_plugin.registry.gating.lease import LEASE_TAG, lease
 from ens_plugin.tracking import log_report
-from ens_plugin.tracking.store.scratch import scratch_folder
-from tests.registry.registry import experiment_id, lines, register, report_with_error, stub_artifacts, tags_of
+from ens_plugin.tracking.store import scratch_folder
+from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
+from tests.registry.registry import experiment_id, lines, register, report_with_error, tags_of
 from tests.tracking.stores import MLFLOW_WARNINGS
 
-pytestmark = MLFLOW_WARNINGS
+pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift")]
 
-REPORT = report_with_error(1.0)
 LOOSE = {"report": {"error_upper": {"max": 0.9}}}
 STRICT = {"report": {"error_upper": {"max": 0.001}}}
-NO_WORSE = {"baseline": {"no_worse": True}}
-
-Client = mlflow.MlflowClient
-
-
-@pytest.fixture(autouse=True)
-def swift(monkeypatch: pytest.MonkeyPatch) -> None:
-    stub_artifacts(monkeypatch)
-
-
-@pytest.fixture
-def name() -> str:
-    return f"churn-{uuid4().hex[:8]}"
-
-
-def holder(client: Client, name: str) -> str | None:
-    held = client.get_registered_model(name).aliases.get("champion")
-    return None if held is None else str(held)
 
 
 def at_once(calls: list[Callable[[], Any]]) -> list[Any]:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.registry.gating.policy import REPORT_SCALARS, check_share_bounds, read_policy
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.registry.gating import REPORT_SCALARS, check_share_bounds, read_policy
 from tests.reports import all_reports, classification_report, custom_metric_report, regression_report
 
 SHARES = (

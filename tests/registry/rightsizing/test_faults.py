@@ -15,7 +15,6 @@ import ens_plugin
 from ens_plugin.errors import EnsPluginError
 from ens_plugin.registry import rightsize
 from ens_plugin.tracking import load_model
-from tests.registry.registry import stub_artifacts
 from tests.tracking.faulty_proxy import Fault, Request, faulty_proxy
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 
@@ -28,12 +27,8 @@ Rule = Callable[[Request], Fault | None]
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    stub_artifacts(monkeypatch)
+def impatient(plain: None, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    monkeypatch.setattr("ens_plugin.sizing.savings.ROUNDS", 1)
-    monkeypatch.setattr("ens_plugin.sizing.savings._fit_seconds", lambda *_: None)
 
 
 @pytest.fixture

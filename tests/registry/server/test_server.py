@@ -19,12 +19,11 @@ import mlflow
 import pytest
 import requests
 
-from ens_plugin.cli.main import main
+from ens_plugin.cli import main
 from ens_plugin.errors import GateError, InputError
+from ens_plugin.registry.server import GateWorker, gate_app, signature
 from ens_plugin.registry.server import server as gate_server
-from ens_plugin.registry.server.server import GateWorker, gate_app
-from ens_plugin.registry.server.webhook import signature
-from ens_plugin.tracking.store.model_version import VersionAddress
+from ens_plugin.tracking.store import VersionAddress
 from tests.extras import INSTALL
 from tests.registry.registry import lines, register, report_with_error, stub_artifacts, tags_of
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mlflow.webhooks.delivery import _generate_hmac_signature
 from mlflow.webhooks.types import ModelVersionAliasCreatedPayload, ModelVersionCreatedPayload
 
-from ens_plugin.registry.server.webhook import DeliveryLog, WebhookRefusal, check_delivery, signature, version_of
-from ens_plugin.tracking.store.model_version import VersionAddress
+from ens_plugin.registry.server import DeliveryLog, WebhookRefusal, check_delivery, signature, version_of
+from ens_plugin.tracking.store import VersionAddress
 
 SECRET, NOW, BODY = "a-secret-of-the-webhook", 1_700_000_000, b'{"entity": "model_version"}'
 

@@ -28,11 +28,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
-from ens_plugin.learners.growth.right_sized import RightSizedClassifier
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin import EnsembleReport, RightSizedClassifier, autolog
+from ens_plugin.tracking import data_digest
 from ens_plugin.tracking.autolog import fit_report, settings
-from ens_plugin.tracking.autolog.autolog import autolog
-from ens_plugin.tracking.store.data_digest import data_digest
 from tests.extras import lightgbm, xgboost
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import LIGHTGBM, XGBOOST, new_experiment, top_runs

@@ -8,7 +8,7 @@ import mlflow
 import pytest
 
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.autolog.delivery import ReportUpload, deliver
+from ens_plugin.tracking.autolog import ReportUpload, deliver
 from tests.reports import classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS
 

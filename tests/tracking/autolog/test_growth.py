@@ -15,8 +15,8 @@ from mlflow.entities import Run
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.pipeline import make_pipeline
 
-from ens_plugin.tracking.autolog.autolog import autolog
-from ens_plugin.tracking.autolog.upload_queue import wait_until_sent
+from ens_plugin import autolog
+from ens_plugin.tracking.autolog import wait_until_sent
 from tests.tracking.autologging import PATIENT, X, classifier, messages, y
 from tests.tracking.fits import top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS

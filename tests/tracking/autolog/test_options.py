@@ -21,13 +21,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from ens_plugin.adapters.library import Trainable
-from ens_plugin.adapters.registry import libraries
+from ens_plugin import EnsembleReport, autolog
+from ens_plugin.adapters import Trainable, libraries
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.autolog.autolog import autolog
-from ens_plugin.tracking.autolog.upload_queue import wait_until_sent
-from ens_plugin.tracking.store.data_digest import data_digest
+from ens_plugin.tracking import data_digest
+from ens_plugin.tracking.autolog import wait_until_sent
 from tests.extras import INSTALL, lightgbm, xgboost
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import top_runs

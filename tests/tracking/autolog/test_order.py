@@ -10,7 +10,7 @@ import mlflow
 import pytest
 from mlflow.entities import Run
 
-from ens_plugin.tracking.autolog.autolog import autolog
+from ens_plugin import autolog
 from tests.extras import INSTALL
 from tests.tracking.fits import FITS, new_experiment, repeated, top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import InputError
 from ens_plugin.tracking.autolog import row_budget
 from ens_plugin.tracking.autolog.row_budget import affordable_rows

@@ -16,9 +16,8 @@ import mlflow.sklearn
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.autolog.autolog import autolog
-from ens_plugin.tracking.autolog.upload_queue import wait_until_sent
+from ens_plugin import EnsembleReport, autolog
+from ens_plugin.tracking.autolog import wait_until_sent
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.faulty_proxy import faulty_proxy
 from tests.tracking.fits import new_experiment

@@ -13,8 +13,8 @@ import mlflow
 import pytest
 
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.autolog import upload_queue
-from ens_plugin.tracking.autolog.upload_queue import MAX_WAITING, Progress, Upload, post, wait_until_sent
+from ens_plugin.tracking.autolog import upload_queue, wait_until_sent
+from ens_plugin.tracking.autolog.upload_queue import MAX_WAITING, Progress, Upload, post
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store
 
 pytestmark = MLFLOW_WARNINGS

@@ -15,8 +15,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from ens_plugin.tracking.autolog.autolog import autolog
-from ens_plugin.tracking.store.data_digest import data_digest
+from ens_plugin import autolog
+from ens_plugin.tracking import data_digest
 from tests.extras import lightgbm, xgboost
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import LIGHTGBM, XGBOOST, top_runs

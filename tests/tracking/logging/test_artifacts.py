@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ens_plugin.cli.table import read_table
-from ens_plugin.report.estimates import LabelErrors
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.logging.artifacts import render_artifacts, write_data
+from ens_plugin import EnsembleReport
+from ens_plugin.cli import read_table
+from ens_plugin.report import LabelErrors
+from ens_plugin.tracking.logging import render_artifacts, write_data
 from tests.reports import all_reports, classification_report
 
 FILES = {"report.json", "report.html", "curve.csv", "error_curve.png", "agreement.png", "bias_variance.png"}

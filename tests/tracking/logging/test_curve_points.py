@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.logging.curve_points import charted_sizes, curve_points, scalar_points
+from ens_plugin import EnsembleReport
+from ens_plugin.tracking.logging import charted_sizes, curve_points, scalar_points
 from tests.reports import (
     all_reports,
     capped_report,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.tracking.logging.report_log import DESCRIPTION_LIMIT, merge_description
+from ens_plugin.tracking.logging import DESCRIPTION_LIMIT, merge_description
 
 SUMMARIES = st.text(max_size=200)
 

@@ -13,10 +13,10 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from sklearn.ensemble import RandomForestClassifier
 
+from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError, TrackingError
-from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking import log_report
-from ens_plugin.tracking.logging.curve_points import curve_points, scalar_points
+from ens_plugin.tracking.logging import curve_points, scalar_points
 from tests.reports import all_reports, classification_report, regression_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, tracking_to
 

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from ens_plugin.tracking.store.mlflow_chatter import CHECK_LOGGER, no_check_messages
+from ens_plugin.tracking.store import no_check_messages
+from ens_plugin.tracking.store.mlflow_chatter import CHECK_LOGGER
 
 
 def test_checks_are_told_again_after_blocks_that_overlap(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.rows.hashes import hash_rows
-from ens_plugin.analysis.rows.repeats import find_repeats
+from ens_plugin.analysis.rows import find_repeats, hash_rows
 from ens_plugin.errors import InputError
 from ens_plugin.spark import repeats
 from ens_plugin.spark.repeats import copies_finding, merge_marks, repeated_shares, row_marks

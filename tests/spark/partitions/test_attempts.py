@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError
@@ -18,7 +18,7 @@ from ens_plugin.spark.partition import Plan, read_partition
 from ens_plugin.spark.parts import Part, Problems, merge_parts
 from tests.extras import lightgbm, xgboost
 from tests.spark.cases import N_TRAINED, in_order, trained_on
-from tests.spark.test_partition import as_sent, batch, content_of, plan_of, rows_of
+from tests.spark.partitions.parts import as_sent, batch, content_of, plan_of, rows_of
 
 COUNTS = RowCounts(N_TRAINED, N_TRAINED, {})
 

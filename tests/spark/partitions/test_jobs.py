@@ -11,7 +11,7 @@ from ens_plugin.spark import jobs
 from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.parts import Part, to_bytes
 from tests.extras import NEEDS_PYSPARK
-from tests.spark.test_partition import plan_of
+from tests.spark.partitions.parts import plan_of
 
 pytestmark = NEEDS_PYSPARK
 MANY = RowCounts(10_000_000, 10_000_000, {"last_part": 63})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.tally import SupportTally
+from ens_plugin.core.tallies import SupportTally
 from ens_plugin.errors import InputError
 from ens_plugin.spark.assembly import refuse_alike_rows
 from ens_plugin.spark.columns import target_labels

@@ -1,0 +1,77 @@
+"""Labels and containers of any kind, and the progress bar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+from ens_plugin import CustomEnsemble, analyze
+from ens_plugin.analysis import AnalysisOptions, row_blocks, run_analysis
+from tests.forests import CANCER, cancer, content, outputs_of, seen_by
+
+
+class TestCustomLabelsAndContainers:
+    def test_names_of_labels_do_not_matter(self) -> None:
+        X, y = CANCER
+        names = np.array(["malignant", "benign"])
+        codes = analyze(RandomForestClassifier(30, random_state=0).fit(X, y), X, y)
+        # benign sorts before malignant: the labels change places, the trees may break ties otherwise.
+        named = analyze(RandomForestClassifier(30, random_state=0).fit(X, names[y]), X, names[y])
+        assert named.metrics() == pytest.approx(codes.metrics(), rel=0.5, abs=0.02)
+        ordered = np.array(["a", "b"])
+        same = analyze(RandomForestClassifier(30, random_state=0).fit(X, ordered[y]), X, ordered[y])
+        assert same.metrics() == codes.metrics()
+
+    def test_pandas_and_arrays_are_the_same(self) -> None:
+        X, y = CANCER
+        frame, series = pd.DataFrame(X).rename(columns=str), pd.Series(y, index=np.arange(y.size)[::-1])
+        forest = RandomForestClassifier(20, random_state=0)
+        one = content(analyze(forest.fit(frame, series), frame, series))
+        assert one == content(analyze(forest.fit(X, y), X, y))
+
+    def test_label_that_is_never_predicted_is_simply_wrong(self) -> None:
+        votes = np.random.default_rng(0).integers(0, 2, (30, 60))
+        ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1, 2])
+        target = np.repeat([0, 1, 2], 20)
+        report = analyze(ensemble, None, target, data="holdout", estimator="auto")
+        assert report.bias_variance.member_error == pytest.approx((votes != target).mean())
+        assert report.error_curve.asymptote > 1 / 3 - 0.05
+
+    def test_vote_and_probability_of_one_are_the_same_rule(self) -> None:
+        forest, X, y = cancer()
+        outputs, in_bag = outputs_of(forest, X), ~seen_by(forest, y.size)
+        vote = CustomEnsemble(np.argmax(outputs, axis=2), in_bag, aggregation="vote")
+        mean = CustomEnsemble(outputs, in_bag, aggregation="mean_proba")
+        results = [analyze(model, None, y).metrics() for model in (vote, mean)]
+        assert results[0] == pytest.approx(results[1], rel=1e-9)
+        assert results[0] == pytest.approx(analyze(forest, X, y).metrics(), rel=1e-9)
+
+    def test_raw_scores_of_two_labels(self) -> None:
+        rng = np.random.default_rng(0)
+        target = rng.integers(0, 2, 200)
+        scores = np.where(target, 1.0, -1.0) * rng.normal(0.5, 1.0, 200) + rng.normal(0.0, 2.0, (40, 200))
+        one = analyze(CustomEnsemble(scores, None, aggregation="mean_score"), None, target, data="holdout")
+        stacked = np.stack([-scores / 2, scores / 2], axis=2)
+        two = analyze(CustomEnsemble(stacked, None, aggregation="mean_score"), None, target, data="holdout")
+        assert one.metrics() == pytest.approx(two.metrics(), rel=1e-9)
+        wrong = (scores > 0) != target
+        assert one.bias_variance.member_error == pytest.approx(wrong.mean())
+
+
+class TestProgress:
+    def test_every_block_is_reported_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1)
+        totals: list[int] = []
+
+        def progress(blocks: Any, total: int) -> Any:
+            for block in blocks:
+                totals.append(total)
+                yield block
+
+        model, X, y = cancer()
+        run_analysis(model, X, y, AnalysisOptions(), progress=progress)
+        assert totals == [3, 3, 3]

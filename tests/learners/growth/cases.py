@@ -1,0 +1,16 @@
+"""Forests that the tests of growing share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+
+X, Y = load_breast_cancer(return_X_y=True)
+# An agreement that takes more than a probe of 20 on these rows, and less than 200.
+TIGHT = {"confidence": 0.995, "probe_size": 20}
+
+
+def forest(**options: Any) -> RandomForestClassifier:
+    return RandomForestClassifier(random_state=0, **options)

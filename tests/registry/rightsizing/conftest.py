@@ -1,0 +1,27 @@
+"""A plain, quick logging of models, and names of their own."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from tests.registry.registry import stub_artifacts
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    stub_artifacts(monkeypatch)
+    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time nothing: the savings have tests of their own."""
+    monkeypatch.setattr("ens_plugin.sizing.savings.ROUNDS", 1)
+    monkeypatch.setattr("ens_plugin.sizing.savings._fit_seconds", lambda *_: None)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"churn {uuid4().hex[:8]}"

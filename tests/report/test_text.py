@@ -1,0 +1,172 @@
+"""A report in words: the summary, the verdict, and Markdown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from html import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ens_plugin.report import error_text, gain_sentence, interval_text, markdown_summary, printable, summarize, verdict
+from tests import reports
+
+REPORTS = reports.all_reports()
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_summary_fits_a_terminal(name: str) -> None:
+    lines = REPORTS[name].summary().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not [sign for line in lines for sign in line if sign < " " or sign in "\x7f\u202e"]
+
+
+def test_summary_of_a_classification_says_everything() -> None:
+    text = " ".join(summarize(REPORTS["classification"]).split())
+    for part in (
+        "RandomForestClassifier: 200 members are enough. With 59, the 0-1 error would be 4.17 % instead of 4.10 %.",
+        "Expected 0-1 error on fresh rows, with 95 % interval:",
+        "one member 8.26 %",
+        "200 members (this ensemble) 4.10 % 2.76 to 6.07 %",
+        "infinitely many members 4.08 %",
+        "Recommended size: 59 members (95 % interval 29 to 119), for 99 % agreement",
+        "the same label on 99.46 % of rows",
+        "standard deviation of at most 0.21 percentage points",
+        "569 out-of-bag rows",
+        "recorded by the library",
+        "majority vote",
+    ):
+        assert part in text
+
+
+def test_summary_of_a_regression_is_in_its_own_unit() -> None:
+    text = " ".join(summarize(REPORTS["regression"]).split())
+    assert "100 members (this ensemble) 3161 2751 to 3571" in text
+    assert "for an error at most 1 % above" in text
+    assert "same label" not in text
+    assert "percentage points" not in text
+
+
+@pytest.mark.parametrize(("n_rows", "is_known"), [(30, True), (29, False)])
+def test_few_rows_give_no_size(n_rows: int, is_known: bool) -> None:
+    report = replace(REPORTS["classification"], n_rows=n_rows)
+    assert verdict(report).endswith("rows are too few to tell whether 200 members are enough.") is not is_known
+    for text in (report.summary(), markdown_summary(report)):
+        assert ("Recommended size:" in text) is is_known
+        assert ("A guess at the size, not to be acted on:" in text) is not is_known
+        assert ("59 members (recommended)" in text) is is_known
+        assert ("59 members (a guess)" in text) is not is_known
+
+
+def test_summary_says_at_most_only_for_a_bound() -> None:
+    assert "of at most 0.21" in " ".join(summarize(REPORTS["classification"]).split())
+    assert "of at most" not in " ".join(summarize(REPORTS["custom_metric"]).split())
+
+
+def test_summary_says_where_the_curve_ends() -> None:
+    text = " ".join(summarize(REPORTS["hypergeometric"]).split())
+    assert "55 members (of 200: the curve ends) 4.18 %" in text
+    assert "infinitely many members not estimated" in text
+
+
+def test_summary_shows_every_warning() -> None:
+    text = " ".join(summarize(REPORTS["small_classification"]).split())
+    for warning in REPORTS["small_classification"].warnings:
+        assert f"Warning: {warning}" in text
+
+
+@pytest.mark.parametrize(
+    ("n_members", "size", "interval", "words", "price"),
+    [
+        (10, 59, (29, 119), "10 members are too few for 99 % agreement: about 59 are needed.", "instead of 4.64 %."),
+        (40, 59, (29, 119), "40 members are perhaps too few for 99 % agreement: about 59", "instead of 4.22 %."),
+        (59, 59, (29, 119), "59 members are just enough.", ""),
+        (60, 59, (29, 119), "60 members are probably enough: about 59 are needed.", "4.17 % too."),
+        (500, 59, (29, None), "500 members are probably enough: about 59 are needed.", "instead of 4.09 %."),
+        (119, 59, (29, 119), "119 members are enough.", "With 59, the 0-1 error would be 4.17 % instead of 4.12 %."),
+        (10, None, (29, None), "10 members are too few for 99 % agreement, and even 20001 would be.", ""),
+        (1, 3, (3, 5), "1 member is too few for 99 % agreement: about 3 are needed.", "instead of 8.26 %."),
+    ],
+)
+def test_verdict(n_members: int, size: int | None, interval: tuple[int, int | None], words: str, price: str) -> None:
+    report = REPORTS["classification"]
+    recommendation = replace(report.recommendation, size=size, interval=interval)
+    found = verdict(replace(report, n_members=n_members, recommendation=recommendation))
+    assert found.startswith(words)
+    assert found.endswith(price or words)
+
+
+def test_verdict_names_the_demand_of_a_regression() -> None:
+    report = REPORTS["regression"]
+    recommendation = replace(report.recommendation, size=59, interval=(29, 119))
+    words = verdict(replace(report, n_members=10, recommendation=recommendation))
+    assert words.startswith("10 members are too few for an error within 1 % of the limit: about 59 are needed.")
+
+
+def test_gain_of_a_rising_and_of_a_falling_curve() -> None:
+    assert "would lower" in gain_sentence(REPORTS["classification"])
+    assert "would raise" in gain_sentence(REPORTS["rising"])
+    assert "would leave the 0-1 error at 0.00 %" in gain_sentence(REPORTS["perfect"])
+    assert gain_sentence(REPORTS["path"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "text"),
+    [
+        (0.0408, "0-1 error", "4.08 %"),
+        (0.0, "0-1 error", "0.00 %"),
+        (1e-5, "0-1 error", "<0.01 %"),
+        (1.0, "0-1 loss", "100.00 %"),
+        (3160.8, "mean squared error", "3161"),
+        (0.0021, "log_loss", "0.0021"),
+        (math.nan, "0-1 error", "not estimated"),
+    ],
+)
+def test_error_text(value: float, metric: str, text: str) -> None:
+    assert error_text(value, metric) == text
+
+
+def test_interval_text_without_an_interval() -> None:
+    assert interval_text((math.nan, 0.1), "0-1 error") == "not estimated"
+
+
+@given(text=st.text())
+def test_printable_text_is_one_safe_line(text: str) -> None:
+    shown = printable(text, 30)
+    assert len(shown) <= 30
+    assert len(shown.splitlines()) <= 1
+    assert shown.isprintable() or not any(sign < " " or sign == "\x7f" for sign in shown)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_markdown_has_one_table_of_three_columns(name: str) -> None:
+    report = REPORTS[name]
+    first = markdown_summary(report).partition("\n\n| criterion")[0]
+    rows = [line for line in first.splitlines() if line.startswith("|")]
+    labels = [row.split(" | ")[0].strip("| ") for row in rows[2:]]
+    recommended = f"{report.recommended_size} members (recommended)"
+    others = [label for label in labels if label != recommended]
+    assert others[0] == "one member"
+    assert str(report.n_members) in others[1]
+    assert others[2:] == ["infinitely many members"]
+    differs = report.recommended_size not in (None, 1, report.n_members)
+    assert (recommended in labels) == (differs and report.error_curve.reaches(report.recommended_size or 0))
+    assert {row.count("|") for row in rows} == {4}
+
+
+def test_markdown_of_hostile_text_has_no_markup() -> None:
+    text = markdown_summary(REPORTS["hostile"])
+    body = text.replace("**", "", 2)
+    assert not set("<>`*_[]\\$~") & set(body)
+    assert "&#60;script&#62;" in text
+
+
+def test_representations_are_short_or_the_summary() -> None:
+    report = REPORTS["classification"]
+    assert repr(report).startswith("EnsembleReport(")
+    assert len(repr(report)) < 160
+    assert str(report) == report.summary()
+    assert report._repr_html_() == f"<pre>{escape(report.summary())}</pre>"
+    assert "<script>" not in REPORTS["hostile"]._repr_html_()

@@ -1,0 +1,160 @@
+"""Parts of a DataFrame put together: the tallies, samples and reports of one machine; PySpark is not needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+
+import ens_plugin
+from ens_plugin import EnsembleReport
+from ens_plugin.adapters import EnsembleAdapter, find_adapter
+from ens_plugin.adapters.shared import label_codes
+from ens_plugin.analysis import AnalysisOptions, TalliedRows, resolve_options, tally_rows
+from ens_plugin.analysis.build_report import build_report
+from ens_plugin.analysis.curves import soft_spreads
+from ens_plugin.analysis.label_errors import with_label_errors
+from ens_plugin.core.tallies import MarginTally, SupportTally, select_rows
+from ens_plugin.spark.assembly import in_content_order, tallied_rows
+from ens_plugin.spark.partition import Plan, read_partition
+from ens_plugin.spark.parts import Part
+from tests.spark.cases import fitted, in_order, largest_difference
+from tests.spark.partitions.parts import KINDS, ROUNDING, as_sent, batch, merged, plan_of, read, rows_of
+
+COLUMNS_OF_TALLIES = ("wrong", "squares", "mean", "sd", "wrong_labels", "dissent")
+
+
+def seven_parts(kind: str, *, oob: bool) -> tuple[EnsembleAdapter, Part, Plan]:
+    """All rows by way of seven partitions, shuffled."""
+    name = KINDS[kind][0]
+    frame = rows_of(name, oob=oob)
+    plan = plan_of(kind, n_trained=len(frame) if oob else None, sample_limit=120)
+    order = np.random.default_rng(3).permutation(len(frame))
+    partitions = [[frame.iloc[rows] for rows in np.array_split(part, 2)] for part in np.array_split(order, 7)]
+    adapter = find_adapter(fitted(name))
+    return adapter, merged(read(kind, plan, partitions), plan.sample_limit, 3), plan
+
+
+def local_evidence(kind: str, *, oob: bool) -> TalliedRows:
+    """The same rows' evidence on one machine."""
+    name = KINDS[kind][0]
+    X, y, weight = in_order(rows_of(name, oob=oob))
+    adapter = find_adapter(fitted(name))
+    features = adapter.prepare(X)
+    codes = y if adapter.classes is None else label_codes(y, adapter.classes)
+    bags = adapter.bags(X, features, y) if oob else None
+    return tally_rows(
+        adapter, features, bags, codes, weight, with_path=True, rng=np.random.default_rng(0), progress=None
+    )
+
+
+@pytest.mark.parametrize("oob", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
+    adapter, part, plan = seven_parts(kind, oob=oob)
+    found, local = tallied_rows(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
+    assert found.weight.n_rows == local.weight.n_rows
+    assert found.weight.n_effective == pytest.approx(local.weight.n_effective, rel=ROUNDING)
+    for trials in np.unique(local.tally.trials):
+        of_rows, of_entries = local.tally.trials == trials, found.tally.trials == trials
+        assert found.weight.select(of_entries).n_rows == np.count_nonzero(of_rows)
+    for column in [column for column in COLUMNS_OF_TALLIES if hasattr(found.tally, column)]:
+        own, by_row = getattr(found.tally, column), getattr(local.tally, column)
+        # Spreads in cells are put together as variances.
+        power = 2 if (column, plan.grouping) == ("sd", "margins") else 1
+        total = pytest.approx(local.weight.total @ by_row**power, rel=ROUNDING)
+        if (column, plan.grouping) != ("squares", "votes"):
+            assert found.weight.total @ own**power == total, column
+    assert found.path is not None
+    assert local.path is not None
+    for sums in ("loss", "weight"):
+        ours, theirs = (getattr(evidence.path, sums).sum(axis=1) for evidence in (found, local))
+        np.testing.assert_allclose(ours, theirs, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("oob", [False, True])
+def test_spreads_of_soft_votes_are_those_of_the_rows(oob: bool) -> None:
+    adapter, part, plan = seven_parts("shares", oob=oob)
+    local = local_evidence("shares", oob=oob)
+    assert isinstance(local.tally, SupportTally)
+    tally = select_rows(local.tally, (local.tally.trials >= 2) & (local.weight.total > 0))
+    assert isinstance(tally, SupportTally)
+    found = tallied_rows(adapter, part, plan.grouping).spreads
+    assert found is not None
+    np.testing.assert_allclose(found, soft_spreads(tally), rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("oob", [False, True])
+def test_crossed_margins_are_grouped_by_themselves(oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
+    adapter, part, plan = seven_parts("margins", oob=oob)
+    crossed, local = tallied_rows(adapter, part, plan.grouping).crossed, local_evidence("margins", oob=oob)
+    assert crossed is not None
+    assert isinstance(local.tally, MarginTally)
+    assert crossed.weight.n_rows == np.count_nonzero(local.weight.total)
+    total = local.weight.total
+    for own, by_row in ((crossed.mean, local.tally.cross_mean), (crossed.sd**2, local.tally.cross_sd**2)):
+        assert crossed.weight.total @ own == pytest.approx(total @ by_row, rel=ROUNDING)
+    # The entry of a sampled row is the cell that holds its own margin.
+    rows = local.sample.rows
+    sd = local.tally.cross_sd[rows]
+    np.testing.assert_array_equal(crossed.trials[crossed.sampled], local.tally.trials[rows])
+    np.testing.assert_allclose(crossed.sd[crossed.sampled], sd, rtol=2 ** (1 / 16) - 1, atol=1e-9)
+
+
+def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
+    frame = rows_of("values", oob=True)
+    X, y, weight = in_order(frame)
+    model = ExtraTreesRegressor(5, bootstrap=True, max_depth=5, random_state=0).fit(X, y)
+    adapter = find_adapter(model)
+    plan = plan_of("values", n_trained=len(frame), sample_limit=50)
+    part = read_partition([batch(frame)], as_sent(model, adapter), plan)
+    trials = 5 - adapter.bags(X, adapter.prepare(X), y).in_bag().sum(axis=0)
+    assert np.count_nonzero(trials == 1) > 50
+    assert part.moments is not None
+    assert part.moments.n_rows == np.count_nonzero((trials >= 2) & (weight > 0))
+
+
+def test_tally_of_scores_of_two_labels_has_no_crossed_margins() -> None:
+    adapter, part, plan = seven_parts("scores", oob=False)
+    assert tallied_rows(adapter, part, plan.grouping).crossed is None
+
+
+@pytest.mark.parametrize("oob", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
+    adapter, part, plan = seven_parts(kind, oob=oob)
+    evidence, expected = tallied_rows(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
+    sample, local = evidence.sample, expected.sample
+    assert sample.rows.size == 120
+    np.testing.assert_array_equal(sample.block.seen, local.block.seen)
+    np.testing.assert_array_equal(sample.weight, local.weight)
+    np.testing.assert_array_equal(sample.block.target, local.block.target)
+    seen = local.block.seen if local.block.outputs.ndim == 2 else local.block.seen[:, :, None]
+    np.testing.assert_allclose(sample.block.outputs * seen, local.block.outputs * seen, rtol=ROUNDING)
+    np.testing.assert_array_equal(evidence.tally.trials[sample.rows], expected.tally.trials[local.rows])
+
+
+def report_of(kind: str, *, oob: bool) -> EnsembleReport:
+    adapter, part, plan = seven_parts(kind, oob=oob)
+    settings_ = resolve_options(adapter, AnalysisOptions(data="oob" if oob else "holdout"))
+    assert part.kept is not None
+    kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
+    evidence = tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping)
+    report = build_report(adapter, evidence, settings_, sizes_given=False, sampled_labels=kept.target)
+    return with_label_errors(report, adapter, evidence.sample, None)
+
+
+@pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
+@pytest.mark.parametrize("oob", [False, True])
+@pytest.mark.parametrize("kind", ["votes", "shares row by row", "margins row by row", "values"])
+def test_report_is_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 120)
+    name = KINDS[kind][0]
+    X, y, weight = in_order(rows_of(name, oob=oob))
+    local = ens_plugin.analyze(fitted(name), X, y, data="oob" if oob else "holdout", sample_weight=weight, n_jobs=1)
+    assert largest_difference(local, report_of(kind, oob=oob)) < ROUNDING
