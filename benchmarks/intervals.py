@@ -88,8 +88,12 @@ def outcome(record: Record, members: int, all_members: int) -> Outcome:
 
 
 def ensemble_of_counts(wrong: Array, trials: Array) -> tuple[ens_plugin.CustomEnsemble, Array]:
-    """Make an ensemble whose members cast these counts of votes: curve and size depend on nothing else."""
-    turn = np.arange(int(trials.max()))[:, None]
+    """Make an ensemble with these counts of votes by row, each cast by members drawn at random.
+
+    Curve and size depend on the counts alone; members that were wrong about many rows at once would raise the variance
+    over seeds.
+    """
+    turn = np.random.default_rng(0).random((int(trials.max()), trials.size)).argsort(axis=0)
     target = np.arange(trials.size) % 2
     outputs = np.where(turn < wrong, 1 - target, target)
     return ens_plugin.CustomEnsemble(outputs, turn >= trials, aggregation="vote", classes=np.array([0, 1])), target
