@@ -94,7 +94,7 @@ def _errors(
             continue
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_ROWS])
         weight = _row_weight(sample, groups, rows)
-        n_rows[code] = weight.n_effective
+        n_rows[code] = weight.effective().sum()
         if n_rows[code] < FEWEST_ROWS:
             error[0, code] = np.average(predicted[rows] != code, weights=weight.total)
             sd[code] = np.sqrt(error[0, code] * (1.0 - error[0, code]) / n_rows[code])
