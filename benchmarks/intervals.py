@@ -38,6 +38,11 @@ SEED_MEMBERS = 101
 SEED_FRESH_ROWS = 20_000
 ANALYSED_FORESTS = 20
 TINY = 1e-12
+TRIED = (
+    "nothing. The interval has the noise of the seed besides that of the rows, and the former is estimated too large "
+    "(last table). The first 60 training sets are easy ones: plain Wilson intervals hold the error in 95.8 % of their "
+    "cells, and in 93.7 % of those of 200."
+)
 
 
 class Outcome(NamedTuple):
@@ -127,7 +132,14 @@ def coverage_claims(cells: Mapping[tuple[str, int], Sequence[Outcome]]) -> list[
     worst = min(cells.values(), key=lambda found: percent(found, "covered"))
     low = percent(worst, "covered")
     return [
-        Claim("95 % interval contains the error on fresh rows, mean of the cells (%)", *average("covered"), 93, 98, 1),
+        Claim(
+            "95 % interval contains the error on fresh rows, mean of the cells (%)",
+            *average("covered"),
+            93,
+            98,
+            1,
+            tried=TRIED,
+        ),
         Claim("the same, worst cell (%)", low, share_se(low, len(worst)), 91, digits=1),
         Claim("95 % interval of the size contains the reference, mean of the cells (%)", *average("covered_size"), 90),
     ]
