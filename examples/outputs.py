@@ -20,7 +20,7 @@ CURVE_SIZES = np.geomspace(1, 1000, 60)
 
 def main(path: str) -> None:
     X, digit = load_digits(return_X_y=True)
-    # Three questions about every picture of a digit, answered by one forest.
+    # Three labels of every picture of a digit, predicted by one forest.
     y = pd.DataFrame({"odd": digit % 2, "above 4": digit > 4, "has a loop": np.isin(digit, [0, 6, 8, 9])}).astype(int)
     forest = RandomForestClassifier(200, random_state=0).fit(X, y)
     report = ens_plugin.analyze(forest, X, y)

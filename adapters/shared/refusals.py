@@ -80,6 +80,8 @@ def several_outputs(name: str, n_outputs: int, what: str = "This function") -> s
     >>> several_outputs("RandomForestRegressor", 3)[:61]
     'This RandomForestRegressor predicts 3 outputs. This function '
     """
+    if n_outputs == 1:
+        return f"This {name} has a single output. Pass its only estimator, model.estimators_[0], with y of one column."
     return (
         f"This {name} predicts {n_outputs} outputs. {what} takes one: pass ens_plugin.split_outputs(model)[k], which "
         "predicts output k alone, with y[:, k]. (ens_plugin.analyze, grow and truncate take the whole model.)"

@@ -101,7 +101,8 @@ def _resolve_criterion(options: AnalysisOptions, task: str) -> str:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(criterion)}.")
     if criterion == "metric" and options.metric is None:
         raise InputError("criterion='metric' needs a metric: pass metric='roc_auc' for example.")
-    if criterion == "metric" or (criterion == "auto" and options.metric is not None and options.confidence is None):
+    is_about_labels = task == "classification" and options.confidence is not None
+    if criterion == "metric" or (criterion == "auto" and options.metric is not None and not is_about_labels):
         return "metric"
     if task == "regression":
         if criterion in ("agreement", "probability"):

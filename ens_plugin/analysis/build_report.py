@@ -31,6 +31,7 @@ from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import select_rows
+from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.paired_losses import row_losses
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError, WeakEstimateWarning
@@ -102,7 +103,9 @@ def build_report(
         own_groups = None if evidence.weight.groups is None else evidence.weight.groups[metric_rows.rows]
         estimates = with_metric_curve(
             estimates, metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
-            label_errors=partial(_two_errors, adapter, evidence, usable, settings, is_even=shares.is_even),
+            label_errors=partial(
+                _two_errors, adapter, evidence, usable, settings, estimates.error_draws, is_even=shares.is_even
+            ),
         )  # fmt: skip
     estimates = with_criteria(estimates, adapter, evidence.sample, groups, settings)
     report = _report(adapter, evidence, usable, estimates, settings, given, shares)
@@ -257,6 +260,7 @@ def _two_errors(
     evidence: TalliedRows,
     usable: NDArray[np.bool_],
     settings: ResolvedOptions,
+    whole: ErrorDraws | None,
     *,
     is_even: bool,
 ) -> TwoErrors | None:
@@ -271,10 +275,10 @@ def _two_errors(
         warnings.simplefilter("ignore", WeakEstimateWarning)
         found = [_estimate(adapter, evidence, mask, settings, is_even=is_even).error_draws for mask in masks]
     first, second = found
-    if first is None or second is None:
+    if first is None or second is None or whole is None:
         return None
     weights = [float(evidence.weight.total[mask].sum()) for mask in masks]
-    return TwoErrors((first, second), (weights[0], weights[1]))
+    return TwoErrors((first, second), (weights[0], weights[1])).with_mean(whole.error)
 
 
 def _report(

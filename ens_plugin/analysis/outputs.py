@@ -322,7 +322,10 @@ def _size_warnings(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> 
     many = {name: own for name, own in wanted.items() if own > MANY_TIMES * size}
     if not many:
         return []
-    listed = ", ".join(f"{name!r} about {own}" for name, own in list(many.items())[:5])
+    open_ended = {name for name, report in reports.items() if report.recommended_size is None}
+    listed = ", ".join(
+        f"{name!r} {'more than' if name in open_ended else 'about'} {own}" for name, own in list(many.items())[:5]
+    )
     return [
         f"The recommended size of {size} members is that of the mean over outputs, and {len(many)} of {len(reports)} "
         f"outputs need more than twice as many: {listed}. Their reports are in `outputs`."

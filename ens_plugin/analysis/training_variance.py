@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
@@ -16,6 +14,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.rows.targets import target_array
 from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
@@ -154,7 +153,7 @@ def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, group
             f"least {FEWEST_MEMBERS}, and some hundreds to be precise. Train more members."
         )
     new = adapter.prepare(unwrap(model, X_new)[1])
-    with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
+    with granted_threads(1):
         features = adapter.prepare(rows)
         labels = None if y_train is None else target_array(y_train, "y_train")
         draws = _draw_counts(adapter, rows, features, labels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "MetricBasis", "SizeRecommendation"]
+
+# Of a metric that can be logged; the other values of a report have these names.
+_LOGGED_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_OTHER_NAMES = {
+    "agreement", "algorithmic_sd", "asymptotic_error", "bias", "error", "error_lower", "error_upper", "excess_error",
+    "member_error", "member_variance", "n_members", "recommended_size", "size_capped",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,8 +112,12 @@ class ErrorCurve:
 
     @property
     def key(self) -> str:
-        """The name under which values of the curve are logged: that of a scorer of scikit-learn, else ``"error"``."""
-        return self.metric if self.greater_is_better else "error"
+        """The name under which values of the curve are logged: that of a scorer, else ``"error"``.
+
+        A scorer is logged as ``"error"`` too if other values of a report have its name, or MLflow refuses it.
+        """
+        is_free = self.metric not in _OTHER_NAMES and _LOGGED_NAME.fullmatch(self.metric) is not None
+        return self.metric if self.greater_is_better and is_free else "error"
 
     def at(self, size: float) -> float:
         """Return the error at one size, interpolated linearly in 1/size between the tabulated sizes.
@@ -314,12 +326,13 @@ class LabelErrors:
     ----------
     label : str
     error : float
-        Expected share of wrong labels at the current size; NaN without rows.
+        Expected share of wrong labels at the current size; NaN without rows.  The mean over all rows is the error of
+        the report: the errors of all labels are multiplied by one factor.
     interval : tuple of float
         Of `error`, for rows like these; NaN without rows.
     recommended_error, asymptote : float
         Expected share of wrong labels at the recommended size and of the infinite ensemble; NaN with fewer than 30
-        rows, where `error` is the share of rows whose out-of-bag label is wrong.
+        rows, where `error` is the share of rows whose out-of-bag label is wrong, times that factor.
     predicted : tuple of int
         Number of rows of this label by the label that their members predict together, in the order of the labels: one
         row of the confusion matrix.  An out-of-bag row is predicted by its out-of-bag members alone.

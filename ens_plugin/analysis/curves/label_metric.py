@@ -34,6 +34,14 @@ class TwoErrors:
     errors: tuple[ErrorDraws, ErrorDraws]
     weights: tuple[float, float]
 
+    def with_mean(self, error: FloatArray) -> TwoErrors:
+        """Return both errors, and their draws, times one factor at each size, so that their mean is `error`."""
+        (first, second), (n, m) = self.errors, self.weights
+        mean = (n * first.error + m * second.error) / (n + m)
+        factor = np.where((mean > 0) & (error > 0), error / np.where(mean > 0, mean, 1.0), 1.0)
+        one, other = (ErrorDraws(each.sizes, each.error * factor, each.draws * factor) for each in self.errors)
+        return TwoErrors((one, other), self.weights)
+
 
 @dataclass(frozen=True, eq=False)
 class LabelMetricCurve:
@@ -81,7 +89,7 @@ class LabelMetricCurve:
         metric = settings.metric
         assert metric is not None
         units = np.ones(len(self.draws)) if metric.is_absolute else np.maximum(np.abs(self.draws[:, -1]), LEAST_RANGE)
-        distances = settings.metric_tolerance * (units if metric.is_absolute else units * unit / abs(self.limit))
+        distances = settings.metric_tolerance * (units)
         found = [_first_close(self.sizes, draw, far) for draw, far in zip(self.draws, distances, strict=True)]
         return np.array([size if size <= settings.max_size else np.inf for size in found])
 

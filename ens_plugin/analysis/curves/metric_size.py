@@ -103,12 +103,12 @@ class MetricChange:
         steps = rng.standard_normal((N_DRAWS, 2)) @ _root(covariance).T
         by_slope = -1.0 / (1.0 / sizes[half] - 1.0 / sizes[last]) / np.maximum(grid, sizes[half])
         extrapolated = rng.standard_normal(N_DRAWS) / NORMAL_95
-        draws = np.empty(N_DRAWS)
+        draws, sign = np.empty(N_DRAWS), np.sign(self.limit)
         for index, (level_error, step_error) in enumerate(steps):
             law = extrapolate(sizes, self.by_order[rng.integers(0, n_orders, n_orders)].mean(axis=0))
             bound = np.where(grid > sizes[-1], _signed_model_error(law, grid), 0.0) - _signed_model_error(law, [np.inf])
             found = replace(self, law=law).differences(grid) + step_error * by_slope + extrapolated[index] * bound
-            scale = unit if metric.is_absolute else max(unit + level_error, 1e-12)
+            scale = unit if metric.is_absolute else max(unit + sign * level_error, 1e-12)
             far = np.flatnonzero(np.abs(found) > settings.metric_tolerance * scale)
             place = int(far[-1]) + 1 if far.size else 0
             draws[index] = grid[place] if place < grid.size and grid[place] <= settings.max_size else np.inf

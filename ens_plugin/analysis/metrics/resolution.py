@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, accepts_weights
-from ens_plugin.analysis.metrics.scorers import is_scorer, resolve_scorer, scorer_called
+from ens_plugin.analysis.metrics.scorers import has_greatest, is_scorer, resolve_scorer, scorer_called
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError
@@ -64,6 +64,11 @@ def _outputs_of(adapter: EnsembleAdapter) -> str:
 def _own(function: Callable[..., float]) -> ResolvedMetric:
     """Return a user's own function as a metric; lower is better."""
     name = getattr(function, "__name__", None)
+    if has_greatest(function):
+        raise InputError(
+            f"Of metric={name}, greater values are better, and of a function lower ones count as better. Pass its name "
+            f"as in sklearn.metrics.get_scorer_names(), or make_scorer({name})."
+        )
 
     def evaluate(target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None) -> float:
         return function(target, mean) if weight is None else function(target, mean, sample_weight=weight)

@@ -17,7 +17,7 @@ from ens_plugin.analysis.metrics.stored_outputs import LabelOutputs, Probability
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
 
-__all__ = ["is_scorer", "resolve_scorer", "scorer_called"]
+__all__ = ["has_greatest", "is_of_scikit_learn", "is_scorer", "resolve_scorer", "scorer_called"]
 
 N_NEAR = 5
 # Ranges of functions in sklearn.metrics with greater values for better predictions; infinite where there is no bound.
@@ -47,8 +47,18 @@ AT_MOST_ONE = (
 
 
 class _Parts(NamedTuple):
-    """What a scorer was made of: the name of its function, whether it is negated, and whether it takes weights."""
+    """What a scorer was made of.
 
+    Attributes
+    ----------
+    name : str
+        Of its function.
+    function : str
+        The same for a function of scikit-learn whose range is that of the tables above; else empty.
+    is_negated, takes_weights : bool
+    """
+
+    name: str
     function: str
     is_negated: bool
     takes_weights: bool
@@ -110,6 +120,24 @@ def scorer_called(name: str) -> Callable[..., float]:
     )
 
 
+def is_of_scikit_learn(function: object) -> bool:
+    """Return whether a function is one of ``sklearn.metrics``.
+
+    Examples
+    --------
+    >>> from sklearn.metrics import f1_score
+    >>> is_of_scikit_learn(f1_score), is_of_scikit_learn(len)
+    (True, False)
+    """
+    return str(getattr(function, "__module__", "")).startswith("sklearn.metrics.")
+
+
+def has_greatest(function: object) -> bool:
+    """Return whether a function is one of scikit-learn's of which greater values are better."""
+    name = getattr(function, "__name__", "")
+    return is_of_scikit_learn(function) and name in (*SHARES, *CORRELATIONS, *AT_MOST_ONE)
+
+
 def resolve_scorer(
     name: str | None, scorer: Callable[..., float], classes: NDArray[Any] | None, output_kind: str
 ) -> ResolvedMetric:
@@ -131,7 +159,7 @@ def resolve_scorer(
         If the scorer is for the other task, or needs another name for more than two labels.
     """
     parts = _parts(scorer)
-    called = name or one_line(("neg_" if parts.is_negated else "") + parts.function)
+    called = name or one_line(("neg_" if parts.is_negated else "") + parts.name)
     _refuse_other_task(called, parts.function, is_classifier=classes is not None)
     if called == "roc_auc" and classes is not None and classes.size > 2:
         raise InputError(
@@ -151,11 +179,14 @@ def resolve_scorer(
 
 
 def _parts(scorer: Callable[..., float]) -> _Parts:
-    # scikit-learn has no public way to what a scorer was made of; these two names are in all versions since 0.14.
+    # scikit-learn has no public way to what a scorer was made of; these names are in all versions since 0.14.
     function = getattr(scorer, "_score_func", scorer)
     negated = getattr(scorer, "_sign", 1) < 0
-    name = getattr(function, "__name__", None)
-    return _Parts(name if isinstance(name, str) else type(function).__name__, negated, accepts_weights(function))
+    counts_rows = getattr(scorer, "_kwargs", {}).get("normalize", True) is False
+    own_name = getattr(function, "__name__", None)
+    name = own_name if isinstance(own_name, str) else type(function).__name__
+    known = name if is_of_scikit_learn(function) and not counts_rows else ""
+    return _Parts(name, known, negated, accepts_weights(function))
 
 
 def _range(parts: _Parts, *, is_named: bool) -> tuple[float, float]:
@@ -196,9 +227,14 @@ def _refuse_failed(name: str, error: Exception, classes: Sequence[Any] | None) -
     remedy = ""
     if "pos_label" in text:
         labels = "" if classes is None else f" The labels are {shown(np.asarray(classes).tolist()[:10])}."
-        remedy = f"{labels} Name the positive one: make_scorer(function, pos_label=...), or use 'f1_macro' for example."
+        remedy = (
+            f"{labels} Name the positive one: make_scorer(function, pos_label=...), for a metric of probabilities with "
+            "response_method='predict_proba' too."
+        )
     elif "multi_class" in text:
         remedy = " Use 'roc_auc_ovr' or 'roc_auc_ovo', which are of more than two labels."
     elif "average='binary'" in text:
-        remedy = f" Use '{name}_macro' or '{name}_weighted', which are of more than two labels."
+        stem = name.removesuffix("_score")
+        averages = [own for own in (f"{stem}_macro", f"{stem}_weighted") if own in get_scorer_names()]
+        remedy = f" Use {' or '.join(map(repr, averages)) or 'make_scorer(function, average=...)'} for all labels."
     raise InputError(f"metric {name!r} cannot be computed: {shown(error, 300)}.{remedy}") from error

@@ -70,7 +70,7 @@ def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
     if target.ndim != 1:
-        raise InputError(f"y must have one dimension, got shape {target.shape}; several outputs are not supported.")
+        raise InputError(f"y must have one dimension, got shape {target.shape}: this ensemble has one output.")
     if target.size == 0:
         raise InputError("y is empty; pass the true labels or values of the rows.")
     if adapter.classes is None:

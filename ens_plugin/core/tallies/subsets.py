@@ -1,7 +1,7 @@
 """Averages over random subsets of the members, for a sample of the rows.
 
 The averages are unbiased at every size up to the rows' number of out-of-bag members, for any rule and any
-metric: used for a user's own metric.  For labels, :mod:`ens_plugin.core.tallies.subset_rates` is faster.
+metric: used for the curve of a metric.  For labels, :mod:`ens_plugin.core.tallies.subset_rates` is faster.
 """
 
 from __future__ import annotations

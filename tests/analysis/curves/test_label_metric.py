@@ -106,3 +106,13 @@ def test_a_rare_label_of_few_rows_is_averaged_over_subsets() -> None:
     assert 1 < y.sum() < 10
     curve = analyze(ensemble, None, y, metric="balanced_accuracy", data="holdout").error_curve
     assert curve.estimator == "subset_average"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_accuracy_is_what_the_error_leaves(weighted: bool) -> None:
+    forest, X, y = cancer()
+    weight = np.where(y == 1, 4.0, 1.0) if weighted else None
+    accuracy = analyze(forest, X, y, metric="accuracy", sample_weight=weight).error_curve
+    error = analyze(forest, X, y, sample_weight=weight).error_curve
+    for size in (5, 51, 501, np.inf):
+        assert accuracy.at(size) == pytest.approx(1.0 - error.at(size), abs=2e-4)

@@ -209,3 +209,20 @@ class TestSizes:
         assert growth.report is not None
         assert growth.report.recommendation.criterion == "metric"
         assert growth.n_members == growth.wanted_size
+
+
+def test_a_loss_and_its_negative_have_the_same_interval() -> None:
+    """Errors of level and step are correlated, and both change sign with the metric."""
+    own, negated = (
+        by_metric(analyze(*diabetes(), metric=each)) for each in (mean_squared_error, "neg_mean_squared_error")
+    )
+    assert own.size == negated.size
+    # Draws of the steps are the same up to their sign, so that quantiles agree to the noise of 200 draws.
+    for one, other in zip(own.interval, negated.interval, strict=True):
+        assert one is not None
+        assert other is not None
+        assert one == pytest.approx(other, rel=0.25)
+
+
+def test_confidence_is_about_labels_only() -> None:
+    assert analyze(*diabetes(), metric="r2", confidence=0.95).recommendation.criterion == "metric"

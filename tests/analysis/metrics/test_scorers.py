@@ -9,6 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import (
+    accuracy_score,
     balanced_accuracy_score,
     f1_score,
     get_scorer,
@@ -16,6 +17,7 @@ from sklearn.metrics import (
     log_loss,
     make_scorer,
     mean_pinball_loss,
+    r2_score,
     roc_auc_score,
 )
 from sklearn.svm import LinearSVC
@@ -214,3 +216,41 @@ class TestRefusals:
     def test_criterion_without_a_metric(self) -> None:
         with pytest.raises(InputError, match="criterion='metric' needs a metric"):
             analyze(*FORESTS["two"], criterion="metric")
+
+
+class TestFunctionsOfOtherMeaning:
+    """A range is known of scikit-learn's own functions with their usual parameters only."""
+
+    def test_a_count_of_rows_has_no_largest_value(self) -> None:
+        forest, X, y = FORESTS["two"]
+        report = analyze(forest, X, y, metric=make_scorer(accuracy_score, normalize=False))
+        assert 0.8 * y.size < report.error <= y.size
+        assert not report.recommendation.is_absolute
+
+    def test_a_users_function_of_the_same_name_keeps_its_values(self) -> None:
+        def accuracy_score(truth: Any, labels: Any) -> float:
+            return 100.0 * float(np.mean(truth == labels))
+
+        forest, X, y = FORESTS["two"]
+        assert 80.0 < analyze(forest, X, y, metric=make_scorer(accuracy_score)).error <= 100.0
+
+    @pytest.mark.parametrize("name", ["bias", "agreement", "n_members", "<lambda>", "a b"])
+    def test_a_name_that_other_values_have_or_that_is_none_is_logged_as_error(self, name: str) -> None:
+        def own(truth: Any, labels: Any) -> float:
+            return float(np.mean(truth == labels))
+
+        own.__name__ = name
+        forest, X, y = FORESTS["two"]
+        report = analyze(forest, X, y, metric=make_scorer(own))
+        assert report.metrics()["error"] == pytest.approx(report.error)
+        assert report.metrics()["bias"] == report.bias_variance.bias
+
+    @pytest.mark.parametrize(("metric", "kind"), [(r2_score, "values"), (roc_auc_score, "two")])
+    def test_scores_of_scikit_learn_are_refused_as_functions(self, metric: Any, kind: str) -> None:
+        with pytest.raises(InputError, match="greater values are better"):
+            analyze(*FORESTS[kind], metric=metric)
+
+    def test_the_remedy_for_more_labels_exists(self) -> None:
+        with pytest.raises(InputError, match="f1_macro") as caught:
+            analyze(*FORESTS["three"], metric=make_scorer(f1_score))
+        assert "f1_score_macro" not in str(caught.value)
