@@ -140,9 +140,9 @@ def analyze(
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> import ens_plugin
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> forest = RandomForestClassifier(200, random_state=0).fit(X, y)
+    >>> forest = RandomForestClassifier(400, random_state=0).fit(X, y)
     >>> report = ens_plugin.analyze(forest, X, y)
-    >>> report.recommended_size < 200
+    >>> report.recommended_size < 400
     True
     """
     options = AnalysisOptions(

@@ -162,7 +162,7 @@ LIBRARIES: dict[str, Fit] = {
 def figures(model: Any, y: Any) -> dict[str, Any]:
     """Return a report as a dictionary, without the names of the labels and the time."""
     content = ens_plugin.analyze(model, X, y, max_size=501).to_dict()
-    for label in content["basis"]["labels"]:
+    for label in (*content["basis"]["labels"], *content["label_errors"]):
         del label["label"]
     del content["created"]
     return content

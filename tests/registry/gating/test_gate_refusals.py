@@ -91,7 +91,7 @@ def not_a_number(client: Client, name: str) -> Version:
 AUC = {"metrics": {"auc": {"min": 0.5}}}
 PERCENT = {"report": {"error": {"max": 6}}}
 CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str | None, str]] = [
-    (no_report, LOOSE, None, r"no ensemble report .* the metric 'ens\.error'\. Analyse"),
+    (no_report, LOOSE, None, r"no ensemble report .* the metric 'ens\.n_members'\. Analyse"),
     (no_run, LOOSE, None, "no ensemble report .* without a run"),
     (deleted_run, LOOSE, None, "is deleted. Restore it"),
     (deleted_run, {"metrics": {"ens.bias": {"max": 1}}}, None, "is deleted. Restore it"),

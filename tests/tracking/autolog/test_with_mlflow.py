@@ -121,6 +121,16 @@ class TestTrouble:
         assert len(messages(log, logging.DEBUG)) == 2
         assert len(top_runs(embedded, experiment)) == (3 if with_mlflow else 0)
 
+    def test_several_outputs_get_the_report_of_their_mean(
+        self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+    ) -> None:
+        autolog(log_artifacts=False)
+        forest = classifier(n_estimators=20).fit(X, np.column_stack([y, 1 - y]))
+        (run,) = top_runs(embedded, experiment)
+        assert messages(log, logging.WARNING) == []
+        assert run.data.metrics["ens.n_members"] == len(forest.estimators_)
+        assert 0.0 < run.data.metrics["ens.error"] < 0.5
+
     def test_rows_that_no_report_can_be_made_of(
         self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
     ) -> None:
@@ -148,7 +158,6 @@ class TestTrouble:
             "one tree": lambda: lightgbm.train(LIGHTGBM, lightgbm.Dataset(X, y), 1),
             "one label": lambda: classifier().fit(X, np.zeros(y.size)),
             "one label of one column": lambda: classifier().fit(X, np.full((y.size, 1), "a")),
-            "several outputs": lambda: classifier().fit(X, np.column_stack([y, y])),
             "several outputs of XGBoost": lambda: parts.fit(X, np.column_stack([y, y])),
         }  # fmt: skip
         for name, fit in fits.items():
