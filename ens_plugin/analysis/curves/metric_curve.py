@@ -13,7 +13,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import LabelMetricCurve, TwoErrors, label_metric_curve
 from ens_plugin.analysis.curves.metric_size import MetricChange, Resampled, metric_size
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate, subset_sizes
 from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
@@ -159,7 +159,10 @@ def with_metric_curve(
         estimates,
         error_curve=curve,
         algorithmic_sd=float("nan"),
-        cautions=_cautions(metric, estimates, curve, (lowest, highest), settings),
+        cautions=(
+            *_cautions(metric, estimates, curve, (lowest, highest), settings),
+            *ranking_caution(metric, sample.block),
+        ),
         metric_size=metric_size(change, adapter.n_members, estimates.recommendation.agreement, settings),
     )
 

@@ -26,6 +26,7 @@ SHARES = (
     "recall_score", "roc_auc_score", "top_k_accuracy_score", "completeness_score", "homogeneity_score",
     "fowlkes_mallows_score", "normalized_mutual_info_score", "rand_score", "v_measure_score",
 )  # fmt: skip
+RANKINGS = ("average_precision_score", "roc_auc_score")
 CORRELATIONS = (
     "matthews_corrcoef", "cohen_kappa_score", "balanced_accuracy_score", "adjusted_mutual_info_score",
     "adjusted_rand_score",
@@ -175,6 +176,7 @@ def resolve_scorer(
         highest=highest,
         is_absolute=np.isfinite(highest) and not parts.is_negated,
         takes_weights=parts.takes_weights,
+        compares_rows=parts.function in RANKINGS,
     )
 
 

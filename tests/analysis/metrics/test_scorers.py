@@ -254,3 +254,14 @@ class TestFunctionsOfOtherMeaning:
         with pytest.raises(InputError, match="f1_macro") as caught:
             analyze(*FORESTS["three"], metric=make_scorer(f1_score))
         assert "f1_score_macro" not in str(caught.value)
+
+
+@pytest.mark.parametrize("metric", ["average_precision", "roc_auc", "accuracy"])
+def test_a_ranking_of_few_rows_is_warned_of(metric: str) -> None:
+    """Each out-of-bag row is predicted by members of its own, and few rows of a label decide over the level."""
+    X, y = TWO
+    few = np.flatnonzero((y == 1) | (np.cumsum(y == 0) <= 40))
+    forest = RandomForestClassifier(40, random_state=0).fit(X[few], y[few])
+    found = [text for text in analyze(forest, X[few], y[few], metric=metric).warnings if "rarest label" in text]
+    assert len(found) == (metric != "accuracy")
+    assert not [text for text in analyze(*FORESTS["two"], metric=metric).warnings if "ranks rows" in text]
