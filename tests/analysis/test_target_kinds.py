@@ -190,6 +190,7 @@ def test_report_is_the_same_for_every_kind_of_labels(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("name", SKLEARN)
 def test_report_is_the_same_in_every_adapter(name: str, kind: str) -> None:

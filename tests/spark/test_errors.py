@@ -97,7 +97,10 @@ def test_single_label_is_refused(session: Any) -> None:
         ({"row_id_col": "height"}, "no column 'height'"),
         ({"row_id_col": "word"}, "'word' is of type string, but row_id_col must hold whole numbers. Cast it to bigint"),
         ({"feature_cols": COLUMNS[:-1]}, "X has 5 columns"),
-        ({"weight_col": "w", "metric": lambda y, p: 0.0}, "metric(y, mean_output) takes no weights"),
+        (
+            {"weight_col": "w", "metric": lambda y, p: 0.0},
+            "takes no weights: its function has no parameter sample_weight",
+        ),
         ({"row_id_col": "y"}, "'y' holds 2 numbers in more than one row"),
         ({"confidence": 2.0}, "confidence must lie"),
     ],
