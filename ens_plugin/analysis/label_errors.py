@@ -28,6 +28,7 @@ __all__ = ["with_label_errors"]
 MIN_MEMBERS = 2
 # Bounds the time and the memory of one label.
 MOST_ROWS = 5_000
+CERTAIN = 1e-12
 
 
 def with_label_errors(
@@ -55,11 +56,12 @@ def with_label_errors(
     is_used = (np.count_nonzero(block.seen, axis=0) >= MIN_MEMBERS) & (sample.weight > 0)
     rows_of = [np.flatnonzero(is_used & (block.target == code)) for code in range(block.n_labels)]
     sizes = np.array([report.n_members, report.recommended_size or np.nan, np.inf])
-    error, sd, n_rows = _errors(adapter, sample, groups, rows_of, predicted, sizes)
+    error, n_worth = _errors(adapter, sample, groups, rows_of, predicted, sizes)
     share = np.bincount(block.target, sample.weight, minlength=block.n_labels).astype(np.float64)
     level = np.array([report.bias_variance.ensemble_error, np.nan, report.bias_variance.asymptotic_error])
     error = np.clip(error * _factors(error, share, level, sizes)[:, None], 0.0, 1.0)
-    lower, upper = _intervals(error[0], sd, n_rows, report.error_curve.interval_level)
+    sd = np.sqrt(error[0] * (1.0 - error[0]) / n_worth)
+    lower, upper = wilson_interval(error[0], sd, n_worth, report.error_curve.interval_level)
     found = tuple(
         LabelErrors(
             label=str(label),
@@ -81,26 +83,32 @@ def _errors(
     rows_of: list[NDArray[np.intp]],
     predicted: NDArray[np.intp],
     sizes: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the errors, shape (n_sizes, n_labels), their standard deviation at the first size, and effective rows.
+) -> tuple[FloatArray, FloatArray]:
+    """Return the errors, shape (n_sizes, n_labels), and the independent rows that each label's first error is worth.
 
     With few rows, the error at the first size is the share of rows whose members together predict a wrong label.
     """
     error = np.full((sizes.size, len(rows_of)), np.nan)
-    sd, n_rows = np.full((2, len(rows_of)), np.nan)
+    n_worth = np.full(len(rows_of), np.nan)
     known = ~np.isnan(sizes)
     for code, rows in enumerate(rows_of):
         if not rows.size:
             continue
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_ROWS])
         weight = _row_weight(sample, groups, rows)
-        n_rows[code] = weight.effective().sum()
-        if n_rows[code] < FEWEST_ROWS:
-            error[0, code] = np.average(predicted[rows] != code, weights=weight.total)
-            sd[code] = np.sqrt(error[0, code] * (1.0 - error[0, code]) / n_rows[code])
+        n_rows = float(weight.effective().sum())
+        if n_rows < FEWEST_ROWS:
+            error[0, code], n_worth[code] = np.average(predicted[rows] != code, weights=weight.total), n_rows
         else:
-            error[known, code], sd[code] = _fitted(adapter, sample.select(rows), weight, sizes[known])
-    return error, sd, n_rows
+            error[known, code], sd = _fitted(adapter, sample.select(rows), weight, sizes[known])
+            n_worth[code] = _rows_worth(float(error[0, code]), sd, n_rows)
+    return error, n_worth
+
+
+def _rows_worth(error: float, sd: float, n_rows: float) -> float:
+    """Return of how many independent rows a share has this standard deviation; `n_rows` of a share of 0 or 1."""
+    spread = error * (1.0 - error)
+    return spread / sd**2 if spread > CERTAIN and sd > 0 else n_rows
 
 
 def _fitted(adapter: EnsembleAdapter, sample: Sample, weight: RowWeight, sizes: FloatArray) -> tuple[FloatArray, float]:
@@ -129,15 +137,6 @@ def _factors(error: FloatArray, share: FloatArray, level: FloatArray, sizes: Flo
     nearness = np.clip(sizes[0] / sizes, 0.0, 1.0)
     between = nearness * factors[0] + (1.0 - nearness) * factors[-1]
     return np.where(np.isnan(level), between, factors)
-
-
-def _intervals(error: FloatArray, sd: FloatArray, n_rows: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the intervals by label; NaN for labels without rows."""
-    lower, upper = np.full((2, error.size), np.nan)
-    for code in np.flatnonzero(~np.isnan(error)):
-        low, high = wilson_interval(error[[code]], sd[[code]], float(n_rows[code]), level)
-        lower[code], upper[code] = low[0], high[0]
-    return lower, upper
 
 
 def _row_weight(sample: Sample, groups: NDArray[np.integer] | None, rows: NDArray[np.intp]) -> RowWeight:

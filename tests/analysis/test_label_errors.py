@@ -49,6 +49,18 @@ def test_errors_of_a_rare_label_are_those_of_its_own_votes() -> None:
     assert np.all(np.abs(by_label) < [[0.005], [0.015]])
 
 
+def test_hardly_any_error_has_an_interval_as_of_a_share() -> None:
+    """The errors are multiplied to have the report's mean; their standard deviations have to follow."""
+    rng = np.random.default_rng(1)
+    y = (rng.random(800) < 0.3).astype(int)
+    X = rng.standard_normal((800, 2)) + np.outer(y, [7.0, 1.0])
+    report = ens_plugin.analyze(RandomForestClassifier(100, random_state=1).fit(X, y), X, y)
+    for found in report.label_errors:
+        # A share of 0 among n rows has Wilson's limit z^2 / (n + z^2).
+        assert found.error < 1e-3
+        assert found.interval[1] < 2.0 * 3.84 / (found.n_rows + 3.84)
+
+
 def test_mean_over_labels_is_the_error_of_the_report() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     report = ens_plugin.analyze(RandomForestClassifier(60, random_state=0).fit(X, y), X, y)

@@ -91,7 +91,7 @@ def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(np.einsum("si,ij,sj->s", gradient, density.covariance, gradient)))
 
 
-def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: float, level: float) -> tuple[FloatArray, FloatArray]:
+def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
     r"""Return the Wilson interval of a share whose standard deviation is `sd`.
 
     The effective number of rows is :math:`e(1-e)/\mathrm{sd}^2`; `n_rows` where the share is 0 or 1.
