@@ -184,7 +184,8 @@ def run_analysis(
 
 
 def _has_columns(y: Any) -> bool:
-    return as_array(y, "y").ndim == 2 and np.shape(y)[1] > 1
+    target = as_array(y, "y")
+    return target.ndim == 2 and target.shape[1] > 1
 
 
 def _analyze_output(
@@ -228,8 +229,8 @@ def _analyzed(
     ensemble, rows = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
     adapter = find_adapter(ensemble)
     settings = resolve_options(adapter, options)
-    target = encode_target(adapter, y)
     labels, chosen, chances, proof = target_array(y), None, None, BagProof()
+    target = encode_target(adapter, labels)
     weight = row_weights(options.sample_weight, target.size, settings.metric)
     features = prepared_rows(adapter, rows, target.size)
     likeness = row_likeness(options.groups, hash_rows(features, rows), target, data)

@@ -26,7 +26,14 @@ from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
-__all__ = ["as_seed", "clip_sizes_to_oob", "granted_threads", "resolve_options", "row_weights"]
+__all__ = [
+    "as_seed",
+    "clip_sizes_to_oob",
+    "granted_threads",
+    "refuse_weighted_metric",
+    "resolve_options",
+    "row_weights",
+]
 
 IntArray = NDArray[np.int64]
 
@@ -201,9 +208,15 @@ def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: ResolvedMe
     InputError
         If the metric takes no weights, or these are no weights.
     """
-    if sample_weight is not None and metric is not None and not metric.takes_weights:
+    if sample_weight is not None:
+        refuse_weighted_metric(metric, "sample_weight")
+    return as_weight(sample_weight, n_rows, "sample_weight")
+
+
+def refuse_weighted_metric(metric: ResolvedMetric | None, weights: str) -> None:
+    """Raise InputError for a metric that takes no weights; `weights` is the name of the argument that holds some."""
+    if metric is not None and not metric.takes_weights:
         raise InputError(
             f"The metric {metric.name!r} takes no weights: its function has no parameter sample_weight. Leave out "
-            "sample_weight, or pass metric=f for a function f(y, mean_output, sample_weight=None)."
+            f"{weights}, or pass metric=f for a function f(y, mean_output, sample_weight=None)."
         )
-    return as_weight(sample_weight, n_rows, "sample_weight")

@@ -14,6 +14,7 @@ from ens_plugin.core.estimates.tied_sizes import previous_odd_size
 from ens_plugin.core.row_models.anchoring import mean_error
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import RowModel
+from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, label_support
@@ -144,5 +145,5 @@ def _row_weight(sample: Sample, groups: NDArray[np.integer] | None, rows: NDArra
     weight = RowWeight(sample.weight[rows])
     if groups is None:
         return weight
-    by_group = np.bincount(np.unique(groups[rows], return_inverse=True)[1], weight.total).astype(np.float64)
-    return replace(weight, design_effect=max(weight.n_effective / RowWeight(by_group).n_effective, 1.0))
+    n_groups = effective_groups(weight.total, groups[rows])
+    return replace(weight, design_effect=max(weight.n_effective / n_groups, 1.0))

@@ -217,7 +217,7 @@ def _mean_report(
         progress=progress,
     )
     if stack.classes is not None:
-        tallied = replace(tallied, sample=tallied.sample.sort_by_content())
+        tallied = tallied.sort_samples()
     return build_report(
         stack,
         _with_groups(tallied, outputs, groups),
@@ -350,7 +350,5 @@ def _scale_warnings(reports: dict[str, EnsembleReport]) -> list[str]:
 
 def _named(error: EnsPluginError, name: str) -> EnsPluginError:
     """Return an error of the same kind, whose message begins with the name of the output."""
-    named = type(error)(f"Output {shown(name, 62)}: {error.template}")
-    if isinstance(error, TooFewMembersError):
-        named.finding = error.finding  # type: ignore[attr-defined]
-    return named
+    text = f"Output {shown(name, 62)}: {error.template}"
+    return TooFewMembersError(text, error.finding) if isinstance(error, TooFewMembersError) else type(error)(text)

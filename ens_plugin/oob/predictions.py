@@ -175,7 +175,7 @@ def oob_predictions(
         ensemble, rows = unwrap(model, X)
         adapter = find_adapter(ensemble)
         labels = None if y is None else target_array(y)
-        target = None if y is None else encode_target(adapter, y)
+        target = None if labels is None else encode_target(adapter, labels)
         features = adapter.prepare(rows)
         _check_row_count(features, target)
         adapter.check_members(features)

@@ -95,8 +95,8 @@ def read_training_rows(
             "This CustomEnsemble was made of arrays, so its members cannot predict changed or new rows. Make it of "
             "fitted models: CustomEnsemble.from_estimators(models, row_indices)."
         )
-    target = encode_target(adapter, y)
     labels = target_array(y)
+    target = encode_target(adapter, labels)
     weight = row_weights(sample_weight, target.size, resolve_metric(metric, adapter))
     features = prepared_rows(adapter, inner, target.size)
     likeness = row_likeness(groups, hash_rows(features, inner), target, "oob")

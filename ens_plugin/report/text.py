@@ -20,6 +20,7 @@ from ens_plugin.report.quantities import (
     wanted_text,
 )
 from ens_plugin.report.tables import (
+    WIDTH,
     confusion_lines,
     criteria_rows,
     hidden_labels,
@@ -47,7 +48,6 @@ __all__ = [
     "verdict",
 ]
 
-WIDTH = 80
 # Of a table by label.
 MOST_LABELS = 10
 

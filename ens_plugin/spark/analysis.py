@@ -16,7 +16,7 @@ from ens_plugin.adapters.capabilities import VerifiesRows, distributed_bags
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
-from ens_plugin.analysis.arguments import resolve_options
+from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_options
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
@@ -159,11 +159,8 @@ def analyze_frame(
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)
     settings = resolve_options(adapter, options)
-    if weight_col is not None and settings.metric is not None and not settings.metric.takes_weights:
-        raise InputError(
-            f"The metric {settings.metric.name!r} takes no weights: its function has no parameter sample_weight. Leave "
-            "out weight_col, or pass metric=f for a function f(y, mean_output, sample_weight=None)."
-        )
+    if weight_col is not None:
+        refuse_weighted_metric(settings.metric, "weight_col")
     if data == "oob" and row_id_col is None:
         raise InputError(
             "data='oob' needs row_id_col, the column with each row's position 0, 1, 2, ... in the training data, which "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.tallies.growth_path import PathTally
-from ens_plugin.core.tallies.row_groups import group_sums
+from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws
@@ -131,13 +131,7 @@ def algorithmic_sd(
         slopes, n_effective = slopes * relative, weight.n_effective
         if groups is not None:
             outputs, seen, slopes = fold_groups(outputs, seen, slopes, groups)
-            n_effective = _group_count(weight) * slopes.size / np.unique(groups).size
+            assert weight.groups is not None
+            n_effective = effective_groups(weight.total, weight.groups) * slopes.size / np.unique(groups).size
         variance = shared_variance(outputs, seen, slopes, n_members, n_effective)
     return float(np.sqrt(variance))
-
-
-def _group_count(weight: RowWeight) -> float:
-    """Return Kish's effective number of groups."""
-    assert weight.groups is not None
-    total = group_sums(weight.total, weight.groups)
-    return float(total.sum() ** 2 / (total @ total))

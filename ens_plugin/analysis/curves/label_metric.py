@@ -11,7 +11,7 @@ from scipy.interpolate import RectBivariateSpline
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
-from ens_plugin.core.uncertainty.error_draws import ErrorDraws
+from ens_plugin.core.uncertainty.error_draws import ErrorDraws, size_of_approach
 from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["LabelMetricCurve", "TwoErrors", "label_metric_curve"]
@@ -84,12 +84,12 @@ class LabelMetricCurve:
         size = _first_close(self.sizes, self.values, distance)
         return int(size) if size <= max_size else None
 
-    def size_draws(self, unit: float, settings: ResolvedOptions) -> FloatArray:
+    def size_draws(self, settings: ResolvedOptions) -> FloatArray:
         """Return :meth:`close_size` of each draw, shape (n_draws,); infinity where above `max_size`."""
         metric = settings.metric
         assert metric is not None
         units = np.ones(len(self.draws)) if metric.is_absolute else np.maximum(np.abs(self.draws[:, -1]), LEAST_RANGE)
-        distances = settings.metric_tolerance * (units)
+        distances = settings.metric_tolerance * units
         found = [_first_close(self.sizes, draw, far) for draw, far in zip(self.draws, distances, strict=True)]
         return np.array([size if size <= settings.max_size else np.inf for size in found])
 
@@ -143,13 +143,4 @@ def _knots(values: FloatArray) -> FloatArray:
 
 def _first_close(sizes: FloatArray, values: FloatArray, distance: float) -> float:
     """Return the whole size from which on the values stay within a distance of the last one; infinity beyond all."""
-    apart = np.abs(values[:-1] - values[-1]) - distance
-    far = np.flatnonzero(apart > 0)
-    if far.size == 0:
-        return float(sizes[0])
-    last = int(far[-1])
-    if last == apart.size - 1:
-        return np.inf
-    part = apart[last] / (apart[last] - apart[last + 1])
-    inverse = 1.0 / sizes[last] + part * (1.0 / sizes[last + 1] - 1.0 / sizes[last])
-    return float(np.ceil(1.0 / inverse - 1e-9))
+    return float(np.ceil(size_of_approach(sizes, np.abs(values[:-1] - values[-1]) - distance) - 1e-9))

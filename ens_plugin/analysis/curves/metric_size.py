@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import LabelMetricCurve
@@ -92,7 +93,7 @@ class MetricChange:
         size = int(within[far[-1]]) + 1 if far.size else 1
         return size if size <= max_size else None
 
-    def size_draws(self, unit: float, settings: ResolvedOptions) -> FloatArray:
+    def size_draws(self, settings: ResolvedOptions) -> FloatArray:
         """Return draws of :meth:`close_size`, shape (n_draws,); infinity where above `max_size`."""
         rng = np.random.default_rng(settings.random_state)
         metric, moments, (half, last) = settings.metric, self.moments, self.ends
@@ -103,12 +104,12 @@ class MetricChange:
         steps = rng.standard_normal((N_DRAWS, 2)) @ _root(covariance).T
         by_slope = -1.0 / (1.0 / sizes[half] - 1.0 / sizes[last]) / np.maximum(grid, sizes[half])
         extrapolated = rng.standard_normal(N_DRAWS) / NORMAL_95
-        draws, sign = np.empty(N_DRAWS), np.sign(self.limit)
+        draws, limit = np.empty(N_DRAWS), self.limit
         for index, (level_error, step_error) in enumerate(steps):
             law = extrapolate(sizes, self.by_order[rng.integers(0, n_orders, n_orders)].mean(axis=0))
             bound = np.where(grid > sizes[-1], _signed_model_error(law, grid), 0.0) - _signed_model_error(law, [np.inf])
             found = replace(self, law=law).differences(grid) + step_error * by_slope + extrapolated[index] * bound
-            scale = unit if metric.is_absolute else max(unit + sign * level_error, 1e-12)
+            scale = 1.0 if metric.is_absolute else max(abs(limit) + np.sign(limit) * level_error, 1e-12)
             far = np.flatnonzero(np.abs(found) > settings.metric_tolerance * scale)
             place = int(far[-1]) + 1 if far.size else 0
             draws[index] = grid[place] if place < grid.size and grid[place] <= settings.max_size else np.inf
@@ -148,7 +149,7 @@ def metric_size(
     differences = np.full(sizes.size + 1, np.nan)
     if is_known:
         size = change.close_size(settings.metric_tolerance * unit, settings.max_size)
-        interval = _interval(change, size, unit, settings)
+        interval = _interval(change, size, settings)
         differences = change.differences(np.append(sizes, n_members)) / unit
     return SizeRecommendation(
         size=size,
@@ -174,18 +175,17 @@ def _grid(known: IntArray, max_size: int) -> IntArray:
 
 
 def _interval(
-    change: MetricChange | LabelMetricCurve, size: int | None, unit: float, settings: ResolvedOptions
+    change: MetricChange | LabelMetricCurve, size: int | None, settings: ResolvedOptions
 ) -> tuple[int, int | None]:
-    draws = change.size_draws(unit, settings)
+    draws = change.size_draws(settings)
     low, high = size_interval(draws, settings.interval_level, settings.max_size)
     if size is None:
         return low, None
     return min(low, size), None if high is None else max(high, size)
 
 
-def _signed_model_error(law: Extrapolation, sizes: object) -> FloatArray:
-    bound = law.model_error(sizes)  # type: ignore[arg-type]
-    return np.asarray(np.sign(law.curved[0] - law.straight[0]) * bound)
+def _signed_model_error(law: Extrapolation, sizes: ArrayLike) -> FloatArray:
+    return np.asarray(np.sign(law.curved[0] - law.straight[0]) * law.model_error(sizes))
 
 
 def _root(covariance: FloatArray) -> FloatArray:

@@ -112,7 +112,8 @@ def scorer_called(name: str) -> Callable[..., float]:
     """
     known = get_scorer_names()
     if name in known:
-        return get_scorer(name)  # type: ignore[no-any-return]
+        found: Callable[..., float] = get_scorer(name)
+        return found
     near = get_close_matches(name[:80], known, n=N_NEAR, cutoff=0.5)
     hint = f"near are {', '.join(map(repr, near))}. " if near else ""
     raise InputError(

@@ -13,7 +13,7 @@ from ens_plugin.errors import InputError
 __all__ = ["LabelOutputs", "ProbabilityOutputs", "ScoreOutputs", "ValueOutputs"]
 
 
-class ValueOutputs(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ValueOutputs(RegressorMixin, BaseEstimator):
     """Regressor that predicts the values it gets."""
 
     def fit(self, X: Any, y: Any = None) -> ValueOutputs:
@@ -28,7 +28,7 @@ class ValueOutputs(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return True
 
 
-class LabelOutputs(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LabelOutputs(ClassifierMixin, BaseEstimator):
     """Classifier that gets mean outputs of shape (n_rows, n_labels), and predicts the label with the largest.
 
     Parameters

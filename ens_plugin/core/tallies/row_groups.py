@@ -8,7 +8,7 @@ from scipy.special import ndtri, stdtrit
 
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["design_effect", "group_sums", "small_number_factor"]
+__all__ = ["design_effect", "effective_groups", "group_sums", "small_number_factor"]
 
 IntArray = NDArray[np.integer]
 
@@ -23,6 +23,18 @@ def group_sums(values: FloatArray, groups: IntArray) -> FloatArray:
     """
     codes = np.unique(groups, return_inverse=True)[1]
     return np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
+
+
+def effective_groups(weight: FloatArray, groups: IntArray) -> float:
+    """Return Kish's effective number of groups.
+
+    Examples
+    --------
+    >>> effective_groups(np.ones(4), np.array([0, 0, 1, 1]))
+    2.0
+    """
+    sums = group_sums(weight, groups)
+    return float(sums.sum() ** 2 / (sums @ sums))
 
 
 def design_effect(losses: FloatArray, weight: FloatArray, groups: IntArray) -> float:
@@ -85,7 +97,6 @@ def small_number_factor(weight: FloatArray, groups: IntArray, level: float) -> f
     >>> round(small_number_factor(np.ones(20), np.arange(20) // 2, 0.95), 2)
     1.33
     """
-    sums = group_sums(weight, groups)
-    n_groups = max(float(sums.sum() ** 2 / (sums @ sums)), 2.0)
+    n_groups = max(effective_groups(weight, groups), 2.0)
     tail = 0.5 + level / 2.0
     return float(stdtrit(n_groups - 1.0, tail) / ndtri(tail)) ** 2

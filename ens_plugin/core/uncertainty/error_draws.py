@@ -13,7 +13,7 @@ from ens_plugin.core.row_models.row_model import RowModel
 from ens_plugin.core.uncertainty.intervals import N_DRAWS, draw_posteriors, odd_grid
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["ErrorDraws", "combine_draws", "draw_errors"]
+__all__ = ["ErrorDraws", "combine_draws", "draw_errors", "size_of_approach"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +103,30 @@ def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
 
 def _first_close(sizes: FloatArray, error: FloatArray, tolerance: float) -> float:
     """Return the odd size from which on the error stays within the tolerance of its limit; infinity if beyond all."""
-    above = error[:-1] - (1.0 + tolerance) * max(error[-1], 0.0)
-    far = np.flatnonzero(above > 0)
+    close = size_of_approach(sizes, error[:-1] - (1.0 + tolerance) * max(error[-1], 0.0))
+    return float(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
+
+
+def size_of_approach(sizes: FloatArray, excess: FloatArray) -> float:
+    """Return the size, not rounded, from which on an excess is at most 0; infinity where the last one is above.
+
+    Parameters
+    ----------
+    sizes : ndarray, shape (n_sizes,)
+        Ascending; the last one is infinity.
+    excess : ndarray, shape (n_sizes - 1,)
+        At all sizes but infinity; linear in 1/size between them.
+
+    Examples
+    --------
+    >>> size_of_approach(np.array([1.0, 2.0, 4.0, np.inf]), np.array([2.0, 1.0, -1.0]))
+    2.6666666666666665
+    """
+    far = np.flatnonzero(excess > 0)
     if far.size == 0:
         return float(sizes[0])
     last = int(far[-1])
-    if last == above.size - 1:
+    if last == excess.size - 1:
         return np.inf
-    part = above[last] / (above[last] - above[last + 1])
-    inverse = 1.0 / sizes[last] + part * (1.0 / sizes[last + 1] - 1.0 / sizes[last])
-    return float(2 * np.ceil((1.0 / inverse - 1.0) / 2.0 - 1e-9) + 1)
+    part = excess[last] / (excess[last] - excess[last + 1])
+    return float(1.0 / (1.0 / sizes[last] + part * (1.0 / sizes[last + 1] - 1.0 / sizes[last])))
