@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
@@ -36,8 +37,4 @@ _HOME_OF = {
     "without_credentials": "ens_plugin.tracking.store.connection",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+__getattr__ = lazy_names(__name__, _HOME_OF)
