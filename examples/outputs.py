@@ -29,14 +29,16 @@ def main(path: str) -> None:
     figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     ax = figure.add_subplot()
     sizes = np.unique(CURVE_SIZES.astype(int) // 2 * 2 + 1)
-    for name, found in report.outputs.items():
-        ax.plot(sizes, [100 * found.error_curve.at(size) for size in sizes], label=name)
+    for color, (name, found) in zip(("#0072b2", "#d55e00", "#009e73"), report.outputs.items(), strict=True):
+        ax.plot(sizes, [100 * found.error_curve.at(size) for size in sizes], color=color, label=name)
     mean = [100 * report.error_curve.at(size) for size in sizes]
     low, high = np.transpose([report.error_curve.interval_at(size) for size in sizes]) * 100
     ax.plot(sizes, mean, color="black", linewidth=2, label="mean over outputs")
     ax.fill_between(sizes, low, high, color="black", alpha=0.12, label="its 95 % interval")
-    ax.set(xscale="log", xlabel="trees", ylabel="0-1 error in percent", ylim=(0, None))
-    ax.legend()
+    ax.set(xscale="log", xlabel="Trees", ylabel="0-1 error (%)", ylim=(0, None))
+    ax.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1000"])
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
     figure.savefig(path, dpi=150)
 
 
