@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.bite_fits import FITS, MIXINGS, OURS, matched
 from benchmarks.bite_sizes import SizeCase, SizeCell, measure_sizes, size_cases, size_section
 from benchmarks.bites import SETTINGS, Setting, Truth, bite_scores, ground_truth, single_loss
-from benchmarks.forests import DEFAULT_CACHE
+from benchmarks.paper_options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.results import Claim, claims_table, publish, run_facts, table
 from benchmarks.table_simulation import CELLS, CellError, simulate_cell
 from ens_plugin.papers.score_tables_2017.cache import load_score_tables
@@ -44,17 +42,8 @@ COUNTERPART = {
 }
 PAPER_DATA = ("IJCNN", "LETTER", "KDD")
 MATCHED_SIZE = 200.0
-
-
-class Options(argparse.Namespace):
-    """What was asked for: smoke, full, repetitions, seed, n_jobs, cache."""
-
-    smoke: bool
-    full: bool
-    repetitions: int
-    seed: int
-    n_jobs: int
-    cache: Path
+# Draws of probes.
+REPETITIONS = Repetitions(smoke=2, default=10, full=100)
 
 
 class Plan(NamedTuple):
@@ -98,7 +87,7 @@ class Cell(NamedTuple):
     signed: FloatArray
 
 
-def plan_of(options: Options) -> Plan:
+def plan_of(options: PaperOptions) -> Plan:
     """Return the sizes of the run that was asked for."""
     if options.smoke:
         small = {name: setting._replace(n_test=200) for name, setting in list(SETTINGS.items())[-1:]}
@@ -118,7 +107,7 @@ def estimated(rows: NormalScores, sizes: Sequence[int], mixing: str, tables: Sco
 
 
 def cells_of(
-    name: str, fraction: float, scores: Array, plan: Plan, options: Options, tables: ScoreTables
+    name: str, fraction: float, scores: Array, plan: Plan, options: PaperOptions, tables: ScoreTables
 ) -> list[Cell]:
     """Estimate everything from several draws of probes, and compare with the truth from all members."""
     rng = np.random.default_rng([options.seed, int(1000 * fraction), 17])
@@ -212,7 +201,7 @@ def root_mean_square_ratio(cells: Sequence[Cell], quantity: int, probes: int, na
     return ratio, float(np.sqrt((count - 1) * left.var()))
 
 
-def mixing_rows(fraction: float, scores: Array, options: Options, plan: Plan, tables: ScoreTables) -> Array:
+def mixing_rows(fraction: float, scores: Array, options: PaperOptions, plan: Plan, tables: ScoreTables) -> Array:
     """For each K of 5 and more: the truth's relative advantage of PM in NLL, and the estimate's (section 6.7)."""
     rng = np.random.default_rng([options.seed, int(1000 * fraction), 67])
     probes = scores[rng.choice(scores.shape[0], PAPER_PROBES, replace=False)]
@@ -228,7 +217,7 @@ def mixing_rows(fraction: float, scores: Array, options: Options, plan: Plan, ta
 
 
 def bite_rows(
-    learner: str, setting: Setting, by_fraction: dict[float, Array], options: Options, tables: ScoreTables
+    learner: str, setting: Setting, by_fraction: dict[float, Array], options: PaperOptions, tables: ScoreTables
 ) -> list[list[str]]:
     """Smallest bite whose ensemble of 200 matches one learner on everything: truth and estimate (section 6.6)."""
     single = single_loss(setting, options.seed)
@@ -298,26 +287,9 @@ TRIED = {
 TRIED_SHRINKING = TRIED_GROUPS
 
 
-def read_options(arguments: list[str] | None) -> Options:
-    """Read the command line; `arguments` None means the process's own."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.paper_2017", description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes; RESULTS.md stays as it is")
-    parser.add_argument("--full", action="store_true", help="m/n = 1 as well, and 100 draws of probes")
-    parser.add_argument("--repetitions", type=int, default=10, help="draws of probes (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--n-jobs", type=int, default=2, help="processes (default: %(default)s)")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="kept scores (default: %(default)s)")
-    options = parser.parse_args(arguments, namespace=Options())
-    if options.smoke:
-        options.repetitions, options.n_jobs = min(options.repetitions, 2), 1
-    elif options.full:
-        options.repetitions = max(options.repetitions, 100)
-    return options
-
-
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options(arguments)
+    options = read_paper_options("benchmarks.paper_2017", __doc__, REPETITIONS, arguments)
     plan = plan_of(options)
     found = measured(plan, options)
     learners = list(plan.settings)
@@ -344,7 +316,7 @@ def main(arguments: list[str] | None = None) -> str:
     return body
 
 
-def measured(plan: Plan, options: Options) -> Measured:
+def measured(plan: Plan, options: PaperOptions) -> Measured:
     """Measure everything, the longest first, in as many processes as asked for."""
     tables = load_score_tables()
     sizes = [
@@ -361,7 +333,7 @@ def measured(plan: Plan, options: Options) -> Measured:
     )
 
 
-def learner_part(name: str, setting: Setting, plan: Plan, options: Options) -> Learned:
+def learner_part(name: str, setting: Setting, plan: Plan, options: PaperOptions) -> Learned:
     """Measure one learner at every size of bite."""
     tables = load_score_tables()
     by_fraction = {f: bite_scores(setting, f, plan.n_members, options.seed, options.cache)[0] for f in plan.fractions}

@@ -9,6 +9,8 @@ braces in messages that the command line can show, where it is the option ``--ho
 from __future__ import annotations
 
 __all__ = [
+    "AdapterCheckError",
+    "AdapterError",
     "BagError",
     "ClusterError",
     "DataMismatchError",
@@ -64,6 +66,14 @@ class UnsupportedModelError(EnsPluginError, TypeError):
     """Raised for a kind of model without an adapter, or a form of it that no estimator covers."""
 
 
+class AdapterError(EnsPluginError, ImportError):
+    """Raised for an adapter of an installed distribution that cannot be loaded; the message names the distribution."""
+
+
+class AdapterCheckError(EnsPluginError, AssertionError):
+    """Raised by :func:`ens_plugin.testing.check_adapter` for an adapter that breaks its contract."""
+
+
 class NotFittedError(EnsPluginError, ValueError):
     """Raised for a model that is not fitted yet."""
 
@@ -94,7 +104,7 @@ class ModelLoadError(EnsPluginError, OSError):
 
 
 class TrackingError(EnsPluginError, ConnectionError):
-    """Raised where the MLflow tracking server cannot be reached or refuses a call."""
+    """Raised where a tracking server cannot be reached or refuses a call, or the library of a tracker fails."""
 
 
 class ClusterError(EnsPluginError, RuntimeError):

@@ -21,8 +21,9 @@ def draw(path: str, report: ens_plugin.EnsembleReport, sizes: list[int], held_ou
     """Draw the curve of the report, and the average precision of the first trees on the held-out rows."""
     figure = Figure(figsize=(8.0, 4.4), layout="constrained")
     axes = figure.add_subplot()
+    axes.set_prop_cycle(color=["#0072b2", "#d55e00"])
     report.error_curve.plot(axes)
-    axes.plot(sizes, held_out, color="#d55e00", linewidth=1.2, label="held-out rows")
+    axes.plot(sizes, held_out, linewidth=1.2, label="held-out rows")
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=130)
 

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.unwrap.outputs import has_own_bags, output_count, output_ensemble
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
-from ens_plugin.analysis.arguments import granted_threads, resolve_options, row_weights
-from ens_plugin.analysis.build_report import build_report, compare_with_stored
-from ens_plugin.analysis.checks.distinct_rows import row_likeness, with_distinct_rows
-from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
+from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
-from ens_plugin.analysis.label_errors import with_label_errors
+from ens_plugin.analysis.model_rows import RowChoice, read_rows
+from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.outputs import analyze_outputs
-from ens_plugin.analysis.row_blocks import BlockReader, Progress, tally_rows
-from ens_plugin.analysis.rows.hashes import hash_rows
-from ens_plugin.analysis.rows.repeats import refuse_copies
-from ens_plugin.analysis.rows.targets import encode_target, target_array
-from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.analysis.row_blocks import Progress
+from ens_plugin.analysis.rows.targets import target_array
 from ens_plugin.core.validation import as_array
-from ens_plugin.errors import InputError, UnsupportedModelError
+from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
 
-__all__ = ["analyze", "analyze_rows", "compare_rows_with_stored", "in_bag", "prepared_rows", "run_analysis"]
-
-COMPARED_ROWS = 1000
-
-RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
+__all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
 
 
 def analyze(
@@ -180,18 +167,12 @@ def run_analysis(
         if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
-        return analyze_outputs(ensemble, n_outputs, rows, y, options, _analyze_output, progress, choose_rows)
+        return analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
 
 
 def _has_columns(y: Any) -> bool:
     target = as_array(y, "y")
     return target.ndim == 2 and target.shape[1] > 1
-
-
-def _analyze_output(
-    model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, choose_rows: RowChoice | None
-) -> EnsembleReport:
-    return _analyzed(model, X, y, options, None, choose_rows)[0]
 
 
 def analyze_rows(
@@ -225,83 +206,14 @@ def _analyzed(
     choose_rows: RowChoice | None = None,
     judges: bool = False,
 ) -> tuple[EnsembleReport, JudgedRows | None]:
-    data = options.data
-    ensemble, rows = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
-    adapter = find_adapter(ensemble)
-    settings = resolve_options(adapter, options)
-    labels, chosen, chances, proof = target_array(y), None, None, BagProof()
-    target = encode_target(adapter, labels)
-    weight = row_weights(options.sample_weight, target.size, settings.metric)
-    features = prepared_rows(adapter, rows, target.size)
-    likeness = row_likeness(options.groups, hash_rows(features, rows), target, data)
-    adapter.check_members(features)
+    adapter, inner, settings = open_model(model, X, options)
     with granted_threads(options.n_jobs):
-        row_doubts, row_warnings = tuple[str, ...](), tuple[str, ...]()
-        if data == "oob":
-            bags = adapter.bags(rows, features, labels)
-            proof = bags.proof
-            if likeness.groups is None and isinstance(adapter, CountsDraws):
-                chances = adapter.left_out_chances()
-            if likeness.repeats is not None:
-                refuse_copies(likeness.repeats, weight)
-            if likeness.groups is not None:
-                compare_rows_with_stored(adapter, features, bags, target)
-                bags = bags.by_group(likeness.groups)
-            chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
-            if chosen is not None:
-                features, bags = features[chosen], bags.take(chosen)
-                labels, target, weight = labels[chosen], target[chosen], weight[chosen]
-                chances = None if chances is None else chances[chosen]
-                likeness = likeness.take(chosen)
-        else:
-            bags = None
-            row_doubts, row_warnings = judge_held_out_rows(adapter, features, labels)
-        evidence = tally_rows(
-            adapter,
-            features,
-            bags,
-            target,
-            weight,
-            with_path=settings.estimator == "path",
-            with_metric=settings.metric is not None,
-            rng=np.random.default_rng(settings.random_state),
-            progress=progress,
-        )
-        del bags, features
-        if adapter.classes is not None:
-            evidence = evidence.sort_samples()
-        evidence = replace(evidence, weight=replace(evidence.weight, groups=likeness.groups))
-        sampled = evidence.sample.rows
-        if data == "oob" and likeness.groups is None:
-            compare_with_stored(adapter, evidence.sample, sampled if chosen is None else chosen[sampled])
-        report = build_report(
-            adapter,
-            replace(evidence, chance=chances, proof=proof),
-            settings,
-            sizes_given=options.sizes is not None,
-            sampled_labels=labels.reshape(-1)[evidence.rows_of_metric.rows],
-            repeats=likeness.repeats,
-            target=target,
-        )
-        report = with_distinct_rows(report, adapter, evidence, likeness.cell, settings)
-        groups = None if likeness.groups is None else likeness.groups[sampled]
-        report = with_label_errors(report, adapter, evidence.sample, groups)
-        basis = replace(report.basis, doubts=(*row_doubts, *report.basis.doubts))
-        report = replace(report, basis=basis, warnings=(*row_warnings, *report.warnings))
-        rows_judged = judge_rows(adapter, evidence, target, data, report.error) if judges else None
-    return report, rows_judged
-
-
-def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
-    """Raise DataMismatchError if stored out-of-bag outputs differ from those computed before rows are grouped."""
-    if adapter.stored_oob_outputs() is None:
-        return
-    rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
-    everything, all_rows = slice(0, rows.size), np.arange(rows.size)
-    reader = BlockReader(
-        adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
-    )
-    compare_with_stored(adapter, reader.read(everything).sample, rows)
+        rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
+        evidence = tally_model_rows(rows, settings, progress)
+        rows = rows.without_features()
+        report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
+        judged = judge_rows(adapter, evidence, rows.target, settings.data, report.error) if judges else None
+    return report, judged
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
@@ -353,13 +265,3 @@ def _refuse_outputs(model: Any, what: str) -> None:
     ensemble = inner_ensemble(model)
     if (n_outputs := output_count(ensemble)) > 1:
         raise UnsupportedModelError(several_outputs(type(ensemble).__name__, n_outputs, what))
-
-
-def prepared_rows(adapter: EnsembleAdapter, rows: Any, n_targets: int) -> Any:
-    """Return rows as an adapter prepares them; refuse none, or another number than `n_targets`."""
-    features = adapter.prepare(rows)
-    if features.shape[0] == 0:
-        raise InputError("X has no rows; pass the rows to estimate the error on.")
-    if features.shape[0] != n_targets:
-        raise InputError(f"X has {features.shape[0]} rows and y has {n_targets}; they must be the same rows.")
-    return features

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
-from ens_plugin.analysis.curves.classification import estimate_classification
+from ens_plugin.analysis.curves.classification import draw_label_errors, estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import TwoErrors
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
 from ens_plugin.analysis.curves.metric_curve import with_metric_curve
 from ens_plugin.analysis.curves.regression import estimate_regression
-from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
+from ens_plugin.analysis.curves.stratified import draw_errors_by_members, estimate_by_members, largest_shared_size
 from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
@@ -90,9 +90,8 @@ def build_report(
         weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
         evidence = replace(evidence, weight=weight)
     if not sizes_given:
-        trials, rows = evidence.tally.trials[usable], evidence.weight.select(usable).rows
         settings = (
-            clip_sizes_to_oob(settings, trials, rows)
+            clip_sizes_to_oob(settings, evidence.tally.trials[usable], evidence.weight.select(usable).rows)
             if shared is None
             else clip_sizes_to_oob(settings, np.array([shared]))
         )
@@ -237,10 +236,19 @@ def _estimate(
     *,
     is_even: bool,
 ) -> Estimates:
+    rows = _usable_part(evidence, usable)
+    if adapter.info.task == "regression":
+        return estimate_regression(rows, adapter.n_members, settings)
+    estimate = estimate_classification if is_even else estimate_by_members
+    return estimate(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
+
+
+def _usable_part(evidence: TalliedRows, usable: NDArray[np.bool_]) -> TalliedRows:
+    """Return the tallies of some of the rows."""
     tally, crossed = evidence.tally, evidence.crossed
     if crossed is not None:
         crossed = replace(crossed, sampled=crossed.sampled[usable[evidence.sample.rows]])
-    rows = replace(
+    return replace(
         evidence,
         tally=replace(tally, trials=tally.trials[usable])
         if isinstance(tally, GroupedValues)
@@ -249,10 +257,6 @@ def _estimate(
         weight=evidence.weight.select(usable),
         crossed=crossed,
     )
-    if adapter.info.task == "regression":
-        return estimate_regression(rows, adapter.n_members, settings)
-    estimate = estimate_classification if is_even else estimate_by_members
-    return estimate(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
 
 
 def _two_errors(
@@ -265,7 +269,12 @@ def _two_errors(
     is_even: bool,
 ) -> TwoErrors | None:
     """Return the errors of the rows of each of two labels; None for more labels, few rows, and rows of a cluster."""
-    if label_count(adapter) != 2 or evidence.label is None or isinstance(evidence.tally, GroupedValues):
+    if (
+        label_count(adapter) != 2
+        or evidence.label is None
+        or isinstance(evidence.tally, GroupedValues)
+        or whole is None
+    ):
         return None
     masks = [usable & (evidence.label == label) for label in range(2)]
     if min(np.count_nonzero(mask[evidence.sample.rows]) for mask in masks) < FEWEST_OF_LABEL:
@@ -273,10 +282,9 @@ def _two_errors(
     with warnings.catch_warnings():
         # Few rows of a label need no warning: the interval of the metric is from bootstrap samples of all rows.
         warnings.simplefilter("ignore", WeakEstimateWarning)
-        found = [_estimate(adapter, evidence, mask, settings, is_even=is_even).error_draws for mask in masks]
-    first, second = found
-    if first is None or second is None or whole is None:
-        return None
+        rows = [_usable_part(evidence, mask) for mask in masks]
+        draw = draw_label_errors if is_even else draw_errors_by_members
+        first, second = (draw(part, settings, has_scores=adapter.output_kind == "scores") for part in rows)
     weights = [float(evidence.weight.total[mask].sum()) for mask in masks]
     return TwoErrors((first, second), (weights[0], weights[1])).with_mean(whole.error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,19 +11,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.outputs import output_ensemble
 from ens_plugin.adapters.unwrap.stacked_outputs import OutputPart, StackedOutputs
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.arguments import granted_threads, resolve_options, row_weights
+from ens_plugin.analysis.arguments import granted_threads, resolve_options
 from ens_plugin.analysis.build_report import build_report
+from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
+from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
-from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import identical_rows
-from ens_plugin.analysis.rows.targets import encode_target, target_array
+from ens_plugin.analysis.rows.targets import target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.validation import FloatArray, IntArray, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError
@@ -38,27 +38,33 @@ MANY_TIMES = 2.0
 DOMINANT = 0.9
 MOST_DROPPED = 0.5
 
-RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
-AnalyzeOne = Callable[[Any, Any, Any, AnalysisOptions, RowChoice | None], EnsembleReport]
-
 
 @dataclass(frozen=True, eq=False)
 class _Output:
-    """One output: its name, its ensemble with the rows that this takes, its adapter, its target as given and in codes.
+    """The rows of one output that the stack has, those that two members predict, with what is known of each.
 
     Attributes
     ----------
+    part : OutputPart
     rows : IntArray
-        Positions of the rows that the stack has of this output.
+        Their places among the rows given.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : FloatArray
+    groups : IntArray
+        Group of each row; the row's own place without groups.
     chance : FloatArray or None
-        Chance of each of them to be left out of one bag.
+        Chance of each row to be left out of one bag.
+    proof : BagProof
     """
 
-    name: str
-    target: NDArray[Any]
     part: OutputPart
     rows: IntArray
+    target: NDArray[Any]
+    weight: FloatArray
+    groups: IntArray
     chance: FloatArray | None
+    proof: BagProof
 
 
 def analyze_outputs(
@@ -67,7 +73,6 @@ def analyze_outputs(
     X: Any,
     y: Any,
     options: AnalysisOptions,
-    analyze_one: AnalyzeOne,
     progress: Progress | None = None,
     choose_rows: RowChoice | None = None,
 ) -> EnsembleReport:
@@ -84,8 +89,6 @@ def analyze_outputs(
     X : rows as the ensemble takes them
     y : array-like of shape (n_rows, n_outputs)
     options : AnalysisOptions
-    analyze_one : callable
-        ``analyze_one(model, X, y, options, choose_rows)`` returns the report of one output.
     progress : callable or None
         As for :func:`ens_plugin.analysis.analyze.run_analysis`, for the mean.
     choose_rows : callable or None
@@ -108,8 +111,8 @@ def analyze_outputs(
     for output, name in enumerate(names):
         try:
             model = output_ensemble(ensemble, output)
-            reports[name] = analyze_one(model, X, columns[output], options, choose)
-            outputs.append(_read_output(name, model, X, columns[output], options, choose))
+            reports[name], found = _analyze_output(model, X, columns[output], options, choose)
+            outputs.append(found)
         except EnsPluginError as error:
             raise _named(error, name) from error
     with granted_threads(options.n_jobs):
@@ -156,37 +159,42 @@ def _same_rows(choose_rows: RowChoice) -> RowChoice:
     return choose
 
 
-def _read_output(
-    name: str, model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, choose_rows: RowChoice | None
-) -> _Output:
-    """Return what the stack needs of one output, whose rows have been checked: those that two members predict."""
-    inner, rows = unwrap(model, X, are_fresh=options.data == "holdout")
-    adapter = find_adapter(inner)
-    features, target = adapter.prepare(rows), encode_target(adapter, y)
-    weight = row_weights(options.sample_weight, target.size, None)
-    if options.data == "holdout":
-        used = np.flatnonzero(weight > 0)
-        return _Output(name, target, OutputPart(adapter, features[used], None), used, None)
-    bags = adapter.bags(rows, features, y)
-    if options.groups is not None:
-        bags = bags.by_group(encode_groups(options.groups, target.size))
-    chosen = None if choose_rows is None else choose_rows(adapter, features, bags)
-    usable = _oob_counts(bags) >= 2
-    usable &= weight > 0
-    if chosen is not None:
-        usable &= np.isin(np.arange(target.size), chosen)
-    used = np.flatnonzero(usable)
-    considered = target.size if chosen is None else chosen.size
-    if used.size < (1.0 - MOST_DROPPED) * np.count_nonzero(weight > 0) * considered / target.size:
+def _analyze_output(
+    model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, choose_rows: RowChoice | None
+) -> tuple[EnsembleReport, _Output]:
+    """Return the report of one output, and what the stack needs of it."""
+    adapter, inner, settings = open_model(model, X, options)
+    with granted_threads(options.n_jobs):
+        rows = read_rows(adapter, inner, y, options, None).choose(choose_rows)
+        evidence = tally_model_rows(rows, settings)
+        output = _rows_for_stack(rows)
+        rows = rows.without_features()
+        report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
+    n_used, n_rows = output.rows.size, rows.target.size
+    if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):
         raise TooFewMembersError(
-            f"Only {used.size} of {considered} rows have two out-of-bag members: too few for the mean over outputs. "
+            f"Only {n_used} of {n_rows} rows have two out-of-bag members: too few for the mean over outputs. "
             "Train more members, or leave more rows out of each bag (smaller max_samples)."
         )
-    chances = None
-    if options.groups is None and isinstance(adapter, CountsDraws):
-        chances = adapter.left_out_chances()
-    part = OutputPart(adapter, features[used], bags.take(used))
-    return _Output(name, target, part, used, None if chances is None else chances[used])
+    return report, output
+
+
+def _rows_for_stack(rows: ModelRows) -> _Output:
+    """Return the rows with weight that two members predict."""
+    usable = rows.weight > 0
+    if rows.bags is not None:
+        usable &= _oob_counts(rows.bags) >= 2
+    used = np.flatnonzero(usable)
+    places = rows.place(used)
+    return _Output(
+        part=OutputPart(rows.adapter, rows.features[used], None if rows.bags is None else rows.bags.take(used)),
+        rows=places,
+        target=rows.target[used],
+        weight=rows.weight[used],
+        groups=places if rows.groups is None else rows.groups[used],
+        chance=None if rows.chances is None else rows.chances[used],
+        proof=rows.proof,
+    )
 
 
 def _oob_counts(bags: Bags) -> IntArray:
@@ -201,17 +209,13 @@ def _mean_report(
 ) -> EnsembleReport:
     stack = StackedOutputs(ensemble, [output.part for output in outputs])
     settings = resolve_options(stack, options)
-    n_rows = outputs[0].target.size
-    weight = row_weights(options.sample_weight, n_rows, None)
-    groups = np.arange(n_rows) if options.groups is None else encode_groups(options.groups, n_rows)
-    target = np.concatenate([output.target[output.rows] for output in outputs])
-    features = stack.prepare(None)
+    target = np.concatenate([output.target for output in outputs])
     tallied = tally_rows(
         stack,
-        features,
-        None if options.data == "holdout" else outputs[0].part.bags,
+        stack.prepare(None),
+        outputs[0].part.bags,
         target,
-        np.concatenate([weight[output.rows] for output in outputs]),
+        np.concatenate([output.weight for output in outputs]),
         with_path=settings.estimator == "path",
         rng=np.random.default_rng(settings.random_state),
         progress=progress,
@@ -220,22 +224,21 @@ def _mean_report(
         tallied = tallied.sort_samples()
     return build_report(
         stack,
-        _with_groups(tallied, outputs, groups),
+        _with_groups(tallied, outputs),
         settings,
         sizes_given=options.sizes is not None,
         sampled_labels=target[tallied.sample.rows],
     )
 
 
-def _with_groups(tallied: TalliedRows, outputs: Sequence[_Output], groups: IntArray) -> TalliedRows:
+def _with_groups(tallied: TalliedRows, outputs: Sequence[_Output]) -> TalliedRows:
     """Return the tallied rows of the stack with the rows of each original row, or group, as one group."""
     chances = [output.chance for output in outputs if output.chance is not None]
-    proofs = [output.part.bags.proof for output in outputs if output.part.bags is not None]
     return replace(
         tallied,
-        weight=replace(tallied.weight, groups=np.concatenate([groups[output.rows] for output in outputs])),
+        weight=replace(tallied.weight, groups=np.concatenate([output.groups for output in outputs])),
         chance=np.concatenate(chances) if len(chances) == len(outputs) else None,
-        proof=BagProof(all(proof.rows for proof in proofs), all(proof.target for proof in proofs)),
+        proof=BagProof(all(output.proof.rows for output in outputs), all(output.proof.target for output in outputs)),
     )
 
 

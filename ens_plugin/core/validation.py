@@ -35,6 +35,7 @@ __all__ = [
     "pair_index",
     "printable",
     "shown",
+    "with_missing",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -99,6 +100,19 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         ) from error
 
 
+def with_missing(array: NDArray[Any], values: Any) -> NDArray[Any]:
+    """Return the array of some values; as objects where NumPy turned a missing one among texts into a text.
+
+    Examples
+    --------
+    >>> values = ["a", float("nan")]
+    >>> np.asarray(values).tolist(), with_missing(np.asarray(values), values).tolist()
+    (['a', 'nan'], ['a', nan])
+    """
+    # Containers with a type of their own hold texts only, or are converted to objects.
+    return np.asarray(values, dtype=object) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
+
+
 def as_values(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
     """Return values as a finite one-dimensional float64 array, or raise InputError naming `name`."""
     array = as_numbers(values, name)
@@ -154,9 +168,12 @@ def as_counts(wrong: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArr
 
 
 def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> FloatArray:
-    """Return row weights (ones for None) as floats, or raise InputError if one is negative or all are 0."""
+    """Return row weights (ones for None) as floats, or raise InputError if one is negative or all are 0.
+
+    The ones take no memory and cannot be written to.
+    """
     if weight is None:
-        return np.ones(length)
+        return np.broadcast_to(np.float64(1.0), length)
     array = as_values(weight, name, length)
     if array.min() < 0 or array.max() <= 0:
         raise InputError(f"{name} must be non-negative with a positive sum, got {array.min():g} to {array.max():g}.")

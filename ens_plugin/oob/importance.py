@@ -12,8 +12,6 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import as_seed, granted_threads
-from ens_plugin.analysis.metrics.resolution import resolve_metric
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.uncertainty.dyadic_variance import dyadic_variance
@@ -173,7 +171,7 @@ def oob_permutation_importance(
     largest = None if max_rows is None else as_count(max_rows, "max_rows", 2)
     with model_errors(model), granted_threads(n_jobs):
         rows = read_training_rows(model, X, y, sample_weight, groups, metric)
-        judged = _judged_rows(model, rows, column_table(X, rows), resolve_metric(metric, rows.adapter), largest, seed)
+        judged = _judged_rows(model, rows, column_table(X, rows), largest, seed)
         n_columns = len(judged.columns.names)
         found = list(in_threads(lambda column: judged.importance(column, repeats, seed), range(n_columns)))
     importances = np.array([values for values, _ in found]).reshape(n_columns, repeats)
@@ -209,7 +207,6 @@ class _JudgedRows:
         Of the weight.
     unit : ndarray of int, shape (n_judged,)
         Number of the row, or of its group.
-    metric : ResolvedMetric or None
     cautions : tuple of str
     """
 
@@ -222,17 +219,16 @@ class _JudgedRows:
     labels: NDArray[Any]
     share: FloatArray
     unit: NDArray[np.integer]
-    metric: ResolvedMetric | None
     cautions: tuple[str, ...]
 
     def importance(self, column: int, n_repeats: int, seed: int) -> tuple[FloatArray, float]:
         """Return the rise of the error by repetition, and the standard error of its mean."""
         if self.columns.is_constant(column):
-            return np.zeros(n_repeats), 0.0 if self.metric is None else np.nan
+            return np.zeros(n_repeats), 0.0 if self.training.metric is None else np.nan
         n_rows = self.share.size
         orders = [np.random.default_rng([seed, column, repeat]).permutation(n_rows) for repeat in range(n_repeats)]
         means = (self._permuted_mean(column, order) for order in orders)
-        if self.metric is not None:
+        if self.training.metric is not None:
             error = self.error(self.mean)
             return np.array([self.error(mean) - error for mean in means]), np.nan
         losses = self._losses(self.mean)
@@ -244,11 +240,12 @@ class _JudgedRows:
 
     def error(self, mean: FloatArray) -> float:
         """Return the mean loss of these mean outputs, or the metric, negated where greater is better."""
-        if self.metric is None:
+        metric = self.training.metric
+        if metric is None:
             return float(self.share @ self._losses(mean))
-        weight = self.share if self.metric.takes_weights and np.ptp(self.share) > 0 else None
-        value = self.metric.value(self.labels, self.training.adapter.inverse_link(mean), weight)
-        return -value if self.metric.greater_is_better else value
+        weight = self.share if metric.takes_weights and np.ptp(self.share) > 0 else None
+        value = metric.value(self.labels, self.training.adapter.inverse_link(mean), weight)
+        return -value if metric.greater_is_better else value
 
     def _permuted_mean(self, column: int, order: NDArray[np.intp]) -> FloatArray:
         adapter = self.training.adapter
@@ -282,9 +279,7 @@ def zero_one_losses(mean: FloatArray, target: NDArray[Any]) -> FloatArray:
     return np.asarray((1.0 - np.sign(mean[rows, target] - others.max(axis=1))) / 2.0)
 
 
-def _judged_rows(
-    model: Any, rows: TrainingRows, columns: ColumnTable, metric: ResolvedMetric | None, max_rows: int | None, seed: int
-) -> _JudgedRows:
+def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows: int | None, seed: int) -> _JudgedRows:
     chosen = np.flatnonzero(rows.weight > 0)
     if max_rows is not None and chosen.size > max_rows:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, max_rows, replace=False))
@@ -303,6 +298,5 @@ def _judged_rows(
         labels=rows.labels[kept],
         share=weight / weight.sum(),
         unit=units,
-        metric=metric,
         cautions=left_out_cautions(chosen.size - kept.size),
     )

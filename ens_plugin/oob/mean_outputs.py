@@ -1,4 +1,4 @@
-"""What the members that count for a row predict for it together."""
+"""Sums and means of what the members that count for a row predict for it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.row_blocks import block_rows, label_count
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members
+from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["MeanOutputs", "mean_outputs"]
+__all__ = ["MeanOutputs", "mean_outputs", "summed_outputs"]
 
 
 class MeanOutputs(NamedTuple):
@@ -43,18 +42,32 @@ def mean_outputs(adapter: EnsembleAdapter, features: Any, bags: Bags | None) -> 
     """
     n_rows = features.shape[0]
     height = block_rows(adapter, n_rows)
-    parts = [
-        _block_means(adapter, features, bags, slice(start, min(start + height, n_rows)))
-        for start in range(0, n_rows, height)
-    ]
-    return MeanOutputs(np.concatenate([part.mean for part in parts]), np.concatenate([part.trials for part in parts]))
+    blocks = [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]
+    sums = [summed_outputs(adapter, features, bags, rows) for rows in blocks]
+    total, trials = (np.concatenate(parts) for parts in zip(*sums, strict=True))
+    return MeanOutputs(total / np.maximum(trials, 1.0).reshape(-1, *(1,) * (total.ndim - 1)), trials)
 
 
-def _block_means(adapter: EnsembleAdapter, features: Any, bags: Bags | None, rows: slice) -> MeanOutputs:
+def summed_outputs(
+    adapter: EnsembleAdapter, features: Any, bags: Bags | None, rows: slice
+) -> tuple[FloatArray, FloatArray]:
+    """Return the outputs of a block of rows summed over the members that count, and the number of these.
+
+    Parameters
+    ----------
+    adapter, features, bags : as for :func:`mean_outputs`
+    rows : slice
+
+    Returns
+    -------
+    total : ndarray of float64, shape (n_rows,) or (n_rows, n_labels)
+        Values, or votes, probabilities or raw scores of each label.
+    trials : ndarray of float64, shape (n_rows,)
+    """
     outputs, counted = adapter.block(features[rows], bags, rows)
     if adapter.output_kind == "scores" and outputs.ndim == 2:
         outputs = both_scores(outputs)
-    n_rows = counted.shape[1]
-    block = RowBlock(outputs, counted, np.zeros(n_rows), label_count(adapter))
-    sample = Sample(block, np.arange(n_rows), np.ones(n_rows))
-    return MeanOutputs(sample.mean_outputs(), count_members(counted))
+    trials = count_members(counted)
+    # The target takes no part in the support for each label.
+    block = RowBlock(outputs, counted, np.zeros(trials.size, dtype=np.int64), label_count(adapter))
+    return label_support(block, counted) if block.n_labels else sum_over_members(outputs, counted), trials

@@ -18,13 +18,12 @@ from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.build_report import UNCHECKED_ROWS, refuse_other_outputs
-from ens_plugin.analysis.row_blocks import label_count, row_blocks
+from ens_plugin.analysis.row_blocks import row_blocks
 from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import find_repeats, identical_rows, refuse_copies
 from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import (
     BagError,
@@ -34,6 +33,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     WeakEstimateWarning,
 )
+from ens_plugin.oob.mean_outputs import summed_outputs
 from ens_plugin.user_warnings import warn_user
 
 __all__ = ["OobPredictions", "oob_predictions"]
@@ -226,25 +226,14 @@ def _read(
 
 def _combined_outputs(adapter: EnsembleAdapter, features: Any, bags: Bags) -> tuple[FloatArray, IntArray]:
     def read(rows: slice) -> tuple[FloatArray, IntArray]:
-        return _combine(adapter, *adapter.block(features[rows], bags, rows))
+        """Return what the members that count predict together for a block of rows, and how many they are."""
+        total, n_members = summed_outputs(adapter, features, bags, rows)
+        values = adapter.inverse_link(adapter.mean_of_sum(total, np.maximum(n_members, 1.0)))
+        known = (n_members > 0).reshape(-1, *(1,) * (values.ndim - 1))
+        return np.where(known, values, np.nan), n_members.astype(np.int64)
 
     parts = list(in_threads(read, row_blocks(adapter, features.shape[0])))
     return np.concatenate([values for values, _ in parts]), np.concatenate([count for _, count in parts])
-
-
-def _combine(
-    adapter: EnsembleAdapter, outputs: NDArray[Any], counted: NDArray[np.bool_]
-) -> tuple[FloatArray, IntArray]:
-    """Return what the members that count predict together for a block of rows, and how many they are."""
-    if adapter.output_kind == "scores" and outputs.ndim == 2:
-        outputs = both_scores(outputs)
-    n_members = count_members(counted)
-    # The target takes no part in the support for each label.
-    block = RowBlock(outputs, counted, np.zeros(n_members.size, dtype=np.int64), label_count(adapter))
-    total = label_support(block, counted) if block.n_labels else sum_over_members(outputs, counted)
-    values = adapter.inverse_link(adapter.mean_of_sum(total, np.maximum(n_members, 1.0)))
-    known = (n_members > 0).reshape(-1, *(1,) * (values.ndim - 1))
-    return np.where(known, values, np.nan), n_members.astype(np.int64)
 
 
 def _check_row_count(features: Any, target: NDArray[Any] | None) -> None:

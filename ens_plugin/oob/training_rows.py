@@ -12,15 +12,12 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsemble
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.analyze import compare_rows_with_stored, prepared_rows
-from ens_plugin.analysis.arguments import row_weights
-from ens_plugin.analysis.checks.distinct_rows import row_likeness
+from ens_plugin.analysis import UNCHECKED_ROWS, UNPROVED_TARGET
 from ens_plugin.analysis.metrics.resolution import resolve_metric
-from ens_plugin.analysis.options import Metric
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.model_rows import compare_rows_with_stored, read_rows
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows.groups import refuse_groups_in_bags
-from ens_plugin.analysis.rows.hashes import hash_rows
-from ens_plugin.analysis.rows.repeats import refuse_copies
-from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.validation import BoolArray, FloatArray, printable
@@ -31,14 +28,6 @@ __all__ = ["TrainingRows", "left_out_cautions", "read_training_rows", "usable_ro
 # Shares of weight, and of the weight of one label, on rows that are in every bag.
 MOST_MISSING = 0.2
 MOST_MISSING_OF_LABEL = 0.25
-UNCHECKED_ROWS = (
-    "Nothing in this model shows whether these rows are its training rows in training order. If they are not, every "
-    "figure here is wrong. Fit with oob_score=True to have it checked."
-)
-UNPROVED_TARGET = (
-    "y is not proved: the model keeps too little of its target. If y is not exactly the training target, in training "
-    "order, every figure here is wrong."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +48,7 @@ class TrainingRows:
     groups : ndarray of int64, shape (n_rows,), or None
     bags : Bags
         With groups, a row counts as drawn if any row of its group was.
+    metric : ResolvedMetric or None
     """
 
     adapter: EnsembleAdapter
@@ -69,6 +59,7 @@ class TrainingRows:
     weight: FloatArray
     groups: NDArray[np.int64] | None
     bags: Bags
+    metric: ResolvedMetric | None
 
     def cautions(self) -> tuple[str, ...]:
         """Return sentences about what the model does not prove of these rows."""
@@ -95,19 +86,13 @@ def read_training_rows(
             "This CustomEnsemble was made of arrays, so its members cannot predict changed or new rows. Make it of "
             "fitted models: CustomEnsemble.from_estimators(models, row_indices)."
         )
-    labels = target_array(y)
-    target = encode_target(adapter, labels)
-    weight = row_weights(sample_weight, target.size, resolve_metric(metric, adapter))
-    features = prepared_rows(adapter, inner, target.size)
-    likeness = row_likeness(groups, hash_rows(features, inner), target, "oob")
-    adapter.check_members(features)
-    bags = adapter.bags(inner, features, labels)
-    if likeness.repeats is not None:
-        refuse_copies(likeness.repeats, weight)
-    compare_rows_with_stored(adapter, features, bags, target)
-    if likeness.groups is not None:
-        bags = bags.by_group(likeness.groups)
-    return TrainingRows(adapter, inner, features, labels.reshape(-1), target, weight, likeness.groups, bags)
+    options, resolved = AnalysisOptions(sample_weight=sample_weight, groups=groups), resolve_metric(metric, adapter)
+    rows = read_rows(adapter, inner, y, options, resolved)
+    assert rows.bags is not None
+    if rows.groups is None:
+        compare_rows_with_stored(adapter, rows.features, rows.bags, rows.target)
+    labels, features = rows.labels.reshape(-1), rows.features
+    return TrainingRows(adapter, inner, features, labels, rows.target, rows.weight, rows.groups, rows.bags, resolved)
 
 
 def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[Any]) -> BoolArray:

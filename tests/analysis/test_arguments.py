@@ -18,6 +18,8 @@ METRIC = ResolvedMetric("half", lambda y, mean, weight: 0.5, False, 0.0, 1.0, Fa
 class Stub:
     """As much of an adapter as the arguments are checked against."""
 
+    encode_target = EnsembleAdapter.encode_target
+
     def __init__(self, classes: list[Any] | None, n_members: int = 50) -> None:
         self.classes = None if classes is None else np.array(classes)
         self.n_members = n_members

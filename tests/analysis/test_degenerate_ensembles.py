@@ -84,7 +84,7 @@ class TestDegenerate:
     @pytest.mark.parametrize("metric", [None, zero_one])
     def test_members_that_agree_have_no_curve_even_where_hard_rows_have_fewer(self, n_labels: int, metric: Any) -> None:
         rng = np.random.default_rng(0)
-        n_members, n_rows = 60, 2000
+        n_members, n_rows = 60, 1000
         target, hard = rng.integers(0, 2, n_rows), np.arange(n_rows) < 0.09 * n_rows
         wrong = np.where(hard, 1 - target, target)
         outputs = np.full((n_rows, n_labels), 0.2)

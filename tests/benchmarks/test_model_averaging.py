@@ -83,7 +83,7 @@ def test_leading_share_is_one_where_a_single_model_counts() -> None:
 
 
 def test_guessed_shares_are_bootstrapped_ones() -> None:
-    drawn = guessed_shares(50, 0.1, 1000, 0)
+    drawn = guessed_shares(50, 0.1, 500, 0)
     assert drawn.mean() == pytest.approx(0.1, abs=0.005)
     assert drawn.std() == pytest.approx(np.sqrt(0.09 / 50), rel=0.08)
     assert np.isin(np.round(drawn * 50, 6), np.arange(51)).all()

@@ -176,6 +176,7 @@ def test_targets_of_the_benchmark_are_figures_of_the_paper() -> None:
         assert PAPER[row][STATISTICS.index(statistic)] is not None
 
 
+@pytest.mark.slow
 def test_smoke_leaves_the_results_alone() -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
     body = paper_1996.main(["--smoke"])

@@ -15,6 +15,7 @@ def refuse(*arguments: object) -> None:
     raise AssertionError("a smoke run must not touch RESULTS.md")
 
 
+@pytest.mark.slow
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper_2004, "publish", refuse)
     body = paper_2004.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])

@@ -29,6 +29,7 @@ def refuse(*arguments: object) -> None:
     raise AssertionError("a smoke run must not touch RESULTS.md")
 
 
+@pytest.mark.slow
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper_2007, "publish", refuse)
     body = paper_2007.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])

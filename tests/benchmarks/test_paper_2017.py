@@ -15,9 +15,10 @@ from benchmarks.table_simulation import CELLS, simulate_cell
 from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
 
 
+@pytest.mark.slow
 def test_smoke(tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
-    body = paper_2017.main(["--smoke", "--cache", str(tmp_path)])
+    body = paper_2017.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
     assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
     assert body.startswith("## 2017")
     assert "| measure" in body

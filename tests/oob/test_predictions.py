@@ -25,7 +25,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     WeakEstimateWarning,
 )
-from tests.adapters.cases import CASES, NAMES, X3, XR, Y2, Y3, YR, for_cases
+from tests.adapters.cases import CASES, NAMES, WITH_BAGS, X3, XR, Y2, Y3, YR, for_cases
 from tests.adapters.harness import Case, permutation, take_rows
 from tests.oob.member_outputs import mask_of, member_predictions
 
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Said of linear trees, rightly, and tested where it belongs.
 pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 
-with_bags = for_cases([case for case in CASES if case.has_bags])
+with_bags = for_cases(WITH_BAGS)
 stored = for_cases([c for c in CASES if not c.name.startswith(("pasting", "custom", "lightgbm", "xgboost", "spark"))])
 
 

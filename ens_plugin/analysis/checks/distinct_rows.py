@@ -32,7 +32,7 @@ from ens_plugin.report.result import EnsembleReport
 __all__ = ["RowLikeness", "row_cells", "row_likeness", "with_distinct_rows"]
 
 
-def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
+def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
     """Return a number for each row, from 0 without gaps, equal for rows with equal features.
 
     Parameters
@@ -42,7 +42,7 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
 
     Returns
     -------
-    ndarray of int64, shape (n_rows,), or None
+    ndarray of int32, shape (n_rows,), or None
 
     Examples
     --------
@@ -51,7 +51,7 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int64] | None:
     [0, 1, 0]
     """
     # Numbered by first appearance, which does not depend on the hash.
-    return None if rows is None else np.asarray(pd.factorize(rows.hashes)[0], dtype=np.int64)
+    return None if rows is None else pd.factorize(rows.hashes)[0].astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +64,13 @@ class RowLikeness:
         Group of each row, where the user gave groups.
     repeats : RepeatedRows or None
         Copies among training rows, where the user gave no groups.
-    cell : ndarray of int64, shape (n_rows,), or None
+    cell : ndarray of int32, shape (n_rows,), or None
         Number equal for rows of equal features; None where the rows are not a table.
     """
 
     groups: NDArray[np.int64] | None
     repeats: RepeatedRows | None
-    cell: NDArray[np.int64] | None
+    cell: NDArray[np.int32] | None
 
     def take(self, rows: NDArray[np.intp]) -> RowLikeness:
         """Return the groups, copies and equal features of some of the rows."""
@@ -95,7 +95,7 @@ def with_distinct_rows(
     report: EnsembleReport,
     adapter: EnsembleAdapter,
     evidence: TalliedRows,
-    cell: NDArray[np.int64] | None,
+    cell: NDArray[np.int32] | None,
     settings: ResolvedOptions,
 ) -> EnsembleReport:
     """Return the report with the number of distinct rows, and with another recommended size if they are few.
@@ -108,7 +108,7 @@ def with_distinct_rows(
     adapter : EnsembleAdapter
     evidence : TalliedRows
         One entry for each row.
-    cell : ndarray of int64, shape (n_rows,), or None
+    cell : ndarray of int32, shape (n_rows,), or None
         :func:`row_cells` of the same rows; None leaves the report as it is.
     settings : ResolvedOptions
 

@@ -35,7 +35,7 @@ from ens_plugin.core.tallies.tally import (
     wrong_support,
 )
 from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance
-from ens_plugin.core.uncertainty.error_draws import draw_errors
+from ens_plugin.core.uncertainty.error_draws import ErrorDraws, draw_errors
 from ens_plugin.core.uncertainty.intervals import (
     density_error_sd,
     posterior_error_sd,
@@ -48,7 +48,7 @@ from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["estimate_classification", "seed_noise"]
+__all__ = ["draw_label_errors", "estimate_classification", "seed_noise"]
 
 MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
@@ -102,6 +102,24 @@ def estimate_classification(
     recommendation = _classification_size(size_model, n_members, settings)
     draws = draw_errors(models, anchor, settings.max_size, settings.random_state)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, error_draws=draws)
+
+
+def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
+    """Return the error by size, with draws, of the rows of one label: the ``error_draws`` of the estimates.
+
+    Parameters
+    ----------
+    rows, settings, has_scores
+        As for :func:`estimate_classification`.
+    """
+    tally = rows.tally
+    assert isinstance(tally, (SupportTally, MarginTally))
+    weight = as_row_weight(rows.weight, tally.trials.size)
+    models = row_models(tally, weight, rows.spreads, rows.crossed, rows.sample, has_scores)
+    sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
+    member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
+    anchor = _anchor(models, _subset_rates(tally, sample, weight, settings), sample, member_error, weight)
+    return draw_errors(models, anchor, settings.max_size, settings.random_state)
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:

@@ -13,12 +13,16 @@ from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, size_of_approach
 from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.errors import InputError
 
-__all__ = ["LabelMetricCurve", "TwoErrors", "label_metric_curve"]
+__all__ = ["LabelMetricCurve", "TwoErrors", "error_metric_curve", "label_metric_curve", "line_in_error"]
 
 # Errors of each label at which the metric is computed; a cubic spline has it between them.
 N_KNOTS = 16
 LEAST_RANGE = 1e-6
+# Random confusion matrices by which a metric that is linear in the error is found.
+N_MATRICES = 6
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +136,53 @@ def label_metric_curve(
     values = RectBivariateSpline(knots[0], knots[1], table).ev(pairs[0], pairs[1])
     values = np.clip(values, metric.lowest, metric.highest)
     return LabelMetricCurve(first.sizes, values[0], values[1:], level_sd)
+
+
+def error_metric_curve(whole: ErrorDraws, line: tuple[float, float], level_sd: float) -> LabelMetricCurve:
+    """Return a metric of labels that is linear in the error, such as the accuracy.
+
+    Parameters
+    ----------
+    whole : ErrorDraws
+        Of the rows of all labels.
+    line : tuple of two floats
+        Intercept and slope; see :func:`line_in_error`.
+    level_sd : float
+        Standard deviation of the metric over samples of the rows.
+    """
+    intercept, slope = line
+    values, draws = (intercept + slope * np.clip(errors, 0.0, 1.0) for errors in (whole.error, whole.draws))
+    return LabelMetricCurve(whole.sizes, values, draws, level_sd)
+
+
+def line_in_error(metric: ResolvedMetric, classes: NDArray[np.generic], n_rows: int) -> tuple[float, float] | None:
+    """Return intercept and slope of a metric of labels as a function of the error; None for other metrics.
+
+    It is found by random confusion matrices of as many rows: some metrics are numbers of rows, not shares.
+    """
+    n_labels = classes.size
+    truth, predicted = (each.ravel() for each in np.indices((n_labels, n_labels)))
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(truth.size), size=N_MATRICES)
+    shares[0] = (shares[0] + (truth == predicted) / n_labels) / 2.0
+    counts = [rng.multinomial(n_rows, share) for share in shares]
+    errors = np.array([each @ (truth != predicted) / n_rows for each in counts])
+    columns = np.eye(n_labels)
+    try:
+        values = np.array(
+            [
+                metric.value(np.repeat(classes[truth], each), np.repeat(columns[predicted], each, axis=0))
+                for each in counts
+            ]
+        )
+    except InputError:  # some metrics have no value where a label is missing
+        return None
+    if errors[0] == errors[1]:
+        return None
+    slope = float((values[1] - values[0]) / (errors[1] - errors[0]))
+    intercept = float(values[0] - slope * errors[0])
+    is_line = np.abs(intercept + slope * errors - values) <= ROUNDING * np.maximum(np.abs(values), 1.0)
+    return (intercept, slope) if is_line.all() else None
 
 
 def _knots(values: FloatArray) -> FloatArray:

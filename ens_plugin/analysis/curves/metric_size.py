@@ -9,37 +9,20 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import LabelMetricCurve
+from ens_plugin.analysis.curves.metric_resampling import Resampled
 from ens_plugin.analysis.curves.size_reasons import metric_reason
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.report.estimates import SizeRecommendation
 
-__all__ = ["MetricChange", "Resampled", "metric_size"]
+__all__ = ["MetricChange", "metric_size"]
 
 N_DRAWS = 200
 N_BEYOND = 200
+MOST_SINGLE = 1000
 # The bound on the error of the extrapolation is taken as the half-width of a normal interval at 95 %.
 NORMAL_95 = 1.96
-
-
-@dataclass(frozen=True)
-class Resampled:
-    """Moments of the metric of all members over bootstrap samples of the rows.
-
-    Attributes
-    ----------
-    sd, skewness : float
-    step_variance : float
-        Variance of the metric's change from half the largest subset to the largest, less its variance over orders.
-    shared : float
-        Covariance of the metric and that change.
-    """
-
-    sd: float
-    skewness: float
-    step_variance: float
-    shared: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +37,7 @@ class MetricChange:
     limits : tuple of two floats
         Least and largest value of the metric.
     ends : tuple of two ints
-        Positions, among the sizes of the law, of half the largest and the largest.
+        Positions, among the sizes of the law, of the two between which the change was resampled.
     moments : Resampled
         Over bootstrap samples of the rows: of the metric, and of its change between these two sizes.
     """
@@ -168,8 +151,8 @@ def metric_size(
 
 
 def _grid(known: IntArray, max_size: int) -> IntArray:
-    """Return every size up to the largest subset, and log-spaced ones beyond."""
-    largest = int(known[-1])
+    """Return every size up to the largest subset, at most 1000, and log-spaced ones beyond."""
+    largest = min(int(known[-1]), MOST_SINGLE)
     beyond = np.geomspace(largest, max(max_size, largest + 1), N_BEYOND).astype(np.int64)
     return np.unique(np.concatenate([np.arange(1, largest + 1), beyond]))
 

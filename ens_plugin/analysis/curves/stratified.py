@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from ens_plugin.analysis.curves.classification import estimate_classification
+from ens_plugin.analysis.curves.classification import draw_label_errors, estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
 from ens_plugin.analysis.row_blocks import TalliedRows
@@ -18,12 +18,18 @@ from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.representation import bounds_by_members
 from ens_plugin.core.tallies.tally import select_rows
-from ens_plugin.core.uncertainty.error_draws import combine_draws
+from ens_plugin.core.uncertainty.error_draws import ErrorDraws, combine_draws
 from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["combine_estimates", "estimate_by_members", "largest_shared_size", "parts_by_members"]
+__all__ = [
+    "combine_estimates",
+    "draw_errors_by_members",
+    "estimate_by_members",
+    "largest_shared_size",
+    "parts_by_members",
+]
 
 # A part with fewer rows in the sample of members' outputs is joined to another.
 FEWEST_SAMPLED = 5
@@ -62,6 +68,22 @@ def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOpt
     return replace(
         found, recommendation=replace(wide, sizes=found.recommendation.sizes, values=found.recommendation.values)
     )
+
+
+def draw_errors_by_members(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
+    """Return the error by size, with draws, combined from parts of the rows with similar numbers of members.
+
+    Parameters
+    ----------
+    rows, settings, has_scores
+        As for :func:`estimate_by_members`.
+    """
+    parts = parts_by_members(rows.tally.trials, rows.sample.rows)
+    if len(parts) == 1:
+        return draw_label_errors(rows, settings, has_scores=has_scores)
+    share = np.array([rows.weight.total[part].sum() for part in parts])
+    found = [draw_label_errors(_of_part(rows, part), settings, has_scores=has_scores) for part in parts]
+    return combine_draws(found, share / share.sum())
 
 
 def _of_part(rows: TalliedRows, part: BoolArray) -> TalliedRows:

@@ -13,7 +13,7 @@ from ens_plugin.core.tallies.row_groups import design_effect, small_number_facto
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.tally import AnyTally, ValueTally
 from ens_plugin.core.uncertainty.paired_losses import row_losses
-from ens_plugin.core.validation import IntArray, shown
+from ens_plugin.core.validation import IntArray, shown, with_missing
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
 
 __all__ = ["encode_groups", "group_doubts", "refuse_groups_in_bags", "with_groups"]
@@ -67,10 +67,7 @@ def encode_groups(groups: Any, n_rows: int) -> IntArray:
 
 
 def _as_column(groups: Any) -> NDArray[Any]:
-    column = np.asarray(groups)
-    if column.dtype.kind in "US" and not isinstance(groups, np.ndarray):
-        # NumPy converts missing values among strings to strings.
-        column = np.asarray(groups, dtype=object)
+    column = with_missing(np.asarray(groups), groups)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.labels import find_labels
-from ens_plugin.core.validation import LARGEST, BoolArray, as_array, one_line, shown
-from ens_plugin.errors import InputError
+from ens_plugin.core.validation import LARGEST, BoolArray, as_array, as_values, one_line, shown, with_missing
+from ens_plugin.errors import InputError, UnsupportedModelError
 
-__all__ = ["encode_target", "target_array"]
+__all__ = ["encode_target", "evaluation_weights", "refuse_own_weights", "target_array"]
 
 NAMED_ROWS = 5
 
@@ -49,9 +49,7 @@ def target_array(y: Any, name: str = "y") -> NDArray[Any]:
     array = as_array(y, name)
     if array.dtype.kind == "T":
         array = array.astype(object)
-    # NumPy converts a missing value among the texts of a list to a text.
-    hides_missing = array.dtype.kind in "US" and not hasattr(y, "dtype")
-    is_missing = _are_missing(np.asarray(y, dtype=object) if hides_missing else array, name)
+    is_missing = _are_missing(with_missing(array, y), name)
     if array.ndim and is_missing.any():
         raise InputError(_missing_text(is_missing, name))
     return array
@@ -73,9 +71,32 @@ def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
         raise InputError(f"y must have one dimension, got shape {target.shape}: this ensemble has one output.")
     if target.size == 0:
         raise InputError("y is empty; pass the true labels or values of the rows.")
+    own = adapter.encode_target(target)
+    if own is not None:
+        return np.asarray(own, dtype=np.float64 if adapter.classes is None else np.int64)
     if adapter.classes is None:
         return _real_values(target, adapter)
     return _label_codes(target, adapter.classes)
+
+
+def evaluation_weights(
+    adapter: EnsembleAdapter, target: NDArray[Any], sample_weight: ArrayLike | None
+) -> ArrayLike | None:
+    """Return the user's weights, times those that the adapter gives rows because of their target."""
+    own = adapter.target_weights(target)
+    if own is None or sample_weight is None:
+        return sample_weight if own is None else own
+    given = as_values(sample_weight, "sample_weight", target.shape[0])
+    return np.asarray(given * own)
+
+
+def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
+    """Raise UnsupportedModelError for an adapter that weights rows by their target, where `what` takes no weights."""
+    if type(adapter).target_weights is not EnsembleAdapter.target_weights:
+        raise UnsupportedModelError(
+            f"{what} counts all rows alike, and rows of a {type(adapter.model).__name__} are weighted by their target, "
+            "because some are censored. Pass the model and its target to ens_plugin.analyze, on one machine."
+        )
 
 
 def _are_missing(array: NDArray[Any], name: str) -> BoolArray:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, ndtr, stdtrit
 
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import label_support
-from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
+from ens_plugin.core.validation import FloatArray, as_sizes
 
 __all__ = ["CellVotes", "cell_agreement", "cell_size", "cell_size_draws", "gather_cells", "has_few_cells"]
 
@@ -49,13 +49,13 @@ class CellVotes:
     votes: bool
 
 
-def has_few_cells(cell: IntArray) -> bool:
+def has_few_cells(cell: NDArray[np.integer]) -> bool:
     """Return whether there are at most 200 cells, with four rows or more on average."""
     n_cells = np.unique(cell).size
     return bool(n_cells <= MAX_CELLS and cell.size >= ROWS_PER_CELL * n_cells)
 
 
-def gather_cells(sample: Sample, cell: IntArray, weight: FloatArray, n_effective: float) -> CellVotes:
+def gather_cells(sample: Sample, cell: NDArray[np.integer], weight: FloatArray, n_effective: float) -> CellVotes:
     """Return the mean and spread of the members' votes in each cell of rows with equal features.
 
     Parameters

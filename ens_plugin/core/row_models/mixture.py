@@ -157,7 +157,7 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
     if not k.any() or np.array_equal(k, n):
         return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)
     votes = votes_per_member
-    k_group, n_group, counts, group = group_counts(k * votes, n * votes, row_weight, entry_weight.rows)
+    k_group, n_group, counts, group = group_counts(k, n, row_weight, entry_weight.rows, votes)
     likelihood = _binomial_likelihood(k_group, n_group)
     start = _moment_beta(k_group, n_group, counts)
     density = fit_density(likelihood, counts, beta_mean=(-0.5, 0.5), beta_start=start)
@@ -198,20 +198,26 @@ def _point_mass(at: float, row_weight: FloatArray, votes_per_member: float) -> M
 
 
 def group_counts(
-    k: FloatArray, n: FloatArray, weight: FloatArray, rows: FloatArray | None = None
+    k: FloatArray,
+    n: FloatArray,
+    weight: FloatArray,
+    rows: FloatArray | None = None,
+    votes_per_member: float = 1.0,
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Return groups of rows with equal (k, n); above 4096 pairs, of rows that are nearly equal.
+    """Return groups of rows with equal (k, n) votes; above 4096 pairs, of rows that are nearly equal.
 
     Parameters
     ----------
     k, n, weight : ndarray, shape (n_entries,)
     rows : ndarray, shape (n_entries,), or None
         Number of rows of each entry; None for one each.
+    votes_per_member : float, default=1.0
+        Factor of k and n, by which they are multiplied in parts to save memory.
 
     Returns
     -------
     k_group, n_group, counts : ndarrays, shape (n_groups,)
-        Weighted mean k and n of each group, and its total weight.
+        Weighted mean k and n of each group, times `votes_per_member`, and its total weight.
     group : ndarray of int, shape (n_entries,)
 
     Notes
@@ -219,27 +225,38 @@ def group_counts(
     Nearly equal rows share a cell of width pi/512 in asin(sqrt(k/n)) and a quantile eighth of n: a
     quarter of the binomial's standard deviation or less up to n = 1600 per row.
     """
+    votes = votes_per_member
     first = slice(0, PART_ROWS)
     n_rows = k.size if rows is None else rows.sum()
-    whole = n_rows <= MAX_GROUPS or not (np.any(k[first] % 1.0) or np.any(n[first] % 1.0))
-    group = pair_index(k, n) if whole else _cell_index(k, n, rows)
+    whole = n_rows <= MAX_GROUPS or not (np.any(k[first] * votes % 1.0) or np.any(n[first] * votes % 1.0))
+    group = pair_index(k * votes, n * votes) if whole else _cell_index(k, n, rows, votes)
     if group.max() >= MAX_GROUPS:
-        group = _cell_index(k, n, rows)
+        group = _cell_index(k, n, rows, votes)
     counts = np.bincount(group, weight).astype(np.float64)
-    # A group without weight still needs its k and n, because its rows have a posterior.
-    mass = np.where(counts[group] > 0, weight, 1.0)
-    total = np.bincount(group, mass)
-    return np.bincount(group, mass * k) / total, np.bincount(group, mass * n) / total, counts, group
+    total, k_sum, n_sum = np.zeros((3, counts.size))
+    for part in _parts(k.size):
+        here = group[part]
+        # A group without weight still needs its k and n, because its rows have a posterior.
+        mass = np.where(counts[here] > 0, weight[part], 1.0)
+        total += np.bincount(here, mass, counts.size)
+        k_sum += np.bincount(here, mass * (k[part] * votes), counts.size)
+        n_sum += np.bincount(here, mass * (n[part] * votes), counts.size)
+    return k_sum / total, n_sum / total, counts, group
 
 
-def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None) -> IntArray:
-    """Return the index of each entry among the occupied cells of nearly equal rows, in parts to save memory."""
-    edges = row_quantiles(n, np.arange(1, 8) / 8, rows)
+def _parts(n_entries: int) -> list[slice]:
+    """Return slices of entries, each of which takes little memory."""
+    return [slice(start, start + PART_ROWS) for start in range(0, n_entries, PART_ROWS)]
+
+
+def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None, votes: float) -> IntArray:
+    """Return the index of each entry among the occupied cells of nearly equal rows."""
+    edges = row_quantiles(n * votes, np.arange(1, 8) / 8, rows)
     code = np.empty(k.size, dtype=np.int16)
-    for start in range(0, k.size, PART_ROWS):
-        part = slice(start, start + PART_ROWS)
-        code[part] = np.floor(share_angle(k[part], n[part])) * 8 + np.searchsorted(edges, n[part])
-    position = np.cumsum(np.bincount(code) > 0) - 1
+    for part in _parts(k.size):
+        k_votes, n_votes = k[part] * votes, n[part] * votes
+        code[part] = np.floor(share_angle(k_votes, n_votes)) * 8 + np.searchsorted(edges, n_votes)
+    position = (np.cumsum(np.bincount(code) > 0) - 1).astype(np.int32)
     return np.asarray(position[code])
 
 

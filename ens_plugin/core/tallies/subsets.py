@@ -17,7 +17,7 @@ from ens_plugin.core.tallies.tally import RowBlock, label_support, sum_over_memb
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
-__all__ = ["Sample", "content_order", "subset_means", "subset_statistics"]
+__all__ = ["Sample", "content_order", "subset_mean_orders", "subset_means", "subset_statistics"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,10 @@ def content_order(block: RowBlock) -> IntArray:
     place = np.zeros(block.target.size)
     for output, counts, factor in zip(block.outputs, block.seen, by_member, strict=True):
         value = np.add.reduce(output * by_label, axis=-1) if output.ndim == 2 else output.astype(np.float64)
-        place += np.where(counts, factor * (value + 1.0), 0.0)
+        value += 1.0
+        value *= factor
+        value *= counts
+        place += value
     return np.lexsort((place, np.modf(place * 1e3)[0], block.target))
 
 
@@ -125,9 +128,22 @@ def subset_statistics(
     rng: np.random.Generator,
     statistic: Callable[[FloatArray], float],
 ) -> FloatArray:
-    """Return a statistic of subset means for several random orders of the members, shape (n_orders, n_sizes).
+    """Return a statistic of :func:`subset_mean_orders`, shape (n_orders, n_sizes)."""
+    orders = subset_mean_orders(block, sizes, n_orders, rng)
+    return np.array([[statistic(mean) for mean in means] for means in orders])
+
+
+def subset_mean_orders(
+    block: RowBlock, sizes: IntArray, n_orders: int, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Yield the mean outputs of :func:`subset_means` for several random orders of the members.
 
     Orders are rotations of random ones, so that every member is used about as often at every size.
+
+    Raises
+    ------
+    InputError
+        If no row has members.
     """
     packed = _pack_outputs(block)
     if not packed.seen.size:
@@ -135,8 +151,8 @@ def subset_statistics(
             "None of the sampled rows is out of bag for any member, so there are no subsets of members to average. "
             "Train more members or pass more rows."
         )
-    orders = islice(_rotations(packed.seen.shape[0], n_orders, rng), n_orders)
-    return np.array([[statistic(mean) for mean in _means_in_order(packed, sizes, order)] for order in orders])
+    for order in islice(_rotations(packed.seen.shape[0], n_orders, rng), n_orders):
+        yield _means_in_order(packed, sizes, order)
 
 
 def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.tallies.tally import count_members
 from ens_plugin.core.validation import BoolArray, FloatArray
 
 __all__ = ["PairMean", "fold_groups", "mean_pair_covariance", "shared_variance"]
@@ -137,8 +138,10 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
     """
     weighted = squares = degrees = 0.0
     for rows in _blocks(slopes.size, outputs.shape[0]):
-        counted = np.ascontiguousarray(is_oob[:, rows], dtype=np.float32)
-        deviations, unit = _deviations(outputs[:, rows], is_oob[:, rows], slopes[rows])
+        # Copied once, because every pass over a strided block is as slow as the copy.
+        is_counted = np.ascontiguousarray(is_oob[:, rows])
+        counted = is_counted.astype(np.float32)
+        deviations, unit = _deviations(np.ascontiguousarray(outputs[:, rows]), is_counted, slopes[rows])
         together = counted.T @ counted
         sums = deviations.T @ counted
         freedom = np.maximum(together - 1.0, 0.0)
@@ -172,13 +175,20 @@ def _deviations(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) ->
 
 
 def _centred(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:
-    n = np.maximum(np.count_nonzero(is_oob, axis=0), 1)
-    values = np.where(is_oob, outputs, 0.0)
-    return np.asarray((values - values.sum(axis=0) / n) * is_oob)
+    n = np.maximum(count_members(is_oob), 1.0)
+    values = np.multiply(outputs, is_oob, dtype=np.float64)
+    values -= values.sum(axis=0) / n
+    values *= is_oob
+    return np.asarray(values)
 
 
 def _own_variance(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:
     """Return the variance (ddof 1) of each row's outputs that count; 0 with fewer than two."""
-    deviations = _centred(outputs, is_oob)
-    n = np.count_nonzero(is_oob, axis=0)
-    return np.asarray(np.einsum("ti,ti->i", deviations, deviations) / np.maximum(n - 1.0, 1.0))
+    n = count_members(is_oob)
+    if outputs.dtype == np.bool_:
+        ones = count_members(outputs & is_oob)
+        squares = ones * (n - ones) / np.maximum(n, 1.0)
+    else:
+        deviations = _centred(outputs, is_oob)
+        squares = np.einsum("ti,ti->i", deviations, deviations)
+    return np.asarray(squares / np.maximum(n - 1.0, 1.0))

@@ -46,10 +46,6 @@ class NormalPair:
         """Return the same rows with the two labels exchanged."""
         return NormalPair(self.share, -self.mean, self.variance, self.weight)
 
-    def component(self, index: int) -> NormalScores:
-        """Return one component of the mixtures, as rows with normal scores."""
-        return NormalScores(self.mean[index], self.variance[index], self.weight)
-
     def pooled(self) -> NormalScores:
         """Return rows with normal scores of the mixtures' mean and variance."""
         shares = np.stack([self.share, 1.0 - self.share])

@@ -256,7 +256,7 @@ class TestFunctionsOfOtherMeaning:
         assert "f1_score_macro" not in str(caught.value)
 
 
-@pytest.mark.parametrize("metric", ["average_precision", "roc_auc", "accuracy"])
+@pytest.mark.parametrize("metric", [pytest.param("average_precision", marks=pytest.mark.slow), "roc_auc", "accuracy"])
 def test_a_ranking_of_few_rows_is_warned_of(metric: str) -> None:
     """Each out-of-bag row is predicted by members of its own, and few rows of a label decide over the level."""
     X, y = TWO

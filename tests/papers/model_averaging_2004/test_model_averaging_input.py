@@ -28,9 +28,9 @@ def test_weights_are_chances() -> None:
     X, y = iris()
     weight = np.where(y == 2, 3.0, 1.0)
     expected = np.bincount(y, weights=weight) / weight.sum()
-    shares = [one.class_prior_ for one in averaged(n_estimators=400).fit(X, y, weight).estimators_]
+    shares = [one.class_prior_ for one in averaged(n_estimators=200).fit(X, y, weight).estimators_]
     np.testing.assert_allclose(np.mean(shares, axis=0), expected, atol=0.01)
-    drawn = averaged(n_estimators=400, bootstrap="parametric").fit(X, y, weight)
+    drawn = averaged(n_estimators=200, bootstrap="parametric").fit(X, y, weight)
     np.testing.assert_allclose(drawn.single_model_.class_prior_, expected)
     shares = [one.class_prior_ for one in drawn.estimators_]
     np.testing.assert_allclose(np.mean(shares, axis=0), expected, atol=0.01)

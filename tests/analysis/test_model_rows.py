@@ -1,7 +1,8 @@
-"""Judging by some of the training rows: what autolog does when time is short."""
+"""The rows of a model: some of the training rows, as autolog chooses when time is short, and their release."""
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
-from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
 
 from ens_plugin import CustomEnsemble, in_bag
@@ -52,10 +52,14 @@ def test_chosen_rows_count_as_if_the_others_had_no_weight(model: Any, rows: Any)
 def test_a_metric_meets_the_labels_of_the_chosen_rows() -> None:
     X, y = CANCER
     forest = RandomForestClassifier(40, max_depth=3, random_state=0).fit(X, y)
+
+    def lost(truth: NDArray[Any], p: NDArray[np.float64]) -> float:
+        return float(np.mean((truth - p[:, 1]) ** 2))
+
     outputs = np.stack([tree.predict_proba(X[::3]) for tree in forest.estimators_])
     rest = CustomEnsemble(outputs, in_bag(forest, X)[:, ::3], aggregation="mean_proba")
-    chosen = run_analysis(forest, X, y, AnalysisOptions(metric=log_loss), choose_rows=every_third)
-    expected = run_analysis(rest, None, y[::3], AnalysisOptions(metric=log_loss))
+    chosen = run_analysis(forest, X, y, AnalysisOptions(metric=lost), choose_rows=every_third)
+    expected = run_analysis(rest, None, y[::3], AnalysisOptions(metric=lost))
     np.testing.assert_allclose(chosen.error_curve.error, expected.error_curve.error, rtol=1e-9)
 
 
@@ -73,3 +77,20 @@ def test_other_rows_than_the_training_rows_are_refused_all_the_same() -> None:
     model = BaggingClassifier(KNeighborsClassifier(), 20, random_state=0, oob_score=True).fit(X, y)
     with pytest.raises(DataMismatchError, match="training rows"):
         run_analysis(model, X[::-1], y[::-1], AnalysisOptions(), choose_rows=every_third)
+
+
+def test_bags_are_released_before_the_estimates() -> None:
+    # They have a bit for each row and member: the largest part of an analysis of many rows.
+    found, alive = list[weakref.ref[Bags]](), list[bool]()
+
+    def remember(adapter: EnsembleAdapter, features: Any, bags: Bags) -> None:
+        found.append(weakref.ref(bags))
+
+    def metric(y: NDArray[Any], mean_output: NDArray[np.float64]) -> float:
+        alive.append(found[0]() is not None)
+        return float(np.abs(y - mean_output).mean())
+
+    forest = RandomForestRegressor(20, random_state=0).fit(*DIABETES)
+    run_analysis(forest, *DIABETES, AnalysisOptions(metric=metric), choose_rows=remember)
+    assert alive
+    assert not any(alive)

@@ -1,0 +1,116 @@
+"""Moments of a metric over bootstrap samples of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.analysis.curves.metric_rows import MetricRows, SubsetAverages, end_outputs
+from ens_plugin.core.validation import FloatArray
+
+__all__ = ["Resampled", "resample_level", "resample_rows"]
+
+N_RESAMPLES = 200
+# Bootstrap samples for the change between two sizes, each with two more calls of a metric without a formula.
+N_STEPS = 60
+MAX_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """Moments of the metric of all members over bootstrap samples of the rows.
+
+    Attributes
+    ----------
+    sd, skewness : float
+    step_variance : float
+        Variance of the metric's change from half the largest subset to the largest, less its variance over orders.
+    shared : float
+        Covariance of the metric and that change.
+    """
+
+    sd: float
+    skewness: float
+    step_variance: float = 0.0
+    shared: float = 0.0
+
+
+def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> Resampled:
+    """Return the standard deviation and the skewness of the metric of all members over bootstrap samples."""
+    known = rows.known
+    level = rows.of_counts(rows.linked[known], known)
+    codes = _codes(rows)
+    draws = (np.bincount(_draw(known, codes, groups, rng), minlength=codes.size)[known] for _ in range(N_RESAMPLES))
+    return _of_levels(np.array([level(counts.astype(np.float64)) for counts in draws]))
+
+
+def resample_rows(
+    rows: MetricRows,
+    averages: SubsetAverages,
+    groups: NDArray[np.integer] | None,
+    rng: np.random.Generator,
+) -> Resampled:
+    """Return the moments, over bootstrap samples of rows, of the metric and of its change between two subset sizes."""
+    known, codes = rows.known, _codes(rows)
+    level = rows.of_counts(rows.linked[known], known)
+    ends, usable = list(averages.ends), averages.rows
+    small, large = (rows.of_counts(part, usable) for part in end_outputs(rows, averages, rng))
+    n_present = np.count_nonzero(np.bincount(codes[usable]))
+    n_steps = N_STEPS if rows.formula is None else N_RESAMPLES
+    levels, steps = np.empty(N_RESAMPLES), np.empty(n_steps)
+    for index in range(N_RESAMPLES):
+        counts = np.bincount(_draw(known, codes, groups, rng), minlength=codes.size).astype(np.float64)
+        levels[index] = level(counts[known])
+        if index >= n_steps:
+            continue
+        inside = counts[usable]
+        # Where a label is missing, rows are drawn anew, independent of the level; this is rare.
+        if np.count_nonzero(np.bincount(codes[usable], weights=inside)) < n_present:
+            drawn = _draw(usable, codes, groups, rng)
+            inside = np.bincount(drawn, minlength=codes.size)[usable].astype(np.float64)
+        steps[index] = large(inside) - small(inside)
+    shared = np.cov(levels[:n_steps], steps)
+    contrast = np.array([-1.0, 1.0])
+    one_order = float(contrast @ averages.covariance[np.ix_(ends, ends)] @ contrast)
+    found = _of_levels(levels)
+    return Resampled(found.sd, found.skewness, max(float(shared[1, 1]) - one_order, 0.0), float(shared[0, 1]))
+
+
+def _of_levels(levels: FloatArray) -> Resampled:
+    deviations, sd = levels - levels.mean(), float(levels.std(ddof=1))
+    return Resampled(sd, float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0)
+
+
+def _codes(rows: MetricRows) -> NDArray[Any]:
+    block = rows.sample.block
+    return block.target if block.n_labels else np.zeros(block.target.size, dtype=np.int64)
+
+
+def _draw(
+    rows: NDArray[np.intp], codes: NDArray[Any], groups: NDArray[np.integer] | None, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return a bootstrap sample of rows, or of groups, with every label, which many metrics need.
+
+    A sample that misses a label is drawn again; after too many attempts, each label's rows are drawn separately.
+    """
+    own = codes[rows]
+    n_present = np.count_nonzero(np.bincount(own))
+    members = None if groups is None else _rows_by_group(groups[rows])
+    for _ in range(MAX_TRIES):
+        if members is None:
+            drawn = rng.integers(0, rows.size, size=rows.size)
+        else:
+            drawn = np.concatenate([members[index] for index in rng.integers(0, len(members), size=len(members))])
+        if np.count_nonzero(np.bincount(own[drawn])) == n_present:
+            return np.asarray(rows[drawn])
+    return np.concatenate(
+        [rng.choice(rows[own == code], size=np.count_nonzero(own == code)) for code in np.unique(own)]
+    )
+
+
+def _rows_by_group(groups: NDArray[np.integer]) -> list[NDArray[np.int64]]:
+    order = np.argsort(groups, kind="stable").astype(np.int64)
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)

@@ -1,0 +1,251 @@
+"""Metrics as sums over rows or one sort of them, found by evaluation, so that few calls of the metric are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.core.validation import FloatArray
+from ens_plugin.errors import InputError
+
+__all__ = ["Formula", "OfWeights", "find_formula", "of_labels", "squared_error"]
+
+# The metric of the rows, as a function of their weights.
+OfWeights = Callable[[FloatArray], float]
+# Returns it for label codes or values, shape (n_rows,), and probabilities or values of the rows.
+Formula = Callable[["NDArray[Any]", FloatArray], OfWeights]
+
+AGREEMENT = 1e-9
+LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
+
+
+def find_formula(
+    metric: ResolvedMetric,
+    target: NDArray[Any],
+    codes: NDArray[Any],
+    output: FloatArray,
+    weight: FloatArray | None,
+) -> tuple[Formula, str] | None:
+    """Return a formula with the values of the metric, and of which losses it is; None if none is known.
+
+    A formula counts as that of the metric if both agree on the rows, and on a bootstrap sample of the rows with random
+    outputs, where it would be a coincidence.
+
+    Losses are ``"squared"`` or ``"log"`` where the expected loss of a row is known by size, else ``""``.
+
+    Parameters
+    ----------
+    metric : ResolvedMetric
+    target : ndarray, shape (n_rows,)
+        As the metric takes it.
+    codes : ndarray, shape (n_rows,)
+        The same as positions among the columns of the output, or as values.
+    output : ndarray, shape (n_rows, n_labels) or (n_rows,)
+    weight : ndarray, shape (n_rows,), or None
+
+    Examples
+    --------
+    >>> from sklearn.metrics import mean_squared_error
+    >>> from ens_plugin import CustomEnsemble
+    >>> from ens_plugin.adapters import find_adapter
+    >>> from ens_plugin.analysis.metrics import resolve_metric
+    >>> y = np.arange(20.0)
+    >>> adapter = find_adapter(CustomEnsemble(np.ones((3, 20)), None, aggregation="mean"))
+    >>> formula, losses = find_formula(resolve_metric(mean_squared_error, adapter), y, y, np.ones(20), None)
+    >>> round(formula(y, y + 2.0)(np.ones(20)), 9), losses
+    (4.0, 'squared')
+    """
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, codes.size, codes.size)
+    counts = np.bincount(drawn, minlength=codes.size).astype(np.float64)
+    random = _random_outputs(output, rng)
+    own = np.ones(codes.size) if weight is None else weight
+    checks = [(output, np.arange(codes.size), own), (random, drawn, own * counts)]
+    try:
+        values = [
+            metric.value(target[rows], out[rows], None if weight is None else weight[rows]) for out, rows, _ in checks
+        ]
+    except InputError:
+        return None
+    for candidate in _of_probabilities() if output.ndim == 2 else _of_values(metric):
+        scale = _scale(candidate, codes, [(out, rows) for out, _, rows in checks], values)
+        if scale is not None:
+            return partial(_scaled, candidate, scale), _LOSSES.get(candidate, "")
+    return None
+
+
+def of_labels(metric: ResolvedMetric, classes: NDArray[Any]) -> Formula:
+    """Return the formula of a metric of labels that takes weights: its value on the cells of the confusion matrix."""
+    return partial(_confusion, metric, classes)
+
+
+def squared_error(target: NDArray[Any], output: FloatArray) -> FloatArray:
+    """Return the squared error of each row, over all of its labels, shape (n_rows,)."""
+    if output.ndim == 1:
+        return np.asarray((output - target) ** 2)
+    own = np.take_along_axis(output, target[:, None].astype(np.intp), axis=1)[:, 0]
+    return np.asarray(np.einsum("ij,ij->i", output, output) - 2.0 * own + 1.0)
+
+
+def _scale(
+    candidate: Formula, codes: NDArray[Any], checks: list[tuple[FloatArray, FloatArray]], values: list[float]
+) -> float | None:
+    """Return the factor by which the formula has the metric's values; None if it has not."""
+    with np.errstate(all="ignore"):
+        found = np.array([candidate(codes, output)(weight) for output, weight in checks])
+    if not np.isfinite(found).all() or found[-1] == 0.0:
+        return None
+    scale = values[-1] / found[-1]
+    is_same = np.abs(found * scale - values) <= AGREEMENT * np.maximum(np.abs(values), 1.0)
+    return float(scale) if scale != 0.0 and is_same.all() else None
+
+
+def _scaled(candidate: Formula, scale: float, target: NDArray[Any], output: FloatArray) -> OfWeights:
+    value = candidate(target, output)
+    return lambda weight: scale * value(weight)
+
+
+def _random_outputs(output: FloatArray, rng: np.random.Generator) -> FloatArray:
+    if output.ndim == 2:
+        return np.asarray(rng.dirichlet(np.ones(output.shape[1]), size=output.shape[0]))
+    # Positive where all outputs are: some metrics take only such values.
+    return np.asarray(rng.permutation(output) * rng.uniform(0.5, 1.5, output.size))
+
+
+def _mean(losses: Callable[[NDArray[Any], FloatArray], FloatArray]) -> Formula:
+    def formula(target: NDArray[Any], output: FloatArray) -> OfWeights:
+        loss = losses(target, output)
+        return lambda weight: float(loss @ weight / weight.sum())
+
+    return formula
+
+
+def _log_loss(target: NDArray[Any], output: FloatArray) -> FloatArray:
+    own = np.take_along_axis(output, target[:, None].astype(np.intp), axis=1)[:, 0]
+    return np.asarray(-np.log(np.clip(own, LEAST_PROBABILITY, 1.0)))
+
+
+def _poisson_deviance(target: NDArray[Any], output: FloatArray) -> FloatArray:
+    return np.asarray(2.0 * (xlogy(target, target / output) - target + output))
+
+
+def _squared_log_error(target: NDArray[Any], output: FloatArray) -> FloatArray:
+    return np.asarray((np.log1p(output) - np.log1p(target)) ** 2)
+
+
+_squared = _mean(squared_error)
+
+
+def _root_squared(target: NDArray[Any], output: FloatArray) -> OfWeights:
+    value = _squared(target, output)
+    return lambda weight: float(np.sqrt(value(weight)))
+
+
+def _explained(target: NDArray[Any], output: FloatArray) -> OfWeights:
+    """Return the share of the variance that is explained, scikit-learn's r2."""
+    value, y = _squared(target, output), target.astype(np.float64)
+
+    def explained(weight: FloatArray) -> float:
+        mean = y @ weight / weight.sum()
+        return float(1.0 - value(weight) / ((y - mean) ** 2 @ weight / weight.sum()))
+
+    return explained
+
+
+def _slopes(above: float, below: float) -> Formula:
+    """Return a loss with one slope above the prediction and one below, such as the pinball loss."""
+
+    def losses(target: NDArray[Any], output: FloatArray) -> FloatArray:
+        apart = target - output
+        return np.asarray(np.where(apart > 0, above * apart, -below * apart))
+
+    return _mean(losses)
+
+
+def _area(label: int, target: NDArray[Any], output: FloatArray) -> OfWeights:
+    """Return the area under the ROC curve of a label against the others; equal outputs count half."""
+    order, starts = _ranked(output[:, label])
+    positive = (target == label)[order]
+
+    def area(weight: FloatArray) -> float:
+        ranked = weight[order]
+        own = np.add.reduceat(ranked * positive, starts)
+        other = np.add.reduceat(ranked * ~positive, starts)
+        above = np.cumsum(own) - own / 2.0
+        return float(other @ above / (own.sum() * other.sum()))
+
+    return area
+
+
+def _average_precision(label: int, target: NDArray[Any], output: FloatArray) -> OfWeights:
+    order, starts = _ranked(output[:, label])
+    positive = (target == label)[order]
+
+    def precision(weight: FloatArray) -> float:
+        ranked = weight[order]
+        own = np.add.reduceat(ranked * positive, starts)
+        found, total = np.cumsum(own), np.cumsum(np.add.reduceat(ranked, starts))
+        return float(own @ (found / np.where(total > 0, total, 1.0)) / found[-1])
+
+    return precision
+
+
+def _ranked(score: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the order of descending scores, and where each group of equal ones starts."""
+    order = np.argsort(-score, kind="stable")
+    return order, np.flatnonzero(np.diff(score[order], prepend=np.inf))
+
+
+def _macro(
+    of_label: Callable[[int, NDArray[Any], FloatArray], OfWeights],
+    target: NDArray[Any],
+    output: FloatArray,
+) -> OfWeights:
+    """Return the mean of a metric of each label against the others."""
+    values = [of_label(label, target, output) for label in range(output.shape[1])]
+    return lambda weight: float(np.mean([value(weight) for value in values]))
+
+
+def _confusion(metric: ResolvedMetric, classes: NDArray[Any], target: NDArray[Any], output: FloatArray) -> OfWeights:
+    n_labels = classes.size
+    cells = target * n_labels + np.argmax(output, axis=1)
+    columns = np.eye(n_labels)
+
+    def value(weight: FloatArray) -> float:
+        counts = np.bincount(cells, weights=weight, minlength=n_labels**2)
+        held = np.flatnonzero(counts)
+        return metric.value(classes[held // n_labels], columns[held % n_labels], counts[held])
+
+    return value
+
+
+_logarithmic = _mean(_log_loss)
+_LOSSES: dict[Formula, str] = {_squared: "squared", _explained: "squared", _logarithmic: "log"}
+
+
+def _of_probabilities() -> Iterator[Formula]:
+    yield _squared
+    yield _logarithmic
+    for one in (_area, _average_precision):
+        yield partial(one, 1)
+        yield partial(one, 0)
+        yield partial(_macro, one)
+
+
+def _of_values(metric: ResolvedMetric) -> Iterator[Formula]:
+    yield _squared
+    yield _explained
+    yield _root_squared
+    yield _mean(_poisson_deviance)
+    yield _mean(_squared_log_error)
+    zero, one = np.zeros(2), np.ones(2)
+    try:
+        yield _slopes(metric.value(one, zero), metric.value(zero, one))
+    except InputError:
+        return

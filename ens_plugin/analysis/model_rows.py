@@ -1,0 +1,176 @@
+"""The rows that a model is judged by: as its adapter takes them, checked, with the bags of training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import CountsDraws
+from ens_plugin.analysis.arguments import row_weights
+from ens_plugin.analysis.build_report import compare_with_stored
+from ens_plugin.analysis.checks.distinct_rows import RowLikeness, row_likeness
+from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.row_blocks import BlockReader
+from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.rows.repeats import refuse_copies
+from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, target_array
+from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.validation import FloatArray
+from ens_plugin.errors import InputError
+
+__all__ = ["ModelRows", "RowChoice", "compare_rows_with_stored", "read_rows"]
+
+COMPARED_ROWS = 1000
+
+RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelRows:
+    """Rows as the adapter of a model takes them, checked, with their bags if the model was trained on them.
+
+    Attributes
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows, n_rows of them
+    labels : ndarray, shape (n_rows,) or (n_rows, 1)
+        y as the user gave it.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : ndarray of float64, shape (n_rows,)
+        Weights in the evaluation.
+    likeness : RowLikeness
+        Groups, copies and equal features.
+    bags : Bags or None
+        Of training rows: with groups, a row counts as drawn if any row of its group was.  None: held-out rows.
+    proof : BagProof
+        Of the bags as they were drawn.
+    chances : ndarray of float64, shape (n_rows,), or None
+        Chance of each training row to be left out of one bag, where they differ, are known and no groups are given.
+    positions : ndarray of int, shape (n_rows,), or None
+        Places of these rows among those given; None where they are all of them.
+    doubts, warnings : tuples of str
+        What casts doubt on held-out rows.
+    """
+
+    adapter: EnsembleAdapter
+    features: Any
+    labels: NDArray[Any]
+    target: NDArray[Any]
+    weight: FloatArray
+    likeness: RowLikeness
+    bags: Bags | None = None
+    proof: BagProof = field(default_factory=BagProof)
+    chances: FloatArray | None = None
+    positions: NDArray[np.intp] | None = None
+    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> NDArray[np.int64] | None:
+        """The group of each row, shape (n_rows,); None where the user gave no groups."""
+        return self.likeness.groups
+
+    def choose(self, choose_rows: RowChoice | None) -> ModelRows:
+        """Return the training rows that `choose_rows` returns the places of; all rows if it is None or returns None."""
+        if choose_rows is None or self.bags is None:
+            return self
+        chosen = choose_rows(self.adapter, self.features, self.bags)
+        if chosen is None:
+            return self
+        return replace(
+            self,
+            features=self.features[chosen],
+            labels=self.labels[chosen],
+            target=self.target[chosen],
+            weight=self.weight[chosen],
+            likeness=self.likeness.take(chosen),
+            bags=self.bags.take(chosen),
+            chances=None if self.chances is None else self.chances[chosen],
+            positions=chosen,
+        )
+
+    def without_features(self) -> ModelRows:
+        """Return the rows without features and bags, which need most memory, once the members' outputs are read."""
+        return replace(self, features=None, bags=None)
+
+    def place(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the places of some of these rows among those given."""
+        return rows if self.positions is None else self.positions[rows]
+
+
+def read_rows(
+    adapter: EnsembleAdapter, X: Any, y: ArrayLike, options: AnalysisOptions, metric: ResolvedMetric | None
+) -> ModelRows:
+    """Return the rows as an adapter takes them, after every check that needs no outputs of all members.
+
+    Of training rows, the bags are read and proved; of held-out rows, those that the model was trained on are refused.
+    Outputs that the library stored are compared where groups are given, because they are of the bags without groups.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    X : rows as they reach the ensemble, through the steps of a pipeline
+    y : array-like of shape (n_rows,)
+    options : AnalysisOptions
+        Of which `data`, `sample_weight` and `groups` are used.
+    metric : ResolvedMetric or None
+
+    Raises
+    ------
+    EnsPluginError
+        One of its kinds, as :func:`ens_plugin.analyze`.
+    """
+    labels = target_array(y)
+    target = encode_target(adapter, labels)
+    weight = row_weights(evaluation_weights(adapter, labels, options.sample_weight), target.size, metric)
+    features = _prepared(adapter, X, target.size)
+    likeness = row_likeness(options.groups, hash_rows(features, X), target, options.data)
+    adapter.check_members(features)
+    rows = ModelRows(adapter, features, labels, target, weight, likeness)
+    if options.data == "holdout":
+        doubts, warnings = judge_held_out_rows(adapter, features, labels)
+        return replace(rows, doubts=doubts, warnings=warnings)
+    return _with_bags(rows, adapter.bags(X, features, labels))
+
+
+def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
+    """Raise DataMismatchError if stored out-of-bag outputs differ from those computed before rows are grouped."""
+    if adapter.stored_oob_outputs() is None:
+        return
+    rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
+    everything, all_rows = slice(0, rows.size), np.arange(rows.size)
+    reader = BlockReader(
+        adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
+    )
+    compare_with_stored(adapter, reader.read(everything).sample, rows)
+
+
+def _with_bags(rows: ModelRows, bags: Bags) -> ModelRows:
+    """Return training rows with their bags, by group where groups are given; refuse copies of each other."""
+    adapter, likeness, chances = rows.adapter, rows.likeness, None
+    if likeness.groups is None and isinstance(adapter, CountsDraws):
+        chances = adapter.left_out_chances()
+    if likeness.repeats is not None:
+        refuse_copies(likeness.repeats, rows.weight)
+    if likeness.groups is not None:
+        compare_rows_with_stored(adapter, rows.features, bags, rows.target)
+        bags = bags.by_group(likeness.groups)
+    return replace(rows, bags=bags, proof=bags.proof, chances=chances)
+
+
+def _prepared(adapter: EnsembleAdapter, X: Any, n_targets: int) -> Any:
+    """Return rows as an adapter prepares them; refuse none, or another number than `n_targets`."""
+    features = adapter.prepare(X)
+    if features.shape[0] == 0:
+        raise InputError("X has no rows; pass the rows to estimate the error on.")
+    if features.shape[0] != n_targets:
+        raise InputError(f"X has {features.shape[0]} rows and y has {n_targets}; they must be the same rows.")
+    return features

@@ -1,0 +1,103 @@
+"""The steps of the analysis of an ensemble of one output: its adapter and options, its tallies, its report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.analysis.arguments import resolve_options
+from ens_plugin.analysis.build_report import build_report, compare_with_stored
+from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
+from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.label_errors import with_label_errors
+from ens_plugin.analysis.model_rows import ModelRows
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
+from ens_plugin.report.result import EnsembleReport
+
+__all__ = ["open_model", "report_on_rows", "tally_model_rows"]
+
+
+def open_model(model: Any, X: Any, options: AnalysisOptions) -> tuple[EnsembleAdapter, Any, ResolvedOptions]:
+    """Return the adapter of a model, X as it reaches the ensemble, and the checked options.
+
+    Raises
+    ------
+    EnsPluginError
+        If the model is not supported or not fitted, or an option is out of range.
+    """
+    data = options.data
+    ensemble, inner = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
+    adapter = find_adapter(ensemble)
+    return adapter, inner, resolve_options(adapter, options)
+
+
+def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progress | None = None) -> TalliedRows:
+    """Return the tallies of rows, with their groups, chances and proof, one entry for each row.
+
+    Parameters
+    ----------
+    rows : ModelRows
+    settings : ResolvedOptions
+    progress : callable or None
+        As for :func:`ens_plugin.analysis.row_blocks.tally_rows`.
+    """
+    evidence = tally_rows(
+        rows.adapter,
+        rows.features,
+        rows.bags,
+        rows.target,
+        rows.weight,
+        with_path=settings.estimator == "path",
+        with_metric=settings.metric is not None,
+        rng=np.random.default_rng(settings.random_state),
+        progress=progress,
+    )
+    if rows.adapter.classes is not None:
+        evidence = evidence.sort_samples()
+    weight = replace(evidence.weight, groups=rows.groups)
+    return replace(evidence, weight=weight, chance=rows.chances, proof=rows.proof)
+
+
+def report_on_rows(
+    rows: ModelRows, evidence: TalliedRows, settings: ResolvedOptions, *, sizes_given: bool
+) -> EnsembleReport:
+    """Return the report from the tallies of rows, whose features and bags take no part in it.
+
+    Parameters
+    ----------
+    rows : ModelRows
+    evidence : TalliedRows
+        :func:`tally_model_rows` of these rows.
+    settings : ResolvedOptions
+    sizes_given : bool
+        Whether the user gave the sizes to tabulate.
+
+    Raises
+    ------
+    EnsPluginError
+        DataMismatchError if out-of-bag outputs that the library stored differ from these; TooFewMembersError or
+        InputError if the rows are not enough for the estimates.
+    """
+    adapter, sampled = rows.adapter, evidence.sample.rows
+    if settings.data == "oob" and rows.groups is None:
+        compare_with_stored(adapter, evidence.sample, rows.place(sampled))
+    report = build_report(
+        adapter,
+        evidence,
+        settings,
+        sizes_given=sizes_given,
+        sampled_labels=rows.labels.reshape(-1)[evidence.rows_of_metric.rows],
+        repeats=rows.likeness.repeats,
+        target=rows.target,
+    )
+    report = with_distinct_rows(report, adapter, evidence, rows.likeness.cell, settings)
+    groups = None if rows.groups is None else rows.groups[sampled]
+    report = with_label_errors(report, adapter, evidence.sample, groups)
+    basis = replace(report.basis, doubts=(*rows.doubts, *report.basis.doubts))
+    return replace(report, basis=basis, warnings=(*rows.warnings, *report.warnings))

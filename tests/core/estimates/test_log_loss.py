@@ -1,0 +1,74 @@
+"""The log loss by ensemble size, against simulated means of members."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
+from tests.forests import Array
+
+
+def drawn(n_rows: int, n_members: int, seed: int, spread: float = 3.0) -> tuple[Array, Array]:
+    """Chances of rows, and probabilities of independent members with these means; variance p(1 - p)/(spread + 1)."""
+    rng = np.random.default_rng(seed)
+    chance = rng.beta(4.0, 1.5, n_rows) * 0.9 + 0.05
+    return chance, rng.beta(spread * chance, spread * (1.0 - chance), (n_members, n_rows))
+
+
+def estimated(outputs: Array, sizes: tuple[float, ...]) -> Array:
+    n_members, n_rows = outputs.shape
+    mean, trials = outputs.mean(axis=0), np.full(n_rows, float(n_members))
+    share = relative_variance(mean, outputs.var(axis=0, ddof=1), trials)
+    return np.array([expected_log_loss(mean, trials, share, size).mean() for size in sizes])
+
+
+@pytest.mark.parametrize("spread", [1.0, 3.0])
+def test_share_of_the_variance_of_a_vote(spread: float) -> None:
+    chance, outputs = drawn(4000, 20, 0, spread)
+    mean, trials = outputs.mean(axis=0), np.full(chance.size, 20.0)
+    share = relative_variance(mean, outputs.var(axis=0, ddof=1), trials)
+    assert share == pytest.approx(1.0 / (spread + 1.0), rel=0.05)
+
+
+@pytest.mark.parametrize("n_members", [15, 40])
+def test_losses_beyond_the_members_are_those_of_more_members(n_members: int) -> None:
+    sizes = (2.0 * n_members, 100.0, np.inf)
+    # The mean loss of so many rows has a standard error of 0.001.
+    chance, outputs = drawn(40_000, n_members, 1)
+    rng = np.random.default_rng(2)
+    truth = []
+    for size in sizes[:-1]:
+        # A row's mean of `size` members, simulated.
+        means = np.mean([rng.beta(3.0 * chance, 3.0 * (1.0 - chance)) for _ in range(int(size))], axis=0)
+        truth.append(-np.log(means).mean())
+    truth.append(-np.log(chance).mean())
+    found = estimated(outputs, sizes)
+    observed = -np.log(outputs.mean(axis=0)).mean()
+    # Within a tenth of the way from the members at hand to infinity, and the noise of the rows.
+    np.testing.assert_allclose(found, truth, rtol=0, atol=0.1 * (observed - truth[-1]) + 2e-3)
+
+
+def test_distance_from_infinity_is_that_of_the_variance() -> None:
+    """At large sizes, half the mean of the relative variance over the size."""
+    chance, outputs = drawn(20000, 60, 3)
+    found = estimated(outputs, (1000.0, np.inf))
+    right = np.mean((1.0 - chance) / chance) / 4.0 / 2.0 / 1000.0
+    assert found[0] - found[1] == pytest.approx(right, rel=0.05)
+
+
+def test_loss_at_the_members_at_hand_is_the_observed_one() -> None:
+    _, outputs = drawn(50, 12, 4)
+    found = estimated(outputs, (12.0,))
+    np.testing.assert_allclose(found, -np.log(outputs.mean(axis=0)).mean())
+
+
+def test_members_that_agree_have_one_loss_at_every_size() -> None:
+    mean, trials = np.array([0.2, 0.9]), np.array([5.0, 7.0])
+    assert relative_variance(mean, np.zeros(2), trials) == 0.0
+    np.testing.assert_allclose(expected_log_loss(mean, trials, 0.0, 3.0), -np.log(mean))
+
+
+def test_certain_rows_lose_nothing() -> None:
+    found = expected_log_loss(np.array([1.0]), np.array([20.0]), 0.4, np.inf)
+    assert found == pytest.approx(0.0)
