@@ -5,24 +5,40 @@ Imported as ``ens_plugin.adapters``.
 
 from __future__ import annotations
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, Task, outputs_by_member
-from ens_plugin.adapters.capabilities import Truncatable, distributed_bags
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, Task, draw_bags, outputs_by_member
+from ens_plugin.adapters.capabilities import (
+    CountsDraws,
+    Distributable,
+    HeldOutOnly,
+    Truncatable,
+    VerifiesRows,
+    distributed_bags,
+)
 from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Storable, Trainable
 from ens_plugin.adapters.registry import find_adapter, find_library, libraries
-from ens_plugin.adapters.training import TrainingRows, fit_methods, method_arguments, retrain
+from ens_plugin.adapters.training import FitSite, TrainingRows, fit_methods, method_arguments, retrain
+from ens_plugin.core.tallies.bags import BagProof, Bags
 
 __all__ = [
+    "BagProof",
+    "Bags",
+    "CountsDraws",
+    "Distributable",
     "EnsembleAdapter",
     "EnsembleInfo",
     "FileReadable",
+    "FitSite",
     "Flavor",
+    "HeldOutOnly",
     "NativeInterface",
     "Storable",
     "Task",
     "Trainable",
     "TrainingRows",
     "Truncatable",
+    "VerifiesRows",
     "distributed_bags",
+    "draw_bags",
     "find_adapter",
     "find_library",
     "fit_methods",

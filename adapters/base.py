@@ -209,6 +209,39 @@ class EnsembleAdapter(ABC):
         is_oob = ~bags.in_bag(rows)
         return self.outputs(features, wanted=is_oob), is_oob
 
+    def encode_target(self, y: NDArray[Any]) -> NDArray[Any] | None:
+        """Return a target of a form of its own as label codes or values, or None, the default, for any other target.
+
+        For libraries whose targets are neither labels nor numbers, such as the censored times of survival analysis.
+        Metrics get the target as the user gave it.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,), at least one row
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or None
+            Positions in ``classes``, or finite values for regression.
+
+        Raises
+        ------
+        InputError
+            If `y` is not a target of this kind of model.
+        """
+        return None
+
+    def target_weights(self, y: NDArray[Any]) -> NDArray[np.float64] | None:
+        """Return weights that the evaluation gives rows because of their target, or None, the default, for equal ones.
+
+        They multiply those that the user passes.  Where a target is censored, inverse probabilities of observing it.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,)
+        """
+        return None
+
     def check_members(self, features: Any) -> None:  # noqa: B027  (for most adapters, the class is enough)
         """Raise UnsupportedModelError if the model is not the mean of members that are drawn alike.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,18 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.leaf_cover import RowOrigin
+from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 
-__all__ = ["CountsDraws", "Distributable", "RowOrigin", "Truncatable", "VerifiesRows", "distributed_bags"]
+__all__ = [
+    "CountsDraws",
+    "Distributable",
+    "HeldOutOnly",
+    "RowOrigin",
+    "Truncatable",
+    "VerifiesRows",
+    "distributed_bags",
+]
 
 
 class VerifiesRows(ABC):
@@ -116,6 +125,25 @@ class Truncatable(ABC):
         UnsupportedModelError
             If no smaller model can be made.
         """
+
+
+class HeldOutOnly(ABC):
+    """Mixin for adapters of models whose bags cannot be determined: they are judged on held-out rows only.
+
+    It stands before EnsembleAdapter among the base classes, and implements ``bags``; ``describe`` returns
+    ``bag_provenance="unknown"``.
+
+    Class attributes
+    ----------------
+    no_bags : str
+        Why the bags are not known, in a sentence that begins the message of the error.
+    """
+
+    no_bags: ClassVar[str]
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Raise BagError, with the reason and what to do instead."""
+        raise BagError(f'{self.no_bags} Pass {{data="holdout"}} with rows no member was trained on.')
 
 
 def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> DistributedBags:

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.training import FitSite, Trainer
+from ens_plugin.adapters.training import FitSite, Trainer, fit_methods
 
-__all__ = ["FileReadable", "Flavor", "Library", "NativeInterface", "Storable", "Trainable", "home_libraries"]
+__all__ = [
+    "FileReadable",
+    "Flavor",
+    "Library",
+    "NamedEnsembles",
+    "NativeInterface",
+    "Storable",
+    "Trainable",
+    "home_libraries",
+    "missing_parts",
+]
 
 
 def home_libraries(model: object) -> set[str]:
@@ -94,6 +105,32 @@ class Trainable(Library):
         Called before training by :class:`ens_plugin.DynamicPruningClassifier`.  Members that correct one another are
         not drawn alike.  By default nothing is refused.
         """
+
+
+class NamedEnsembles(Trainable):
+    """A library whose ensembles are recognised by the names of their classes, so that it need not be imported.
+
+    Class attributes
+    ----------------
+    module : str
+        Import name of the module that has the ensembles.
+    ensembles : tuple of str
+        Names of their classes.
+    """
+
+    module: ClassVar[str]
+    ensembles: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is one of the ensembles, or of a class derived from one."""
+        return super().accepts(model) and any(parent.__name__ in cls.ensembles for parent in type(model).__mro__)
+
+    @classmethod
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return the ``fit`` methods of the ensembles."""
+        module = import_module(cls.module)
+        return fit_methods(*(getattr(module, name) for name in cls.ensembles))
 
 
 class Flavor(NamedTuple):
@@ -211,3 +248,19 @@ class NativeInterface(Library):
     def n_features(cls, model: Any) -> int | None:
         """Return the number of features that the model was trained on; None where it is not stored."""
         return getattr(model, "n_features_in_", None)
+
+
+# Class attributes that a class must define.
+_NAMES = ((Library, "library"), (FileReadable, "title"), (FileReadable, "requirement"))
+
+
+def missing_parts(cls: type) -> list[str]:
+    """Return the names of the methods and class attributes that a class lacks for its base classes.
+
+    Examples
+    --------
+    >>> missing_parts(Trainable)
+    ['fit_sites', 'trainer', 'library']
+    """
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    return missing + [name for kind, name in _NAMES if issubclass(cls, kind) and not hasattr(cls, name)]

@@ -1,16 +1,22 @@
-"""The registry of adapters, which finds the adapter of a model: those that users registered first, then built-in."""
+"""The registry of adapters: those that users registered come first, then those of installed distributions.
+
+Built-in ones come last.  Adapters are imported when a model of their library arrives.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import chain
 from typing import Any, TypeVar
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.library import FileReadable, Library, home_libraries
+from ens_plugin.adapters.entry_points import is_loaded, offered_adapters, offered_libraries
+from ens_plugin.adapters.library import Library, home_libraries, missing_parts
 from ens_plugin.adapters.shared.refusals import no_adapter
-from ens_plugin.errors import InputError, UnsupportedModelError
+from ens_plugin.errors import AdapterError, EnsPluginWarning, InputError, UnsupportedModelError
+from ens_plugin.user_warnings import warn_user
 
 __all__ = [
     "find_adapter",
@@ -18,27 +24,39 @@ __all__ = [
     "is_known",
     "is_registered",
     "libraries",
+    "load_offered_adapters",
     "on_registration",
     "register_adapter",
 ]
 
 _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("ens_plugin", "ens_plugin.adapters.custom.adapter", "CustomAdapter"),
+    # Their ensembles derive from classes of scikit-learn.
+    ("imblearn", "ens_plugin.adapters.imblearn.forest", "BalancedForestAdapter"),
+    ("imblearn", "ens_plugin.adapters.imblearn.bagging", "BalancedBaggingAdapter"),
+    ("imblearn", "ens_plugin.adapters.imblearn.bagging", "EasyEnsembleAdapter"),
+    ("quantile_forest", "ens_plugin.adapters.quantile_forest.forest", "QuantileForestAdapter"),
+    ("sksurv", "ens_plugin.adapters.sksurv.refusal", "SurvivalForestAdapter"),
+    ("econml", "ens_plugin.adapters.econml.forest", "RegressionForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.forest", "SklearnForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),
+    ("sklearn", "ens_plugin.adapters.sklearn.isolation", "IsolationForestAdapter"),
+    ("ydf", "ens_plugin.adapters.ydf.forest", "YdfForestAdapter"),
     ("lightgbm", "ens_plugin.adapters.lightgbm.forest", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost.trees", "XGBoostTreesAdapter"),
     ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.sksurv.forest", "SurvivalAtAdapter"),
     ("pyspark", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
 )
 # These modules import no optional library.
 _BUILT_IN_LIBRARIES: tuple[tuple[str, str], ...] = (
+    ("ens_plugin.adapters.imblearn.library", "Imblearn"),
+    ("ens_plugin.adapters.quantile_forest.library", "QuantileForest"),
+    ("ens_plugin.adapters.econml.library", "EconML"),
     ("ens_plugin.adapters.sklearn.library", "Sklearn"),
     ("ens_plugin.adapters.xgboost.library", "XGBoost"),
     ("ens_plugin.adapters.lightgbm.library", "LightGBM"),
 )
-# Class attributes that a registered class must define.
-_NAMES = ((Library, "library"), (FileReadable, "title"), (FileReadable, "requirement"))
 _registered: list[type[EnsembleAdapter]] = []
 _observers: list[Callable[[type[EnsembleAdapter]], None]] = []
 
@@ -49,7 +67,9 @@ AnyLibrary = TypeVar("AnyLibrary", bound=Library)
 def register_adapter(cls: AdapterClass) -> AdapterClass:
     """Register an adapter for another library and return it; usable as a class decorator.
 
-    Adapters registered last are tried first, before the built-in ones.
+    Adapters registered last are tried first, before those of installed distributions and the built-in ones.  A
+    distribution offers adapters by the entry point group ``ens_plugin.adapters``, without a call of this function;
+    see ``docs/adapters.md``.
 
     Parameters
     ----------
@@ -63,8 +83,7 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     """
     if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
         raise InputError(f"register_adapter expects a subclass of EnsembleAdapter, got {cls!r}; subclass it first.")
-    missing = sorted(getattr(cls, "__abstractmethods__", ()))
-    missing += [name for kind, name in _NAMES if issubclass(cls, kind) and not hasattr(cls, name)]
+    missing = missing_parts(cls)
     if missing:
         raise InputError(
             f"{cls.__name__} does not implement {', '.join(missing)}; implement them before registering it, as "
@@ -85,12 +104,12 @@ def on_registration(observer: Callable[[type[EnsembleAdapter]], None]) -> None:
 
 def is_known(model: object) -> bool:
     """Return whether any adapter accepts `model`, fitted or not."""
-    return any(cls.accepts(model) for cls in chain(_registered, _built_in_candidates(model)))
+    return any(cls.accepts(model) for cls in chain(_third_party(model), _built_in_candidates(model)))
 
 
 def is_registered(model: object) -> bool:
-    """Return whether an adapter that a user registered accepts `model`, fitted or not."""
-    return any(cls.accepts(model) for cls in _registered)
+    """Return whether an adapter that a user registered, or a distribution offers, accepts `model`, fitted or not."""
+    return any(cls.accepts(model) for cls in _third_party(model))
 
 
 def find_adapter(model: object) -> EnsembleAdapter:
@@ -98,17 +117,22 @@ def find_adapter(model: object) -> EnsembleAdapter:
 
     Raises
     ------
+    AdapterError
+        If an installed distribution offers an adapter for the model's library that cannot be loaded.
     UnsupportedModelError
         If no adapter accepts the model.
     """
-    for cls in chain(_registered, _built_in_candidates(model)):
+    for cls in chain(_third_party(model), _built_in_candidates(model)):
         if cls.accepts(model):
             return cls(model)
     raise UnsupportedModelError(no_adapter(model))
 
 
 def libraries(kind: type[AnyLibrary]) -> Iterator[type[AnyLibrary]]:
-    """Return the libraries of one kind: those of registered adapters first, then the built-in ones.
+    """Return the libraries of one kind: those of registered adapters, of installed distributions, and built-in ones.
+
+    A distribution's adapters are among them once the library that they are for is imported, unless they cannot be
+    loaded, which :func:`find_adapter` reports.
 
     Parameters
     ----------
@@ -119,11 +143,24 @@ def libraries(kind: type[AnyLibrary]) -> Iterator[type[AnyLibrary]]:
     --------
     >>> from ens_plugin.adapters.library import Trainable
     >>> [library.library for library in libraries(Trainable)]
-    ['sklearn', 'xgboost', 'lightgbm']
+    ['imblearn', 'quantile_forest', 'econml', 'sklearn', 'xgboost', 'lightgbm']
     """
-    built_in = (getattr(import_module(module), name) for module, name in _BUILT_IN_LIBRARIES)
-    candidates: Iterator[Any] = chain(_registered, built_in)
+    present = [name for name in offered_libraries() if name in sys.modules or is_loaded(name)]
+    offered = (cls for name in present for cls in _loadable(name))
+    candidates: Iterator[Any] = chain(_registered, offered, _built_in_libraries())
     return (cls for cls in candidates if issubclass(cls, kind))
+
+
+def load_offered_adapters() -> None:
+    """Load the adapters of all installed distributions, to find the one that reads a file of an unknown format.
+
+    One that cannot be loaded is left out, with an EnsPluginWarning.
+    """
+    for name in offered_libraries():
+        try:
+            offered_adapters(name)
+        except AdapterError as error:
+            warn_user(str(error), EnsPluginWarning)
 
 
 def find_library(model: object, kind: type[AnyLibrary]) -> type[AnyLibrary] | None:
@@ -136,6 +173,11 @@ def find_library(model: object, kind: type[AnyLibrary]) -> type[AnyLibrary] | No
     kind : subclass of Library
         A class of :mod:`ens_plugin.adapters.library`.
 
+    Raises
+    ------
+    AdapterError
+        If an installed distribution offers an adapter for the model's library that cannot be loaded.
+
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -143,7 +185,28 @@ def find_library(model: object, kind: type[AnyLibrary]) -> type[AnyLibrary] | No
     >>> find_library(RandomForestClassifier(), Trainable).__name__
     'Sklearn'
     """
-    return next((cls for cls in libraries(kind) if cls.accepts(model)), None)
+    candidates: Iterator[Any] = chain(_third_party(model), _built_in_libraries())
+    return next((cls for cls in candidates if issubclass(cls, kind) and cls.accepts(model)), None)
+
+
+def _third_party(model: object) -> Iterator[type[EnsembleAdapter]]:
+    """Yield registered adapters, then those that distributions offer for the libraries of a model's class."""
+    yield from tuple(_registered)
+    homes = home_libraries(model)
+    for name in offered_libraries():
+        if name in homes:
+            yield from offered_adapters(name)
+
+
+def _loadable(library: str) -> tuple[type[EnsembleAdapter], ...]:
+    try:
+        return offered_adapters(library)
+    except AdapterError:
+        return ()
+
+
+def _built_in_libraries() -> Iterator[type[Library]]:
+    return (getattr(import_module(module), name) for module, name in _BUILT_IN_LIBRARIES)
 
 
 def _built_in_candidates(model: object) -> Iterator[type[EnsembleAdapter]]:

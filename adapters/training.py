@@ -24,6 +24,7 @@ __all__ = [
     "fix_seed",
     "method_arguments",
     "retrain",
+    "retrain_members",
 ]
 
 LARGEST_SEED = np.iinfo(np.int32).max
@@ -214,3 +215,9 @@ def retrain(
         if larger is None:
             return model
         wanted = larger
+
+
+def retrain_members(estimator: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
+    """Return an estimator that is trained anew, from one seed, at each size of its ``n_estimators``: a Trainer."""
+    fix_seed(estimator)
+    return retrain("n_estimators", estimator, rows, first, next_size)

@@ -18,6 +18,9 @@ for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
     del os.environ[name]
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["MPLBACKEND"] = "Agg"
+# Threads of OpenMP spin while they wait for each other.  Beside a second worker they wait for one that does not run,
+# which took LightGBM a hundred times as long.  What they compute is the same.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # The thread that watches progress bars would stay for all tests that follow, and no model file be read in a fork.
 tqdm.monitor_interval = 0
@@ -55,3 +58,22 @@ def _idle_threads_left_out() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model_damage, "_other_threads", others)
         yield
+
+
+# The stores are made here and not beside the tests of tracking: a fixture that another folder imports is made again
+# for that folder, and a server takes ten seconds.  MLflow is imported for the tests that use one.
+@pytest.fixture(scope="session")
+def embedded_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for all tests of a worker."""
+    from tests.tracking.stores import embedded_store
+
+    return embedded_store(tmp_path_factory.mktemp("embedded"))
+
+
+@pytest.fixture(scope="session")
+def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server for all tests of a worker."""
+    from tests.tracking.stores import served_store
+
+    with served_store(tmp_path_factory.mktemp("server")) as uri:
+        yield uri

@@ -7,15 +7,29 @@ from typing import Any
 
 import pytest
 
-__all__ = ["INSTALL", "NEEDS_PYSPARK", "Extra", "lightgbm", "needs_pyspark", "xgboost"]
+__all__ = ["INSTALL", "NEEDS_PYSPARK", "Extra", "imported", "lightgbm", "needs_pyspark", "needs_trackers", "xgboost"]
 
 INSTALL = {
+    "dvclive": "pip install 'ens-plugin[dvclive]'",
+    "econml": "pip install econml",
+    "imblearn": "pip install imbalanced-learn",
     "lightgbm": "pip install 'ens-plugin[lightgbm]'",
+    "quantile_forest": "pip install quantile-forest",
     "pyspark": "pip install 'ens-plugin[spark]'",
+    "sksurv": "pip install scikit-survival",
     "starlette": "pip install 'ens-plugin[server]'",
+    "tensorboard": "pip install tensorboard",
+    "tensorboardX": "pip install 'ens-plugin[tensorboard]'",
     "uvicorn": "pip install 'ens-plugin[server]'",
+    "wandb": "pip install 'ens-plugin[wandb]'",
     "xgboost": "pip install xgboost-cpu",
+    "ydf": "pip install ydf",
 }
+
+
+def imported(library: str) -> Any:
+    """Return a library, for a test file of which all tests need it; skip the file with a printed reason without it."""
+    return pytest.importorskip(library, reason=f"needs {library}: {INSTALL[library]}")
 
 
 class Extra:
@@ -48,3 +62,14 @@ def needs_pyspark(test: Any) -> Any:
     for mark in NEEDS_PYSPARK:
         test = mark(test)
     return test
+
+
+def needs_trackers(*libraries: str) -> list[Any]:
+    """Return marks, for `pytestmark`, of tests that log to these libraries."""
+    return [
+        pytest.mark.trackers,
+        *(
+            pytest.mark.skipif(find_spec(library) is None, reason=f"needs {library}: {INSTALL[library]}")
+            for library in libraries
+        ),
+    ]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.extras import INSTALL
+
 ROOT = Path(__file__).parents[1]
 # The others take up to 16 s of computing each.
 QUICK = {"model_averaging"}
@@ -29,9 +31,9 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("script", EXAMPLES)
 def test_an_example_runs_and_prints_something(script: Path, tmp_path: Path) -> None:
-    for library in ("lightgbm", "xgboost"):
+    for library in ("imblearn", "lightgbm", "xgboost"):
         if script.stem.startswith(library):
-            pytest.importorskip(library, reason=f"{library} is not installed: pip install 'ens-plugin[{library}]'")
+            pytest.importorskip(library, reason=f"{library} is not installed: {INSTALL[library]}")
     if script.stem == "spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")
         if shutil.which("java") is None:

@@ -11,25 +11,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-WITH_BOOSTERS = "from tests.extras import .*(lightgbm|xgboost)"
+TRACKERS = "wandb,tensorboardX,tensorboard,dvclive"
+WITH_EXTRAS = "from tests.extras import .*(lightgbm|xgboost|needs_trackers)"
 
 
 @pytest.mark.slow
 def test_tests_pass_without_any_optional_library() -> None:
-    """All are collected, and those run that take a booster or PySpark, with their neighbours.
+    """All are collected, and those run that take a booster, a tracker or PySpark, with their neighbours.
 
     The fast tests of the rest need none: `.ci/run` runs them before it installs PySpark.
     """
     # Only where libraries are hidden on purpose may a file that needs one be left out for that.
     options = ["-p", "tests.without_extras", "-p", "no:cacheprovider", "--doctest-ignore-import-errors", "-q"]
     command = [sys.executable, "-m", "pytest", *options, "-m", "not slow", "tests", "ens_plugin/spark"]
-    hidden = {"ENS_PLUGIN_HIDDEN": "lightgbm,pyspark,xgboost", "ENS_PLUGIN_RUN": WITH_BOOSTERS}
+    hidden = {"ENS_PLUGIN_HIDDEN": f"lightgbm,pyspark,xgboost,{TRACKERS}", "ENS_PLUGIN_RUN": WITH_EXTRAS}
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **hidden}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     for reason in (
         "needs PySpark: pip install 'ens-plugin[spark]'",
         "needs xgboost: pip install xgboost-cpu",
         "needs lightgbm: pip install 'ens-plugin[lightgbm]'",
+        "needs wandb: pip install 'ens-plugin[wandb]'",
+        "needs tensorboardX: pip install 'ens-plugin[tensorboard]'",
+        "needs dvclive: pip install 'ens-plugin[dvclive]'",
     ):
         assert reason in done.stdout
     counts = re.search(r"(\d+) passed, (\d+) skipped", done.stdout)

@@ -80,7 +80,7 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         if not isinstance(self.model, EstimatorEnsemble):
             return "unknown"
         # Arrays of outputs need no model library; models are inspected only for held-out rows.
-        kept_rows = import_module("ens_plugin.adapters.sklearn.kept_rows")
+        kept_rows = import_module("ens_plugin.adapters.sklearn.recognition.kept_rows")
         rows = features.frame if isinstance(features, FrameRows) else features
         models, target = [(model, rows) for model in self.model.models], np.asarray(y).reshape(-1)
         target = target if self.classes is None else label_codes(target, self.classes)

@@ -14,8 +14,14 @@ GROWABLE = (
 
 _SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
-    "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, and ens_plugin.CustomEnsemble. For "
-    "another library register an adapter with ens_plugin.register_adapter."
+    "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and the "
+    "forests of other libraries that docs/models.md lists. For yet another library register an adapter with "
+    "ens_plugin.register_adapter."
+)
+_CONVERT = (
+    "Convert the forest to one of scikit-learn where the library offers that, or pass what its trees predict for "
+    "held-out "
+    "rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, aggregation=...)."
 )
 _BOOSTING = (
     "AdaBoostClassifier",
@@ -35,6 +41,34 @@ _NO_MEANS = {
     "few models may hold nearly all. Error curves are known for means of votes, probabilities or scores only. Its own "
     "settled_rows(X) and models_to_settle(X) give its distance from infinitely many models.",
 }
+# Wrappers around ensembles, whose own predictions are no means over members.
+_WRAPPERS = {
+    "CalibratedClassifierCV": "A CalibratedClassifierCV maps the mean of an ensemble's members to other "
+    "probabilities, so "
+    "its own predictions are no mean over members. Pass the ensemble inside it: with ensemble=False or a fitted one, "
+    "model.calibrated_classifiers_[0].estimator; else each has its own, trained on the rows of its folds. Its size is "
+    "judged before the calibration.",
+    "TransformedTargetRegressor": "A TransformedTargetRegressor transforms the mean of an ensemble's members, so its "
+    "own predictions are no mean over members. Pass model.regressor_ with "
+    "model.transformer_.transform(y.reshape(-1, 1)).ravel() as y: the errors are then in the unit of the transformed "
+    "y.",
+    "VotingClassifier": "{voting}",
+    "VotingRegressor": "{voting}",
+    "StackingClassifier": "{stacking}",
+    "StackingRegressor": "{stacking}",
+}
+_VOTING = (
+    "The models of a {name} were each trained on all rows and are not drawn alike, so there are neither out-of-bag "
+    "rows "
+    "nor a size to choose. Pass the ensembles in model.estimators_ one by one. If they are alike, forests that differ "
+    "in random_state only, their trees are one larger forest: train that with n_estimators as large as their sum. For "
+    "models that you drew at random from one population, pass "
+    "ens_plugin.CustomEnsemble.from_estimators(model.estimators_, None) with held-out rows."
+)
+_STACKING = (
+    "A {name} puts another model on top of its estimators, so its predictions are no mean over members. Pass the "
+    "ensembles in model.estimators_ one by one."
+)
 
 
 def no_adapter(model: object) -> str:
@@ -58,11 +92,21 @@ def no_adapter(model: object) -> str:
         return (
             f"{model.__name__} is a class, not a fitted ensemble. Create one and fit it: {model.__name__}().fit(X, y)."
         )
+    if name in _WRAPPERS and type(model).__module__.startswith("sklearn."):
+        text = {"{voting}": _VOTING, "{stacking}": _STACKING}.get(_WRAPPERS[name], _WRAPPERS[name])
+        return text.replace("{name}", name)
     if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
         return f"No adapter accepts a {name}. {_NO_SIZE} {_SUPPORTED}"
     if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
         return several_outputs(name, len(model.estimators_))
     home = type(model).__module__
+    if home.startswith("ydf."):
+        return (
+            f"A {name} of YDF is not covered: of YDF's models RandomForestModel is, on held-out rows. "
+            f"{_NO_SIZE if 'GradientBoosted' in name else _SUPPORTED}"
+        )
+    if home.startswith(("h2o.", "cuml.")):
+        return f"No adapter accepts a {name} of {home.partition('.')[0]}. {_CONVERT}"
     if home.startswith("pyspark.ml."):
         return (
             f"A {name} of Spark ML is not covered: of Spark ML's models RandomForestClassificationModel and "

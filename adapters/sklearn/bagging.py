@@ -39,8 +39,8 @@ from ens_plugin.adapters.sklearn.data import (
     training_target,
 )
 from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
-from ens_plugin.adapters.sklearn.kept_rows import hold_kept_rows, keep_rows
-from ens_plugin.adapters.sklearn.known_rows import (
+from ens_plugin.adapters.sklearn.recognition.kept_rows import hold_kept_rows, keep_rows
+from ens_plugin.adapters.sklearn.recognition.known_rows import (
     are_outputs_of_known_rows,
     are_shuffled_rows,
     hold_node_values,

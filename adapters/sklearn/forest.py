@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from ens_plugin.adapters.sklearn.data import (
     training_target,
 )
 from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
-from ens_plugin.adapters.sklearn.known_rows import (
+from ens_plugin.adapters.sklearn.recognition.known_rows import (
     are_outputs_of_known_rows,
     are_shuffled_rows,
     hold_node_values,
@@ -77,16 +77,18 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     ((5, 8), (5, 8))
     """
 
+    known: ClassVar[tuple[type, ...]] = _FORESTS
+
     @classmethod
     def accepts(cls, model: object) -> bool:
         """Return whether `model` is a RandomForest* or an ExtraTrees*, or of a subclass."""
-        return isinstance(model, _FORESTS)
+        return isinstance(model, cls.known)
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest; trees output labels where every leaf is pure."""
         model = self.model
         check_fitted(model)
-        check_learner(model, _FORESTS)
+        check_learner(model, self.known)
         if model.n_outputs_ > 1:
             raise UnsupportedModelError(several_outputs(type(model).__name__, model.n_outputs_))
         is_classifier = isinstance(model, _CLASSIFIERS)

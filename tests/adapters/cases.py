@@ -29,13 +29,13 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from ens_plugin import CustomEnsemble
-from tests.adapters.harness import Array, Case, own_prediction
+from tests.adapters.harness import Array, Case, own_prediction, recorded_samples
 from tests.adapters.lightgbm.lightgbm_cases import lightgbm_forests
 from tests.adapters.spark_ml.spark_trees import spark_forest_of
 
 RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 # Before 1.8, trees may count rows with NaN in another leaf than apply finds, so nothing can be proved from them.
-NAN_OPTIONS: dict[str, Any] = {"knows_rows": RELEASE >= (1, 8)}
+NAN_OPTIONS: dict[str, Any] = {"proves_rows": RELEASE >= (1, 8)}
 N_ROWS = 160
 BAGGED: dict[str, Any] = {"n_estimators": 40, "oob_score": True, "random_state": 1}
 FOREST: dict[str, Any] = {**BAGGED, "bootstrap": True}
@@ -55,7 +55,7 @@ def case(name: str, model: Any, X: Any, y: Array, weight: Array | None = None, *
     """Return the case of a scikit-learn model, fitted when first needed."""
     # Some releases take the weights of bagging by their name only.
     fit = (lambda: model.fit(X, y)) if weight is None else (lambda: model.fit(X, y, sample_weight=weight))
-    return Case(name, fit, X, y, **options)
+    return Case(name, fit, X, y, **{"samples": recorded_samples, **options})
 
 
 def forests() -> list[Case]:
@@ -85,7 +85,7 @@ def forests() -> list[Case]:
             forest(max_depth=4, **FOREST).set_params(monotonic_cst=[1, 0, 0, 0, 0, 0]),
             X2,
             Y2,
-            knows_target=False,
+            proves_target=False,
         ),
         case("forest NaN", forest(**FOREST), WITH_NAN, Y2, **NAN_OPTIONS),
         case("forest sparse", forest(**FOREST), SPARSE, Y3),
@@ -104,7 +104,7 @@ def baggings() -> list[Case]:
     subsets: dict[str, Any] = {"max_features": 0.5, "bootstrap_features": True}
     pasting: dict[str, Any] = {"n_estimators": 25, "bootstrap": False, "max_samples": 0.5, "random_state": 0}
     tree, linear = DecisionTreeClassifier(), LogisticRegression()
-    blind: dict[str, Any] = {"knows_rows": False}
+    blind: dict[str, Any] = {"proves_rows": False}
     # brute: a k-d tree counts its own queries, so scikit-learn's predict changes the pickled model.
     return [
         case("bagging default", BaggingClassifier(**BAGGED), X3, Y3),
@@ -172,7 +172,7 @@ def custom() -> list[Case]:
             lambda _: bags,
             lambda _, __: mean,
             tolerance=1e-12,
-            knows_rows=False,
+            proves_rows=False,
             has_columns=False,
         )
 
@@ -197,7 +197,8 @@ def custom() -> list[Case]:
             lambda _: bags,
             lambda _, X: np.mean([tree.predict_proba(X) for tree in trees], axis=0),
             tolerance=1e-12,
-            knows_rows=False,
+            counts_rows=False,
+            proves_rows=False,
             has_columns=False,
         ),
     ]
@@ -214,8 +215,7 @@ def forests_of_spark() -> list[Case]:
             rows,
             y,
             predict=lambda _, rows: own_prediction(forest, rows),
-            knows_rows=False,
-            has_bags=False,
+            proves_rows=False,
         )
 
     return [
@@ -246,6 +246,10 @@ REPRESENTATIVES = {
     "lightgbm categories", "lightgbm linear trees", "lightgbm Booster regression", "xgboost three classes",
     "xgboost categories", "xgboost classifier", "xgboost regression", "spark three labels, pure leaves",
 }  # fmt: skip
+
+
+# Spark keeps no record of the bags.
+WITH_BAGS = [case for case in CASES if not case.name.startswith("spark")]
 
 
 def for_cases(cases: list[Case]) -> pytest.MarkDecorator:

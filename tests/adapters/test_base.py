@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import make_regression
 from sklearn.ensemble import (
     AdaBoostClassifier,
     AdaBoostRegressor,
@@ -14,9 +17,14 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
 )
 
-from ens_plugin import register_adapter
+from ens_plugin import CustomEnsemble, analyze, register_adapter
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, FileReadable, find_adapter, outputs_by_member
 from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -132,6 +140,47 @@ def test_boosting_is_refused_with_its_reason(booster: object) -> None:
         UnsupportedModelError, match=rf"a {type(booster).__name__}\. Members of boosting correct one anot"
     ):
         find_adapter(booster)
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (CalibratedClassifierCV(), r"model\.calibrated_classifiers_\[0\]\.estimator"),
+        (TransformedTargetRegressor(), r"Pass model\.regressor_ with model\.transformer_\.transform"),
+        (VotingClassifier([]), r"of a VotingClassifier .*model\.estimators_ one by one.*one larger forest"),
+        (VotingRegressor([]), r"of a VotingRegressor .*from_estimators\(model\.estimators_, None\)"),
+        (StackingClassifier([]), r"A StackingClassifier puts another model on top"),
+        (StackingRegressor([]), r"A StackingRegressor puts another model on top"),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_a_wrapper_is_refused_with_the_ensemble_to_pass_instead(model: object, advice: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=advice):
+        find_adapter(model)
+
+
+def test_the_advice_on_wrappers_works() -> None:
+    X, y = make_regression(200, 4, noise=10.0, random_state=0)
+    forest = RandomForestRegressor(40, random_state=0)
+    whole = TransformedTargetRegressor(forest, func=np.arcsinh, inverse_func=np.sinh).fit(X, y)
+    target = whole.transformer_.transform(y.reshape(-1, 1)).ravel()
+    assert analyze(whole.regressor_, X, target).bags == "recorded"
+    labels = y > 0
+    calibrated = CalibratedClassifierCV(RandomForestClassifier(40, random_state=0), ensemble=False, cv=3).fit(X, labels)
+    assert analyze(calibrated.calibrated_classifiers_[0].estimator, X, labels).n_members == 40
+    forests = [(str(seed), RandomForestRegressor(10, random_state=seed)) for seed in range(3)]
+    voting = VotingRegressor(forests).fit(X[:150], y[:150])
+    held_out = CustomEnsemble.from_estimators(voting.estimators_, None)
+    assert analyze(held_out, X[150:], y[150:], data="holdout").n_members == 3
+
+
+@pytest.mark.parametrize("library", ["h2o", "cuml"])
+def test_forests_that_keep_no_bags_are_refused_with_what_to_pass(library: str) -> None:
+    model = type("RandomForestClassifier", (), {"__module__": f"{library}.ensemble"})()
+    with pytest.raises(
+        UnsupportedModelError, match=rf"of {library}\. Convert the forest .*CustomEnsemble\(outputs, None"
+    ):
+        find_adapter(model)
 
 
 def test_any_ensemble_may_be_inside_a_pipeline() -> None:

@@ -31,8 +31,10 @@ def test_the_facts_on_a_library_do_not_import_it() -> None:
 import sys
 from ens_plugin.adapters.library import Library
 from ens_plugin.adapters.registry import libraries
-assert {library.library for library in libraries(Library)} == {"sklearn", "xgboost", "lightgbm"}
-assert not {"xgboost", "lightgbm", "mlflow"} & set(sys.modules)
+assert {library.library for library in libraries(Library)} == {
+    "econml", "imblearn", "quantile_forest", "sklearn", "xgboost", "lightgbm"
+}
+assert not {"econml", "imblearn", "quantile_forest", "xgboost", "lightgbm", "mlflow"} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -96,7 +96,7 @@ def lightgbm_forests() -> list[Case]:
     classifier, regressor = lightgbm.LGBMClassifier, lightgbm.LGBMRegressor
 
     def case(name: str, cls: Any, X: Any, y: Array, samples: Any = None, weight: Any = None, **options: Any) -> Case:
-        known = {key: options.pop(key) for key in ("knows_target", "needs_target") if key in options}
+        known = {key: options.pop(key) for key in ("proves_target", "needs_target") if key in options}
         return Case(
             f"lightgbm {name}",
             lambda: cls(**{**RF, **options}).fit(X, y, sample_weight=weight),
@@ -114,7 +114,7 @@ def lightgbm_forests() -> list[Case]:
         n_trees = options.pop("n_estimators")
         return lambda: lightgbm.train(options, lightgbm.Dataset(X, y), n_trees)
 
-    blind: dict[str, Any] = {"knows_target": False}
+    blind: dict[str, Any] = {"proves_target": False}
     balanced = {"pos_bagging_fraction": 0.3, "neg_bagging_fraction": 0.75}
     limits = np.where(Y2 == 1, int(np.ceil(0.3 * 32768)), int(0.75 * 32768))
     return [

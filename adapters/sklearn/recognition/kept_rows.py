@@ -14,7 +14,7 @@ from sklearn.tree import BaseDecisionTree
 
 from ens_plugin.adapters.shared.split_values import are_too_many
 from ens_plugin.adapters.sklearn.growth import leaf_counts
-from ens_plugin.adapters.sklearn.known_rows import hold_node_values
+from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values
 
 __all__ = ["hold_kept_rows", "keep_rows", "tree_cells"]
 

@@ -1,0 +1,1 @@
+"""Adapters of EconML's regression forests, and all other code for that library."""

@@ -1,0 +1,389 @@
+"""The checks of the contract that every adapter keeps, one function each, and the function that makes them all."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.capabilities import Truncatable
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.errors import AdapterCheckError, BagError, DataMismatchError, EnsPluginError, UnsupportedModelError
+from ens_plugin.testing.adapter_case import AdapterCase, Samples, own_prediction
+
+__all__ = ["ADAPTER_CHECKS", "AdapterCheck", "check_adapter", "check_case"]
+
+Array = NDArray[Any]
+
+
+class AdapterCheck(NamedTuple):
+    """One check of an adapter.
+
+    Attributes
+    ----------
+    promise : str
+        What the contract demands, in a sentence.
+    run : callable
+        ``run(case)`` raises AdapterCheckError if the adapter breaks the promise.
+    applies : callable
+        ``applies(case)`` returns whether the check can be made for a case.
+    """
+
+    promise: str
+    run: Callable[[AdapterCase], None]
+    applies: Callable[[AdapterCase], bool] = lambda case: True
+
+
+def check_adapter(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    samples: Samples | None = None,
+    predict: Callable[[Any, Any], Array] = own_prediction,
+    tolerance: float = 0.0,
+    proves_rows: bool = True,
+    proves_target: bool | None = None,
+    needs_target: bool = False,
+) -> tuple[str, ...]:
+    """Check that the adapter of a fitted model keeps the contract, and return the promises that were checked.
+
+    The adapter is found as :func:`ens_plugin.analyze` finds it: registered, offered by an installed distribution, or
+    built in.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        Trained on `X` and `y`; a Pipeline or a search of one is taken apart.
+    X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features)
+        The training rows, in training order; at least 30 of them, with at least two columns.
+    y : array-like of shape (n_rows,)
+    samples, predict, tolerance, proves_rows, proves_target, needs_target
+        As of :class:`AdapterCase`.  With `samples`, the bags are compared with those of another source.
+
+    Returns
+    -------
+    tuple of str
+
+    Raises
+    ------
+    AdapterCheckError
+        If promises are broken: the message has each with what was found.
+    UnsupportedModelError
+        If no adapter accepts the model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestRegressor(10, random_state=0).fit(X, y)
+    >>> len(check_adapter(forest, X, y, samples=lambda forest: forest.estimators_samples_))
+    16
+    """
+    case = AdapterCase(
+        name=type(model).__name__,
+        fit=lambda: model,
+        X=X,
+        y=y if hasattr(y, "iloc") else np.asarray(y),
+        samples=samples,
+        predict=predict,
+        tolerance=tolerance,
+        proves_rows=proves_rows,
+        proves_target=proves_target,
+        needs_target=needs_target,
+    )
+    return check_case(case)
+
+
+def check_case(case: AdapterCase) -> tuple[str, ...]:
+    """Make all checks that apply to a case, as :func:`check_adapter`, and return the promises that were checked.
+
+    Raises
+    ------
+    AdapterCheckError, UnsupportedModelError
+        As :func:`check_adapter`.
+    """
+    name = type(case.adapter).__name__
+    checks = [check for check in ADAPTER_CHECKS if check.applies(case)]
+    failures = [f"- {check.promise}\n  {found}" for check in checks if (found := _failure(check, case)) is not None]
+    if failures:
+        raise AdapterCheckError(
+            f"{name} breaks {len(failures)} of {len(checks)} promises for {case.name}:\n" + "\n".join(failures)
+        )
+    return tuple(check.promise for check in checks)
+
+
+def _failure(check: AdapterCheck, case: AdapterCase) -> str | None:
+    try:
+        check.run(case)
+    except AdapterCheckError as error:
+        return str(error)
+    except Exception as error:  # an adapter under test may raise anything
+        return f"It raised {type(error).__name__}: {error}"
+    return None
+
+
+def _accepts_its_model_only(case: AdapterCase) -> None:
+    cls = type(case.adapter)
+    for other in (None, object(), "model", case.X):
+        if cls.accepts(other):
+            raise AdapterCheckError(f"{cls.__name__}.accepts({type(other).__name__} object) is true.")
+
+
+def _describes_itself(case: AdapterCase) -> None:
+    adapter, info = case.adapter, case.adapter.info
+    kinds = {"vote": ("labels",), "mean_proba": ("probabilities", "labels"), "mean_score": ("scores",)}
+    _require(
+        info.output_kind in kinds.get(info.aggregation, ("values",)),
+        f"output_kind={info.output_kind!r} does not go with aggregation={info.aggregation!r}.",
+    )
+    is_regression = info.task == "regression"
+    _require((adapter.classes is None) == is_regression, f"classes is {adapter.classes!r} for {info.task}.")
+    _require(adapter.n_members > 0, f"n_members is {adapter.n_members}.")
+
+
+def _bags_are_the_published_ones(case: AdapterCase) -> None:
+    adapter, rows, features = case.prepared
+    assert case.samples is not None
+    samples = case.samples(adapter.model)
+    expected = np.zeros((len(samples), case.n_rows), dtype=bool)
+    for member, drawn in enumerate(samples):
+        expected[member, drawn] = True
+    _require_same(adapter.bags(rows, features, case.y).in_bag(), expected, 0.0, "in-bag marks")
+    if not case.needs_target:
+        _require_same(adapter.bags(rows, features, None).in_bag(), expected, 0.0, "in-bag marks without y")
+
+
+def _bags_leave_rows_out(case: AdapterCase) -> None:
+    is_oob = case.is_oob()
+    adapter = case.adapter
+    _require(is_oob.shape == (adapter.n_members, case.n_rows), f"block() counts cells of shape {is_oob.shape}.")
+    _require(bool(is_oob.any()), "No row is out of any member's bag: raise BagError instead.")
+
+
+def _stored_outputs_are_the_mean(case: AdapterCase) -> None:
+    stored, is_oob = case.adapter.stored_oob_outputs(), case.is_oob()
+    assert stored is not None
+    total, count = case.summed_outputs(is_oob)
+    has_members = count > 0
+    mean = case.adapter.mean_of_sum(total, np.maximum(count, 1.0))
+    _require_same(mean[has_members], np.asarray(stored)[has_members], case.tolerance, "mean out-of-bag outputs")
+
+
+def _mean_is_the_prediction(case: AdapterCase) -> None:
+    adapter = case.adapter
+    total, count = case.summed_outputs(np.ones((adapter.n_members, case.n_rows), dtype=bool))
+    mean = total / count.reshape(-1, *(1,) * (total.ndim - 1))
+    own = case.predict(case.model, case.X)
+    _require_same(adapter.inverse_link(mean), own, case.tolerance, "mean outputs")
+
+
+def _wanted_cells_are_those_of_all(case: AdapterCase) -> None:
+    adapter, _, features = case.prepared
+    wanted = case.is_oob()
+    part, full = adapter.outputs(features, wanted=wanted), adapter.outputs(features)
+    _require(bool(np.isfinite(part).all()), "Some outputs that are not wanted are infinite or NaN.")
+    _require_same(part[wanted], full[wanted], case.tolerance, "wanted outputs")
+
+
+def _ranges_are_parts_of_all(case: AdapterCase) -> None:
+    adapter, _, features = case.prepared
+    full, rows = adapter.outputs(features), np.arange(case.n_rows)[::3]
+    for members in (range(1), range(min(1, adapter.n_members - 1), adapter.n_members)):
+        own = full[members.start : members.stop]
+        _require_same(adapter.outputs(features, members), own, case.tolerance, f"outputs of {members}")
+        found = adapter.outputs(features[rows], members)
+        _require_same(found, own[:, rows], case.tolerance, f"outputs of {members} for every third row")
+
+
+def _blocks_are_parts_of_all(case: AdapterCase) -> None:
+    adapter, _, features = case.prepared
+    blocks = [adapter.outputs(features[slice(start, start + 7)]) for start in range(0, case.n_rows, 7)]
+    _require_same(np.concatenate(blocks, axis=1), adapter.outputs(features), case.tolerance, "outputs by block")
+
+
+def _outputs_have_their_form(case: AdapterCase) -> None:
+    adapter, _, features = case.prepared
+    outputs, kind, classes = adapter.outputs(features), adapter.output_kind, adapter.classes
+    n_labels = 0 if classes is None else len(classes)
+    _require(features.shape[0] == case.n_rows, f"prepare(X).shape[0] is {features.shape[0]}, not {case.n_rows}.")
+    cells = (adapter.n_members, case.n_rows)
+    # Two labels may be scored by one number.
+    has_labels = kind == "probabilities" or (kind == "scores" and (n_labels != 2 or outputs.ndim == 3))
+    expected = (*cells, n_labels) if has_labels else cells
+    _require(outputs.shape == expected, f"outputs() has shape {outputs.shape}, not {expected}.")
+    if kind == "labels":
+        _require(outputs.dtype.kind in "iu", f"outputs() has dtype {outputs.dtype}, not integer codes into classes.")
+        _require(bool(outputs.max() < n_labels), f"outputs() has the code {outputs.max()} for {n_labels} labels.")
+    else:
+        _require(outputs.dtype == np.float64, f"outputs() has dtype {outputs.dtype}, not float64.")
+
+
+def _nothing_is_modified(case: AdapterCase) -> None:
+    parts = {"model": case.model, "X": case.X, "y": case.y}
+    before = {name: pickle.dumps(part) for name, part in parts.items()}
+    # Some libraries pickle one and the same model differently each time.
+    comparable = [name for name, part in parts.items() if pickle.dumps(part) == before[name]]
+    case.adapter.outputs(case.prepared[2], wanted=case.is_oob())
+    changed = [name for name in comparable if pickle.dumps(parts[name]) != before[name]]
+    _require(not changed, f"outputs() modified {' and '.join(changed)}.")
+
+
+def _another_process_has_the_same_outputs(case: AdapterCase) -> None:
+    adapter, rows, features = case.prepared
+    again = find_adapter(pickle.loads(pickle.dumps(adapter.portable())))
+    found = again.outputs(again.prepare(rows))
+    _require_same(found, adapter.outputs(features), case.tolerance, "outputs of the pickled model")
+
+
+def _a_row_more_or_less_is_refused(case: AdapterCase) -> None:
+    for n_rows in (case.n_rows - 1, *[case.n_rows + 1] * case.counts_rows):
+        rows = np.arange(n_rows) % case.n_rows
+        _require_refusal(
+            partial(case.bags_for, _rows_of(case.X, rows), _rows_of(case.y, rows)),
+            f"bags() for {n_rows} rows, where the model was trained on {case.n_rows}",
+        )
+
+
+def _other_rows_are_refused(case: AdapterCase) -> None:
+    rows = np.random.default_rng(0).permutation(case.n_rows)
+    message = "not the rows the model was trained on"
+    targets = [case.y[rows]] if case.needs_target else [None, case.y[rows]]
+    for y in targets:
+        _require_refusal(
+            partial(case.bags_for, _rows_of(case.X, rows), y),
+            f"bags() for permuted rows {'without' if y is None else 'with'} y",
+            message,
+        )
+
+
+def _other_target_is_refused(case: AdapterCase) -> None:
+    rows = np.random.default_rng(0).permutation(case.n_rows)
+    _require_refusal(
+        lambda: case.bags_for(case.X, _rows_of(case.y, rows)),
+        "bags() for a permuted y",
+        "not the target the model was trained on",
+    )
+
+
+def _unknown_bags_are_refused(case: AdapterCase) -> None:
+    _require_refusal(lambda: case.bags_for(case.X, case.y), "bags() of unknown provenance", '="holdout"', BagError)
+
+
+def _a_missing_column_is_refused(case: AdapterCase) -> None:
+    X = case.X.iloc[:, :-1] if hasattr(case.X, "iloc") else case.X[:, :-1]
+    _require_refusal(lambda: case.adapter.prepare(unwrap(case.model, X)[1]), "prepare() without the last column")
+
+
+def _truncation_keeps_the_first_members(case: AdapterCase) -> None:
+    adapter, rows, features = case.prepared
+    assert isinstance(adapter, Truncatable)
+    full = adapter.outputs(features)
+    for size in sorted({1, (adapter.n_members + 1) // 2, adapter.n_members}):
+        try:
+            part = find_adapter(adapter.truncated(size))
+        except UnsupportedModelError:
+            # The contract allows it: no smaller model can be made.
+            return
+        _require(part.n_members == size, f"truncated({size}) has {part.n_members} members.")
+        if part.output_kind == adapter.output_kind:
+            found = part.outputs(part.prepare(rows))
+            _require_same(found, full[:size], case.tolerance, f"outputs of truncated({size})")
+
+
+def _rows_of(values: Any, rows: Array) -> Any:
+    return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
+
+
+def _require(holds: bool, found: str) -> None:
+    if not holds:
+        raise AdapterCheckError(found)
+
+
+def _require_refusal(
+    call: Callable[[], Any], what: str, message: str = "", kind: type[EnsPluginError] = DataMismatchError
+) -> None:
+    try:
+        call()
+    except kind as error:
+        if message not in str(error):
+            raise AdapterCheckError(f"{what} raised {kind.__name__} without {message!r}: {error}") from error
+    except Exception as error:  # an adapter under test may raise anything
+        found = f"{what} raised {type(error).__name__} in place of ens_plugin.errors.{kind.__name__}: {error}"
+        raise AdapterCheckError(found) from error
+    else:
+        raise AdapterCheckError(f"{what} returned in place of raising ens_plugin.errors.{kind.__name__}.")
+
+
+def _require_same(actual: Any, expected: Any, tolerance: float, what: str) -> None:
+    """Raise AdapterCheckError unless two arrays are equal to the bit, or within a tolerance where one is stated."""
+    found, wanted = np.asarray(actual), np.asarray(expected)
+    if found.shape != wanted.shape:
+        raise AdapterCheckError(f"The {what} have shape {found.shape}, not {wanted.shape}.")
+    is_same = found == wanted
+    if tolerance > 0:
+        is_same |= np.abs(found - wanted) <= tolerance
+    if found.dtype.kind == "f" and wanted.dtype.kind == "f":
+        is_same |= np.isnan(found) & np.isnan(wanted)
+    if not is_same.all():
+        first = tuple(int(place) for place in np.argwhere(~is_same)[0])
+        raise AdapterCheckError(
+            f"{np.count_nonzero(~is_same)} of {is_same.size} {what} differ from what they should be by more than "
+            f"{tolerance:g}; the first, at {first}, is {found[first]} in place of {wanted[first]}."
+        )
+
+
+def _has_bags(case: AdapterCase) -> bool:
+    return case.has_bags
+
+
+ADAPTER_CHECKS: tuple[AdapterCheck, ...] = (
+    AdapterCheck("accepts() takes models of its library only, and does not raise.", _accepts_its_model_only),
+    AdapterCheck("describe() agrees with itself.", _describes_itself),
+    AdapterCheck(
+        "bags() returns the rows that each member drew, with and without y.",
+        _bags_are_the_published_ones,
+        lambda case: case.has_bags and case.samples is not None,
+    ),
+    AdapterCheck("Some rows are out of bag.", _bags_leave_rows_out, _has_bags),
+    AdapterCheck(
+        "The mean output of the members out of bag is what the library stored at training.",
+        _stored_outputs_are_the_mean,
+        lambda case: case.has_bags and case.adapter.stored_oob_outputs() is not None,
+    ),
+    AdapterCheck("The mean output of all members is the model's own prediction.", _mean_is_the_prediction),
+    AdapterCheck("outputs(wanted=...) has the outputs of all where wanted.", _wanted_cells_are_those_of_all),
+    AdapterCheck("outputs(members=...) has the outputs of these members among all.", _ranges_are_parts_of_all),
+    AdapterCheck("outputs() of a block of rows are those among all rows.", _blocks_are_parts_of_all),
+    AdapterCheck("outputs() have the shape and type of their output_kind.", _outputs_have_their_form),
+    AdapterCheck("The model and the rows are not modified.", _nothing_is_modified),
+    AdapterCheck("portable() can be pickled, and has the same outputs.", _another_process_has_the_same_outputs),
+    AdapterCheck("bags() refuses a row more or less than at training.", _a_row_more_or_less_is_refused, _has_bags),
+    AdapterCheck(
+        "bags() refuses rows in another order.",
+        _other_rows_are_refused,
+        lambda case: case.has_bags and case.proves_rows,
+    ),
+    AdapterCheck(
+        "bags() refuses a target in another order.",
+        _other_target_is_refused,
+        lambda case: case.has_bags and case.checks_target,
+    ),
+    AdapterCheck(
+        "bags() of unknown provenance are refused with what to do.",
+        _unknown_bags_are_refused,
+        lambda case: not case.has_bags,
+    ),
+    AdapterCheck("prepare() refuses rows with a column less.", _a_missing_column_is_refused, lambda c: c.has_columns),
+    AdapterCheck(
+        "truncated(size) has the first members.",
+        _truncation_keeps_the_first_members,
+        lambda case: isinstance(case.adapter, Truncatable),
+    ),
+)
