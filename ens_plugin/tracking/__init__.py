@@ -1,4 +1,4 @@
-"""Experiment tracking with MLflow: log a report, by hand or with every fit, and load the model of a run."""
+"""Experiment tracking: log a report to MLflow or another tracker, by hand or with every fit; load a run's model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from ens_plugin.tracking.measurement import Measurement
     from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
     from ens_plugin.tracking.store.models import load_model
+    from ens_plugin.tracking.trackers.protocol import Tracker
 
 __all__ = [
     "DIGEST_TAG",
     "EnsembleEvaluator",
     "Measurement",
+    "Tracker",
     "data_digest",
     "load_model",
     "log_report",
@@ -26,6 +28,7 @@ _HOME_OF = {
     "DIGEST_TAG": "ens_plugin.tracking.store.data_digest",
     "EnsembleEvaluator": "ens_plugin.tracking.evaluator",
     "Measurement": "ens_plugin.tracking.measurement",
+    "Tracker": "ens_plugin.tracking.trackers.protocol",
     "data_digest": "ens_plugin.tracking.store.data_digest",
     "load_model": "ens_plugin.tracking.store.models",
     "log_report": "ens_plugin.tracking.logging.report_log",

@@ -17,7 +17,7 @@ from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelErr
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX, artifact_path, render_artifacts
-from ens_plugin.tracking.logging.curve_points import Point, scalar_points
+from ens_plugin.tracking.logging.curve_points import scalar_points
 from ens_plugin.tracking.logging.report_log import check_prefix, run_content, send
 from ens_plugin.tracking.measurement import check_digest, recorded_digest
 from ens_plugin.tracking.store.connection import tracking_errors
@@ -78,9 +78,9 @@ class EnsembleEvaluator(ModelEvaluator):
         linked_id = model_id or model.model_id
         _check_rows(X, y, data, linked_id, model.metadata.run_id)
         report = analyze(native, X, y, data=data, **options)
-        # With a model id, MLflow logs the returned scalars itself, linked to the model and the dataset.
-        _log(report, run_id, prefix, linked_id, scalar_points(report, prefix) if model_id is None else [])
         metrics = {point.key: point.value for point in scalar_points(report, prefix)}
+        # With a model id, MLflow logs the returned scalars itself, linked to the model and the dataset.
+        _log(report, run_id, prefix, linked_id, metrics if model_id is None else {})
         return EvaluationResult(metrics, _artifacts(report, run_id, prefix), run_id)  # type: ignore[no-untyped-call]
 
 
@@ -137,11 +137,12 @@ def _check_rows(X: Any, y: Any, data: str, model_id: str | None, run_id: str | N
     check_digest(data_digest(X, y), recorded, data, "this model")
 
 
-def _log(report: EnsembleReport, run_id: str, prefix: str, model_id: str | None, scalars: list[Point]) -> None:
+def _log(report: EnsembleReport, run_id: str, prefix: str, model_id: str | None, scalars: dict[str, float]) -> None:
     uri = mlflow.get_tracking_uri()
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         render_artifacts(report, Path(directory))
-        content = run_content(report, Path(directory), model_id, prefix)._replace(scalars=scalars)
+        content = run_content(report, Path(directory), model_id, prefix)
+        content = content._replace(parts=content.parts._replace(scalars=scalars))
         with tracking_errors(uri):
             send(mlflow.MlflowClient(), run_id, content)
 

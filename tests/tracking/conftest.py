@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -15,43 +15,15 @@ import mlflow.xgboost
 import pytest
 from mlflow.utils.autologging_utils import AUTOLOGGING_INTEGRATIONS
 
-from benchmarks.tracking_server import serving
 from ens_plugin import EnsembleReport, autolog
 from tests.reports import classification_report
 from tests.tracking.fits import new_experiment
-from tests.tracking.stores import new_store, tracking_to
-
-# The server may call a listener of the tests, and asks the database each second whom to call.
-WEBHOOKS = {
-    "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http",
-    "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true",
-    "MLFLOW_WEBHOOK_CACHE_TTL": "1",
-    "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY": base64.urlsafe_b64encode(bytes(32)).decode(),
-}
-
-
-@pytest.fixture(scope="session")
-def embedded_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One database for all tests of a worker."""
-    directory = tmp_path_factory.mktemp("embedded")
-    uri = new_store(directory)
-    client = mlflow.MlflowClient(tracking_uri=uri)
-    client.create_experiment("tests", artifact_location=(directory / "artifacts").as_uri())
-    return uri
+from tests.tracking.stores import tracking_to
 
 
 @pytest.fixture
 def embedded(embedded_uri: str) -> Iterator[mlflow.MlflowClient]:
     yield from _client(embedded_uri)
-
-
-@pytest.fixture(scope="session")
-def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("server")
-    new_store(directory)
-    with serving(directory, WEBHOOKS) as uri:
-        mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests")
-        yield uri
 
 
 @pytest.fixture
@@ -96,6 +68,23 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """What autolog says, at every level."""
     caplog.set_level(logging.DEBUG, logger="ens_plugin.autolog")
     return caplog
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory of its own, and Weights & Biases without a server; a run that stays open is finished."""
+    import wandb
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    # The library reads its variables once in a process.
+    settings = wandb.setup().settings
+    before = settings.mode, settings.root_dir
+    settings.mode, settings.root_dir = "offline", str(tmp_path)
+    yield tmp_path
+    if wandb.run is not None:
+        wandb.run.finish()
+    settings.mode, settings.root_dir = before
 
 
 def _client(uri: str) -> Iterator[mlflow.MlflowClient]:

@@ -1,7 +1,8 @@
-"""Pointing MLflow at a store for the length of a test."""
+"""Stores for MLflow, embedded and behind a server, and pointing MLflow at one for the length of a test."""
 
 from __future__ import annotations
 
+import base64
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,9 +16,18 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-__all__ = ["DOWN", "MLFLOW_WARNINGS", "linked_metrics", "new_store", "tracking_to"]
+from benchmarks.tracking_server import serving
+
+__all__ = ["DOWN", "MLFLOW_WARNINGS", "embedded_store", "linked_metrics", "new_store", "served_store", "tracking_to"]
 
 DOWN = "http://127.0.0.1:9"  # the discard port: nothing listens there
+# The server may call a listener of the tests, and asks the database each second whom to call.
+WEBHOOKS = {
+    "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http",
+    "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true",
+    "MLFLOW_WEBHOOK_CACHE_TTL": "1",
+    "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY": base64.urlsafe_b64encode(bytes(32)).decode(),
+}
 MLFLOW_WARNINGS = pytest.mark.filterwarnings(r"ignore:::mlflow(\..*)?")
 
 
@@ -32,6 +42,23 @@ def new_store(directory: Path) -> str:
     with closing(sqlite3.connect(directory / "mlflow.db")) as database:
         _tables().backup(database)
     return f"sqlite:///{directory}/mlflow.db"
+
+
+def embedded_store(directory: Path) -> str:
+    """Make a store in this directory with an experiment called ``tests``; return its URI."""
+    uri = new_store(directory)
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    client.create_experiment("tests", artifact_location=(directory / "artifacts").as_uri())
+    return uri
+
+
+@contextmanager
+def served_store(directory: Path) -> Iterator[str]:
+    """Serve a store in this directory with an experiment called ``tests``; yield the server's URI."""
+    new_store(directory)
+    with serving(directory, WEBHOOKS) as uri:
+        mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests")
+        yield uri
 
 
 @cache

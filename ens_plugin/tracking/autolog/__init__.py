@@ -1,4 +1,4 @@
-"""Autologging: fits are watched, their models analyzed, and the reports logged to MLflow."""
+"""Autologging: fits are watched, their models analyzed, and the reports logged to MLflow or other trackers."""
 
 from __future__ import annotations
 

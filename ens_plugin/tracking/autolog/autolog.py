@@ -1,11 +1,13 @@
-"""The function autolog, which logs a report to MLflow after every fit."""
+"""The function autolog, which logs a report after every fit, to MLflow or other trackers."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from types import ModuleType
 
+from ens_plugin.adapters.entry_points import offered_adapters, offered_libraries
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import libraries, on_registration
 from ens_plugin.analysis.metrics.resolution import check_metric
@@ -25,6 +27,7 @@ from ens_plugin.tracking.autolog.settings import AutologOptions, warn_once
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
 from ens_plugin.tracking.logging.report_log import check_prefix
 from ens_plugin.tracking.store.mlflow_events import FitEvents
+from ens_plugin.tracking.trackers import MLFLOW, check_trackers
 
 __all__ = ["autolog"]
 
@@ -52,8 +55,9 @@ def autolog(
     prefix: str = DEFAULT_PREFIX,
     log_artifacts: bool = True,
     metric: Metric | None = None,
+    trackers: Sequence[object] = (MLFLOW,),
 ) -> None:
-    """Log a report to MLflow after every fit of a bagged ensemble.
+    """Log a report to MLflow, or to other trackers, after every fit of a bagged ensemble.
 
     From now on, the report of every successful ``fit`` that :func:`ens_plugin.analyze` can judge by its
     out-of-bag rows is logged to the MLflow run of that fit: the one that MLflow's own autologging uses,
@@ -88,12 +92,18 @@ def autolog(
     metric : str, scorer or callable, optional
         As for :func:`ens_plugin.analyze`; curve and recommended size are of it.  Fits of the other task get no report,
         and the first one a warning.  `max_overhead` does not count the time of a metric: about a thousand evaluations.
+    trackers : sequence of str or object, default=("mlflow",)
+        What each report is logged to, and nothing else: names and objects as for the `tracker` of
+        :func:`ens_plugin.log_report`.  ``["mlflow", "wandb"]`` logs to both, ``["wandb"]`` not to MLflow.  The run of
+        Weights & Biases is the one that is open when the fit ends, else one of the report's own, which is finished
+        before the fit returns.
 
     Raises
     ------
     InputError
         If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `max_overhead` is not a
-        share, or no name can start with `prefix`.
+        share, no name can start with `prefix`, or one of `trackers` is no tracker, is there twice, or needs a library
+        that is not installed.
 
     Notes
     -----
@@ -117,10 +127,11 @@ def autolog(
         )
     check_prefix(prefix)
     check_metric(metric)
+    checked = check_trackers(trackers)
     with _lock:
         _disable()
         if not disable:
-            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, metric))
+            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, metric, checked))
 
 
 def _check_switches(**switches: object) -> None:
@@ -138,6 +149,8 @@ def _enable(settings: AutologOptions) -> None:
     on_registration(_watch_when_imported)
     for library in libraries(Trainable):
         _watch_when_imported(library)
+    for name in offered_libraries():
+        _register_hook(name)
 
 
 def _disable() -> None:
@@ -150,11 +163,15 @@ def _disable() -> None:
 
 
 def _watch_when_imported(library: type[object]) -> None:
+    if _settings is not None and issubclass(library, Trainable):
+        _register_hook(library.library)
+
+
+def _register_hook(library: str) -> None:
     from mlflow.utils.import_hooks import register_post_import_hook
 
-    if _settings is not None and issubclass(library, Trainable):
-        # At once if it is imported already; a hook of the same name is replaced.
-        register_post_import_hook(_watch_imported, library.library, overwrite=True)
+    # At once if it is imported already; a hook of the same name is replaced.
+    register_post_import_hook(_watch_imported, library, overwrite=True)
 
 
 def _watch_imported(module: ModuleType) -> None:
@@ -165,6 +182,8 @@ def _watch_imported(module: ModuleType) -> None:
             for library in libraries(Trainable):
                 if library.library == module.__name__:
                     patch(library.fit_sites())
+            # Raises the error of adapters that cannot be loaded, which are not among the libraries.
+            offered_adapters(module.__name__)
         except Exception as error:
             # The user's import must not fail because of this.
             warn_once(_settings, "patch", f"Fits of {module.__name__} get no reports: {error}")

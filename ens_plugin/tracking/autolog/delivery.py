@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["ReportUpload", "deliver", "forget_unreachable", "unreachable"]
+__all__ = ["AVOIDED_S", "ReportUpload", "avoid", "deliver", "forget_unreachable", "unreachable"]
 
 INTEGRATION = "ens_plugin"
 RUN_VARIABLE = "MLFLOW_RUN_ID"
@@ -79,7 +79,7 @@ def deliver(upload: ReportUpload) -> str:
     try:
         check_server(upload.tracking_uri)
     except TrackingError as error:
-        _avoided[upload.tracking_uri] = (time.monotonic() + AVOIDED_S, str(error))
+        avoid(upload.tracking_uri, str(error))
         raise
     upload.progress.is_reachable = True
     with tracking_errors(upload.tracking_uri):
@@ -108,6 +108,11 @@ def deliver(upload: ReportUpload) -> str:
 def _run_name(report: EnsembleReport) -> str:
     """Return a random name for a run; MLflow would draw one from Python's global generator, which the user seeds."""
     return f"{printable(report.model, 60)}-{secrets.token_hex(3)}"
+
+
+def avoid(store: str, problem: str) -> None:
+    """Send no report to a store for a minute from now."""
+    _avoided[store] = (time.monotonic() + AVOIDED_S, problem)
 
 
 def unreachable(uri: str) -> str | None:

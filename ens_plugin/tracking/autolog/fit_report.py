@@ -25,28 +25,21 @@ from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, is_learner, laye
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.errors import (
-    BagError,
-    EnsPluginError,
-    InputError,
-    NotFittedError,
-    TrackingError,
-    UnsupportedModelError,
-)
+from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.autolog.delivery import AVOIDED_S, ReportUpload, deliver, unreachable
+from ens_plugin.tracking.autolog.delivery import ReportUpload, unreachable
+from ens_plugin.tracking.autolog.destinations import mlflow_delivery, store_of, tracker_delivery
 from ens_plugin.tracking.autolog.row_budget import affordable_rows, pass_seconds
+from ens_plugin.tracking.autolog.sending import Delivery, not_logged, send_all
 from ens_plugin.tracking.autolog.settings import AutologOptions, inform, warn_once
-from ens_plugin.tracking.autolog.upload_queue import Upload, post
 from ens_plugin.tracking.logging.artifacts import RENDERING_S, render_artifacts, write_data
 from ens_plugin.tracking.store.data_digest import data_digest
+from ens_plugin.tracking.trackers import MLFLOW, kind_of
 
 __all__ = ["FinishedFit", "report_fit"]
 
 SHORT_FIT_S = 0.1  # a fit shorter than this is reported without page and figures
 SENDING_S = 0.3
-LEAST_WAIT_S = 1.0
-SLOW_S = 4.0  # longer than it takes to find a server down, shorter than the wait at the end of a program
 
 # All threads of a process share matplotlib's defaults and the number of BLAS threads.
 _one_at_a_time = threading.Lock()
@@ -81,6 +74,8 @@ class FinishedFit:
         MLflow run of the fit.
     digest : str or None
         Digest of the data at the time of the fit, where the report is made later.
+    destinations : tuple of object
+        ``"mlflow"`` and trackers that the report is logged to.
     """
 
     model: Any
@@ -90,10 +85,11 @@ class FinishedFit:
     seconds: float
     run_id: str | None
     digest: str | None = None
+    destinations: tuple[object, ...] = (MLFLOW,)
 
 
 def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> None:
-    """Analyze the model of a finished fit, and log the report to the MLflow run of the fit.
+    """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers.
 
     A model without out-of-bag rows gets no report.
 
@@ -110,10 +106,9 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
         If the model has out-of-bag rows, but no report can be made of them or sent.
     """
     deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
-    tracking_uri = _tracking_uri()
-    problem = unreachable(tracking_uri)
-    if problem is not None:
-        inform(settings, logging.DEBUG, _not_logged(type(fit.model).__name__, problem))
+    tracking_uri = _tracking_uri() if MLFLOW in map(kind_of, fit.destinations) else ""
+    destinations = [place for place in fit.destinations if _is_reachable(fit, store_of(place, tracking_uri), settings)]
+    if not destinations:
         return
     if fit.digest is not None and fit.digest != _digest(fit.data, settings):
         raise InputError(
@@ -132,16 +127,32 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
             raise
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
-    upload = ReportUpload(
-        report=report,
-        directory=None if folder is None else Path(folder.name),
-        tracking_uri=tracking_uri,
-        run_id=fit.run_id,
-        model_id=model_id,
-        prefix=settings.prefix,
-        data_digest=digest,
-    )
-    _send(upload, folder, deadline, settings)
+    directory = None if folder is None else Path(folder.name)
+
+    is_only_one = len(destinations) == 1
+
+    def delivery_to(destination: object) -> Delivery:
+        if kind_of(destination) != MLFLOW:
+            return tracker_delivery(report, directory, destination, settings.prefix, digest, is_only_one)
+        upload = ReportUpload(
+            report=report,
+            directory=directory,
+            tracking_uri=tracking_uri,
+            run_id=fit.run_id,
+            model_id=model_id,
+            prefix=settings.prefix,
+            data_digest=digest,
+        )
+        return mlflow_delivery(upload, is_only_one)
+
+    send_all([delivery_to(destination) for destination in destinations], folder, deadline, settings)
+
+
+def _is_reachable(fit: FinishedFit, store: str, settings: AutologOptions) -> bool:
+    problem = unreachable(store)
+    if problem is not None:
+        inform(settings, logging.DEBUG, not_logged(type(fit.model).__name__, problem))
+    return problem is None
 
 
 @contextmanager
@@ -273,77 +284,6 @@ def _without_figures(model: str, settings: AutologOptions) -> str:
         f"autologging may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them later from "
         "report.json with EnsembleReport.from_json(...).to_html(path)."
     )
-
-
-def _send(
-    upload: ReportUpload, folder: TemporaryDirectory[str] | None, deadline: float, settings: AutologOptions
-) -> None:
-    name = upload.report.model
-    is_done = threading.Event()
-
-    def work() -> None:
-        try:
-            run_id = deliver(upload)
-            inform(settings, logging.INFO, f"Logged the report of {name} to run {run_id}.")
-        except Exception as error:
-            # This runs in a worker thread, where a raised exception would be lost.
-            message = _not_logged(name, str(error))
-            if unreachable(upload.tracking_uri) is not None:
-                message += (
-                    f" Fits of the next {AVOIDED_S:.0f} seconds get no report. Call autolog() again to retry at once."
-                )
-            warn_once(settings, type(error).__name__, message)
-        finally:
-            is_done.set()
-            clean_up()
-
-    def clean_up() -> None:
-        if folder is not None:
-            folder.cleanup()
-
-    def lose() -> None:
-        warn_once(settings, "lost", _lost(upload))
-        clean_up()
-
-    seconds = min(max(deadline - time.perf_counter(), LEAST_WAIT_S), threading.TIMEOUT_MAX)
-    try:
-        is_sent = post(Upload(upload.tracking_uri, work, lose, upload.progress), seconds)
-    except TrackingError:
-        clean_up()
-        raise
-    if not is_sent:
-        # The upload may succeed or fail within seconds; then its own message is enough.
-        watch = threading.Timer(SLOW_S, _warn_unless, (is_done, settings, _still_sending(upload)))
-        watch.daemon = True
-        watch.start()
-
-
-def _warn_unless(is_done: threading.Event, settings: AutologOptions, message: str) -> None:
-    if not is_done.is_set():
-        warn_once(settings, "slow", message)
-
-
-def _still_sending(upload: ReportUpload) -> str:
-    return f"The report of {upload.report.model} is still being sent, because the {_place(upload)} is slow."
-
-
-def _lost(upload: ReportUpload) -> str:
-    lost = (
-        f"The report of {upload.report.model} was not sent completely before the program ended, because the "
-        f"{_place(upload)} was too slow."
-    )
-    if upload.progress.makes_run:
-        return f"{lost} A run was being made for it and may stay RUNNING."
-    run = upload.progress.run_id
-    return lost if run is None else f"{lost} Its run {run} is marked FAILED."
-
-
-def _place(upload: ReportUpload) -> str:
-    return "tracking server" if upload.tracking_uri.startswith(("http://", "https://")) else "store"
-
-
-def _not_logged(model: str, problem: str) -> str:
-    return f"The report of {model} was not logged: {problem}"
 
 
 def _tracking_uri() -> str:

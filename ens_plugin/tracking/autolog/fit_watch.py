@@ -16,6 +16,7 @@ from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.adapters.training import Reader, TrainingData
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
+from ens_plugin.tracking.autolog.destinations import destinations_of_fit
 from ens_plugin.tracking.autolog.fit_report import FinishedFit, report_fit
 from ens_plugin.tracking.autolog.growth import continues_growth, report_grown, report_later
 from ens_plugin.tracking.autolog.settings import AutologOptions, attempt
@@ -153,7 +154,7 @@ def _report_after(
     # Without a recorded state, MLflow's autologging ignores this fit, or another logger receives its events.
     noted = in_mlflow and _thread.before is not None and watch.events.is_current()
     before = _thread.before if noted else attempt(watch.settings, state_of_thread)
-    if before is None or data is None or (watch.settings.exclusive and before.is_users):
+    if before is None or data is None or not destinations_of_fit(watch.settings, before.is_users):
         return fit()
     report_grown(threading.get_ident(), model)
     is_growth = bool(attempt(watch.settings, lambda: continues_growth(model)))
@@ -174,6 +175,7 @@ def _report_after(
             ensemble_data=scope.data,
             seconds=seconds,
             run_id=after.active_run or (after.last_run if after.last_run != before.last_run else None),
+            destinations=destinations_of_fit(watch.settings, before.is_users),
         )
         if noted:
             _thread.pending = _Pending(finished, before, watch.settings, is_growth)

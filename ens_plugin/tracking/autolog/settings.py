@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ens_plugin.analysis.options import Metric
+from ens_plugin.tracking.trackers import MLFLOW
 
 __all__ = ["LEAST_SECONDS", "AutologOptions", "attempt", "inform", "warn_once"]
 
@@ -32,6 +33,8 @@ class AutologOptions:
         Start of the first report's names in a run.
     metric : str, scorer, callable or None
         Of the curve.
+    trackers : tuple of object
+        What reports are logged to: ``"mlflow"``, other names, and trackers.
     process : int
         Process that called :func:`ens_plugin.autolog`; fits in its children are not reported.
     warned : dict
@@ -44,6 +47,7 @@ class AutologOptions:
     prefix: str
     log_artifacts: bool
     metric: Metric | None = None
+    trackers: tuple[object, ...] = (MLFLOW,)
     process: int = field(default_factory=os.getpid)
     warned: dict[str, object] = field(default_factory=dict)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ens_plugin.adapters.library import FileReadable, Storable
-from ens_plugin.adapters.registry import libraries
+from ens_plugin.adapters.registry import libraries, load_offered_adapters
 from ens_plugin.adapters.shared.held_objects import held_objects
 from ens_plugin.errors import ModelLoadError
 
@@ -40,6 +40,9 @@ BYTES_PER_S = 10_000_000
 CHUNK = 2**20
 POLL_S = 0.005
 ZLIB_START = b"\x78"
+# Of the protocols 2 to 5, which joblib and cloudpickle write too.
+PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+ZIP_START = b"PK\x03\x04"
 LZ4_START = b"\x04\x22\x4d\x18"
 OPENERS: dict[bytes, Callable[[Path], Any]] = {
     b"\x1f\x8b": gzip.open,
@@ -62,6 +65,14 @@ def library_of_file(start: bytes) -> type[FileReadable] | None:
     start : bytes
         The first 64 bytes of the file.
     """
+    library = _reader_among_loaded(start)
+    if library is None and not start.startswith((*OPENERS, *PICKLE_STARTS, ZIP_START, ZLIB_START, LZ4_START)):
+        load_offered_adapters()
+        library = _reader_among_loaded(start)
+    return library
+
+
+def _reader_among_loaded(start: bytes) -> type[FileReadable] | None:
     return next((library for library in libraries(FileReadable) if library.reads(start)), None)
 
 

@@ -128,8 +128,8 @@ class TestFaults:
     def test_a_server_that_never_answers_is_not_waited_for(
         self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.LEAST_WAIT_S", 0.01)
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.SLOW_S", 0.0)
+        monkeypatch.setattr("ens_plugin.tracking.autolog.sending.LEAST_WAIT_S", 0.01)
+        monkeypatch.setattr("ens_plugin.tracking.autolog.sending.SLOW_S", 0.0)
         monkeypatch.setattr("ens_plugin.tracking.autolog.settings.LEAST_SECONDS", 0.0)
         released = threading.Event()
         with answering(None, released) as uri, tracking_to(uri):
@@ -144,7 +144,7 @@ class TestFaults:
     def test_a_dead_server_that_is_not_waited_for_is_said_to_be_dead_only(
         self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.LEAST_WAIT_S", 0.0)
+        monkeypatch.setattr("ens_plugin.tracking.autolog.sending.LEAST_WAIT_S", 0.0)
         timers: list[threading.Timer] = []
         monkeypatch.setattr(threading.Timer, "start", lambda timer: timers.append(timer))
         monkeypatch.setattr("ens_plugin.tracking.autolog.settings.LEAST_SECONDS", 0.0)
@@ -181,11 +181,11 @@ class TestFaults:
     def test_a_slow_store_is_not_called_a_server(
         self, embedded: mlflow.MlflowClient, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.LEAST_WAIT_S", 0.0)
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.SLOW_S", 0.0)
+        monkeypatch.setattr("ens_plugin.tracking.autolog.sending.LEAST_WAIT_S", 0.0)
+        monkeypatch.setattr("ens_plugin.tracking.autolog.sending.SLOW_S", 0.0)
         monkeypatch.setattr("ens_plugin.tracking.autolog.settings.LEAST_SECONDS", 0.0)
         released = threading.Event()
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.deliver", lambda _: str(released.wait(60)))
+        monkeypatch.setattr("ens_plugin.tracking.autolog.destinations.deliver", lambda _: str(released.wait(60)))
         autolog(log_artifacts=False)
         classifier().fit(X, y)
         said = wait_for(lambda: messages(log, logging.WARNING) != [])

@@ -1,0 +1,212 @@
+"""log_report to a tracker of one's own, and what is refused before anything is logged."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+import types
+from dataclasses import replace
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import mlflow
+import numpy as np
+import pytest
+from PIL import Image
+
+from ens_plugin import EnsembleReport, log_report
+from ens_plugin.errors import InputError
+from ens_plugin.tracking import Tracker
+from ens_plugin.tracking.logging import curve_points, scalar_points
+from ens_plugin.tracking.trackers import check_tracker, check_trackers
+from tests.reports import all_reports, classification_report
+from tests.tracking.stores import MLFLOW_WARNINGS
+from tests.tracking.trackers.recorder import Recorder
+
+REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
+NAMES = ["mlflow", "wandb", "tensorboard", "dvclive"]
+
+
+def test_a_tracker_receives_the_rendered_files_and_figures() -> None:
+    tracker: Tracker = Recorder()
+    assert log_report(REPORT, tracker=tracker, prefix="forest.a") == "Recorder"
+    assert isinstance(tracker, Recorder)
+    assert {"forest.a/error_curve", "forest.a/agreement", "forest.a/bias_variance"} == set(tracker.figures)
+    assert all(picture.startswith(b"\x89PNG") for picture in tracker.figures.values())
+    assert {"forest.a/report.html", "forest.a/report.json", "forest.a/curve.csv"} == set(tracker.files)
+    assert EnsembleReport.from_json(tracker.files["forest.a/report.json"].decode()).to_dict() == REPORT.to_dict()
+
+
+@pytest.mark.parametrize("name", all_reports())
+def test_scalars_and_curve_are_those_of_mlflow_to_the_bit(name: str) -> None:
+    report = all_reports()[name]
+    tracker = Recorder()
+    log_report(report, tracker=tracker)
+    assert tracker.scalars == {point.key: point.value for point in scalar_points(report, "ens")}
+    flat = [(key, value, size) for key, values in tracker.curve.items() for size, value in values.items()]
+    assert flat == curve_points(report, "ens")
+    assert all(isinstance(size, int) and list(values) == sorted(values) for values in tracker.curve.values()
+               for size in values)  # fmt: skip
+
+
+@MLFLOW_WARNINGS
+def test_a_tracker_and_mlflow_hold_the_same(embedded: mlflow.MlflowClient) -> None:
+    tracker = Recorder()
+    log_report(REPORT, tracker=tracker)
+    run_id = log_report(REPORT, tracker="mlflow")
+    logged = embedded.get_run(run_id).data.metrics
+    assert {name: logged[name] for name in tracker.scalars} == tracker.scalars
+    for name, values in tracker.curve.items():
+        assert {point.step: point.value for point in embedded.get_metric_history(run_id, name)} == values
+
+
+def test_the_parts_come_in_a_fixed_order_and_scalars_last() -> None:
+    tracker = Recorder()
+    log_report(REPORT, tracker=tracker)
+    assert tracker.calls == [*["figure"] * 3, *["file"] * 3, "curve", "scalars"]
+
+
+def test_only_finite_numbers_reach_a_tracker() -> None:
+    curve = REPORT.error_curve
+    lower, upper = np.full_like(curve.lower, math.nan), np.full_like(curve.upper, math.inf)
+    report = replace(REPORT, error_curve=replace(curve, lower=lower, upper=upper))
+    tracker = Recorder()
+    log_report(report, tracker=tracker)
+    assert set(tracker.curve) == {"ens/error"}
+    assert all(map(math.isfinite, tracker.scalars.values()))
+    assert "ens.error_lower" not in tracker.scalars
+
+
+def test_an_exception_of_a_tracker_of_ones_own_is_raised_as_it_is() -> None:
+    class Failing(Recorder):
+        def log_scalars(self, scalars: Any) -> None:
+            raise ZeroDivisionError("of the user's own")
+
+    with pytest.raises(ZeroDivisionError, match="of the user's own"):
+        log_report(REPORT, tracker=Failing())
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "near"),
+    [
+        ("MLflow", "mlflow"),
+        ("tensorbord", "tensorboard"),
+        ("tensorboardX", "tensorboard"),
+        ("wandb ", "wandb"),
+        ("dvc-live", "dvclive"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_those_near(mistyped: str, near: str) -> None:
+    with pytest.raises(
+        InputError, match=rf"no name of a tracker; near is '{near}'\. .*'wandb', 'tensorboard', 'dvclive'"
+    ):
+        log_report(REPORT, tracker=mistyped)
+
+
+def test_a_name_that_is_near_no_other_is_refused_without_a_hint() -> None:
+    with pytest.raises(InputError, match=r"tracker='neptune' is no name of a tracker\. The names are"):
+        log_report(REPORT, tracker="neptune")
+
+
+class Halfway:
+    log_curve = None
+
+    def log_figure(self, name: str, path: Path) -> None: ...
+
+    def log_scalars(self, scalars: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("tracker", "found"),
+    [
+        (Halfway(), "the type Halfway, and it lacks the methods log_file and log_curve"),
+        (None, "the type NoneType, and it lacks the methods log_figure, log_file, log_curve and log_scalars"),
+        (["wandb"], "the type list, and it lacks"),
+        (Recorder, "the class Recorder, and an instance of it is needed"),
+        (Halfway, "the class Halfway, and an instance of it is needed"),
+        (mlflow, "the module mlflow, and it lacks .* Pass the name 'mlflow'"),
+        (json, "the module json, and it lacks .* one of the names 'mlflow', 'wandb'"),
+        (types.ModuleType("wandb"), "the module wandb, and it lacks .* its name, 'wandb', a run of it, such as wandb"),
+        (types.ModuleType("dvclive"), "the module dvclive, and it lacks .* such as Live()"),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_is_no_tracker_is_refused_with_what_it_lacks(tracker: Any, found: str) -> None:
+    with pytest.raises(InputError, match=f"tracker= is .*{found}"):
+        log_report(REPORT, tracker=tracker)
+
+
+@pytest.mark.parametrize("options", [{"run_id": "0" * 32}, {"model_id": "m-" + "0" * 32}])
+def test_ids_of_mlflow_are_refused_for_other_trackers(options: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="run_id and model_id are of MLflow"):
+        log_report(REPORT, tracker=Recorder(), **options)
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_a_missing_library_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.tracking.trackers.resolution.find_spec", lambda package: None)
+    with pytest.raises(InputError, match=rf"not installed\. Install it with: pip install 'ens-plugin\[{name}\]'"):
+        log_report(REPORT, tracker=name)
+    check_tracker("mlflow")
+
+
+def test_a_folder_that_wandb_left_behind_is_no_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found as a package where the working directory is on the path, as it is with ``python -m``."""
+    (tmp_path / "wandb").mkdir()
+    found = PathFinder.find_spec("wandb", [str(tmp_path)])
+    assert found is not None
+    monkeypatch.setattr("ens_plugin.tracking.trackers.resolution.find_spec", lambda package: found)
+    with pytest.raises(InputError, match="not installed"):
+        log_report(REPORT, tracker="wandb")
+
+
+def test_no_library_of_a_tracker_is_imported_by_the_package(tmp_path: Path) -> None:
+    code = (
+        "import sys, ens_plugin; ens_plugin.log_report; ens_plugin.autolog; from ens_plugin.tracking.trackers import "
+        "log_to; print({'wandb', 'tensorboardX', 'torch', 'dvclive', 'dvc', 'PIL'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "set()", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("trackers", "found"),
+    [
+        ("wandb", "trackers='wandb' is no list"),
+        (None, "trackers=None is no list"),
+        ({"mlflow"}, "is no list"),
+        ([], "names no tracker"),
+        (["mlflow", "mlflow"], "a tracker twice"),
+        (["mlflow", "wanbd"], "near is 'wandb'"),
+        (["mlflow", None], "lacks the methods"),
+    ],
+)
+def test_a_list_of_trackers_is_checked(trackers: Any, found: str) -> None:
+    with pytest.raises(InputError, match=found):
+        check_trackers(trackers)
+
+
+def test_an_object_twice_is_refused_and_two_of_one_class_are_not() -> None:
+    first, second = Recorder(), Recorder()
+    assert len(check_trackers((first, "mlflow", second))) == 3
+    with pytest.raises(InputError, match="a tracker twice"):
+        check_trackers([first, second, first])
+
+
+@pytest.mark.parametrize("name", ["ClearML", "Comet", "Neptune"])
+def test_the_recipes_of_the_documentation_are_trackers(name: str) -> None:
+    """They are run here with stand-ins for the runs of their libraries."""
+    text = (Path(__file__).parents[3] / "docs" / "trackers.md").read_text(encoding="utf-8")
+    recipe = re.findall(rf"### {name}\n\n```python\n(.*?)\n\n\nens_plugin", text, flags=re.DOTALL)[0]
+    names: dict[str, Any] = {"Image": Image}
+    exec(recipe, names)
+    run = MagicMock()
+    log_report(REPORT, tracker=names[name](run))
+    n_points = len(curve_points(REPORT, "ens"))
+    logged = len(run.mock_calls)
+    assert logged >= (n_points if name != "Neptune" else len(REPORT.metrics()))
