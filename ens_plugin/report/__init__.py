@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ens_plugin.report.chart_style import default_style
 from ens_plugin.report.estimates import EstimateBasis, LabelErrors, MetricBasis
-from ens_plugin.report.html import render_page, write_page
+from ens_plugin.report.html.page import render_page, write_page
 from ens_plugin.report.plots import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
 from ens_plugin.report.quantities import error_text, interval_text
 from ens_plugin.report.serialization import report_from_dict

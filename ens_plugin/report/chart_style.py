@@ -1,4 +1,4 @@
-"""Elements common to all figures: colours, style, new axes, labels in percent."""
+"""Elements common to all figures: colours, style, new axes, legends, labels in percent."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ens_plugin.core.validation import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "default_style", "label_in_percent", "new_axes"]
+__all__ = [
+    "BLUE", "GREEN", "GREY", "INK", "ORANGE", "PALETTE", "Inks", "default_style", "inks_of", "label_in_percent",
+    "legend_label", "merge_legend", "new_axes",
+]  # fmt: skip
 
 # From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
 BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#666666"
+# The property cycle of axes that are made here.
+PALETTE = (BLUE, "#D55E00", GREEN, "#A6498C", "#2F9FD8", "#B8860B")
+
+LONGEST_LABEL = 48
+DARKEST_PAPER = 0.4  # luminance from which on a background is light
 
 # matplotlib's settings and the warning filters belong to the process: of two threads that change and restore them
 # at the same time, one would leave its changes in place.
@@ -43,13 +53,19 @@ def default_style(font_size: float = 10.0) -> Iterator[None]:
         In points.  The text of SVG figures is saved as text, not as paths.
     """
     import matplotlib
+    from cycler import cycler
     from matplotlib import style
 
+    settings: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "font.size": font_size,
+        "axes.prop_cycle": cycler(color=PALETTE),
+    }
     with (
         _drawing,
         warnings.catch_warnings(),
         style.context("default"),
-        matplotlib.rc_context({"svg.fonttype": "none", "font.size": font_size}),
+        matplotlib.rc_context(settings),
     ):
         # They are about fonts and layouts, which the reader of a report cannot change.
         warnings.simplefilter("ignore")
@@ -57,10 +73,70 @@ def default_style(font_size: float = 10.0) -> Iterator[None]:
 
 
 def new_axes() -> Axes:
-    """Make a pyplot figure with one pair of axes and return the axes."""
+    """Make a pyplot figure with one pair of axes and return the axes.
+
+    Their property cycle is that of the user's style; matplotlib's own is replaced by colours that are distinct in
+    every common kind of colour vision.
+    """
+    import matplotlib
     import matplotlib.pyplot as plt
 
-    return plt.subplots(layout="constrained")[1]
+    ax: Axes = plt.subplots(layout="constrained")[1]
+    if matplotlib.rcParams["axes.prop_cycle"] == matplotlib.rcParamsDefault["axes.prop_cycle"]:
+        ax.set_prop_cycle(color=PALETTE)
+    return ax
+
+
+class Inks(NamedTuple):
+    """Colours of what stands beside a curve, by the background of the axes.
+
+    Attributes
+    ----------
+    ink, muted : str
+        Of texts and marks.
+    good : str
+        Of the recommended size.
+    paper : str
+        The background.
+    """
+
+    ink: str
+    muted: str
+    good: str
+    paper: str
+
+
+def inks_of(ax: Axes) -> Inks:
+    """Return the colours that are legible on the background of axes, in a user's dark style as in a light one."""
+    from matplotlib.colors import to_hex, to_rgba
+
+    faces = [ax.get_facecolor(), ax.figure.get_facecolor(), "white"]
+    red, green, blue, _ = paper = next(face for face in map(to_rgba, faces) if face[3] > 0.0)
+    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= DARKEST_PAPER:
+        return Inks(INK, GREY, GREEN, to_hex(paper))
+    return Inks("#EEEEEE", "#AAAAAA", "#3DDBA8", to_hex(paper))
+
+
+def legend_label(name: str, taken: set[str]) -> str:
+    r"""Return a name as a label that matplotlib shows as it is, numbered if it is taken.
+
+    Examples
+    --------
+    >>> legend_label("_forest $x$", set()), legend_label("forest", {"forest"})
+    (' _forest \\$x\\$', 'forest (2)')
+    """
+    text = printable(name, LONGEST_LABEL).replace("$", r"\$")
+    # matplotlib leaves labels that begin with an underscore out of legends.
+    text = f" {text}" if text.startswith("_") else text
+    numbered = (f"{text} ({number})" for number in range(2, len(taken) + 3))
+    return text if text not in taken else next(label for label in numbered if label not in taken)
+
+
+def merge_legend(ax: Axes) -> None:
+    """Draw one legend of everything on the axes that has a label, in place of an earlier one, with its title."""
+    earlier = ax.get_legend()
+    title = earlier.get_title().get_text() if earlier is not None else ""
+    ax.legend(title=title or None, fontsize="small", framealpha=0.85)
 
 
 def label_in_percent(axis: Axis) -> None:

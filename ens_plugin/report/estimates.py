@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
@@ -13,12 +13,16 @@ import numpy as np
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
+from ens_plugin.report.basis import EstimateBasis, LabelBasis, LabelErrors
+from ens_plugin.report.brief import brief
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "MetricBasis", "SizeRecommendation"]
+__all__ = [
+    "BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "LabelErrors", "MetricBasis", "SizeRecommendation",
+]  # fmt: skip
 
 # Of a metric that can be logged; the other values of a report have these names.
 _LOGGED_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
@@ -47,7 +51,7 @@ class MetricBasis:
     n_rows: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ErrorCurve:
     """Expected error of the ensemble as a function of its size, with a data interval.
 
@@ -104,6 +108,11 @@ class ErrorCurve:
     ties_to: float = 0.0
     even_shift: FloatArray | None = None
     metric_basis: MetricBasis | None = None
+
+    def __repr__(self) -> str:
+        first, last = int(self.sizes[0]), int(self.sizes[-1])
+        found = brief(self, "metric", "estimator", "asymptote", "interval_level")
+        return f"{found[:-1]}, {self.sizes.size} sizes from {first} to {last})"
 
     @property
     def greater_is_better(self) -> bool:
@@ -193,14 +202,14 @@ class ErrorCurve:
 
         return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
         """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
         from ens_plugin.report.plots import plot_error_curve
 
-        return plot_error_curve(self, ax=ax)
+        return plot_error_curve(self, label=label, ax=ax)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SizeRecommendation:
     """Recommended number of members of an ensemble, with its interval and its criterion.
 
@@ -251,13 +260,17 @@ class SizeRecommendation:
     of_metric: str | None = None
     is_absolute: bool | None = None
 
+    def __repr__(self) -> str:
+        names = ("size", "interval", "criterion", "confidence", "tolerance", "of_metric", "agreement", "max_size")
+        return brief(self, *names, always="size")
+
     @property
     def is_known(self) -> bool:
         """Return whether a size could be estimated; False where the infinite ensemble's error may be 0."""
         return self.size is not None or not np.isnan(self.values).all()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BiasVariance:
     """Bias and variance of an ensemble over seeds, given this training set, not over training sets.
 
@@ -292,92 +305,5 @@ class BiasVariance:
     bias: float
     loss: str
 
-
-@dataclass(frozen=True)
-class LabelBasis:
-    """Number of rows and mean number of members that the estimates for one label are computed from.
-
-    Attributes
-    ----------
-    label : str
-    n_rows : int
-        Number of rows of this label with positive weight.
-    n_usable : int
-        Number of rows of this label with positive weight and enough members for an estimate.
-    mean_members : float
-        Mean number of members that predict a usable row.
-    weight_factor : float
-        Mean factor by which the weights of the usable rows were multiplied so that the label keeps its share; 1
-        without a correction.
-    """
-
-    label: str
-    n_rows: int
-    n_usable: int
-    mean_members: float
-    weight_factor: float = 1.0
-
-
-@dataclass(frozen=True)
-class LabelErrors:
-    """Error of a classifier on the rows of one label, and the labels that are predicted there.
-
-    Attributes
-    ----------
-    label : str
-    error : float
-        Expected share of wrong labels at the current size; NaN without rows.  The mean over all rows is the error of
-        the report: the errors of all labels are multiplied by one factor.
-    interval : tuple of float
-        Of `error`, for rows like these; NaN without rows.
-    recommended_error, asymptote : float
-        Expected share of wrong labels at the recommended size and of the infinite ensemble; NaN with fewer than 30
-        rows, where `error` is the share of rows whose out-of-bag label is wrong, times that factor.
-    predicted : tuple of int
-        Number of rows of this label by the label that their members predict together, in the order of the labels: one
-        row of the confusion matrix.  An out-of-bag row is predicted by its out-of-bag members alone.
-    """
-
-    label: str
-    error: float
-    interval: tuple[float, float]
-    recommended_error: float
-    asymptote: float
-    predicted: tuple[int, ...]
-
-    @property
-    def n_rows(self) -> int:
-        """Return the number of rows of this label in the confusion matrix."""
-        return sum(self.predicted)
-
-
-@dataclass(frozen=True)
-class EstimateBasis:
-    """Numbers of rows, labels and groups that the estimates of a report are computed from, and doubts about them.
-
-    Attributes
-    ----------
-    labels : tuple of LabelBasis
-        One entry for each label of a classifier; empty for regression.
-    usable_weight : float
-        Share of the weight on rows that have enough members for an estimate.
-    n_effective : float
-        Effective number of rows: Kish's for uneven weights, at most the number of distinct rows or groups.
-    n_distinct : int or None
-        Number of different rows among those used; None where it was not counted.
-    n_repeated : int
-        Rows whose features and target occur in the data more than once.
-    n_groups : int or None
-        Number of groups of dependent rows; None where no groups were given.
-    doubts : tuple of str
-        Reasons not to rely on the figures, each a sentence.  The headline states the first; the gate and
-        ``rightsize`` refuse a report that has any.
-    """
-
-    labels: tuple[LabelBasis, ...] = ()
-    usable_weight: float = 1.0
-    n_effective: float = math.nan
-    n_distinct: int | None = None
-    n_repeated: int = 0
-    n_groups: int | None = None
-    doubts: tuple[str, ...] = ()
+    def __repr__(self) -> str:
+        return brief(self, *(field.name for field in fields(self)))

@@ -10,6 +10,7 @@ from ens_plugin.report.estimates import SizeRecommendation
 __all__ = [
     "NOT_KNOWN",
     "SHARES",
+    "axis_name",
     "distance_label",
     "error_text",
     "interval_text",
@@ -153,6 +154,18 @@ def distance_label(recommendation: SizeRecommendation) -> str:
         return f"Distance of {printable(recommendation.of_metric, 24)}\nfrom the limit{unit}"
     loss = "Brier score" if recommendation.criterion == "probability" else "Error"
     return f"{loss} above the\ninfinite ensemble's (%)"
+
+
+def axis_name(metric: str) -> str:
+    """Return the name of an error as the label of an axis, with its unit.
+
+    Examples
+    --------
+    >>> axis_name("0-1 error"), axis_name("mean squared error")
+    ('0-1 error (%)', 'Mean squared error')
+    """
+    name = printable(metric, 24)
+    return name[:1].upper() + name[1:] + (" (%)" if metric in SHARES else "")
 
 
 def _number(value: float, metric: str) -> str:

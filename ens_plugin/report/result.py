@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ens_plugin.core.validation import printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 from ens_plugin.report.serialization import report_from_dict, report_to_dict
@@ -16,6 +16,7 @@ from ens_plugin.report.text import summarize
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
 
@@ -81,7 +82,7 @@ class EnsembleReport(ReportContent):
         found, key = self.metrics(), self.error_curve.key
         shown = [f"{name}={found[name]:.4g}" for name in (key, f"asymptotic_{key}") if name in found]
         return (
-            f"EnsembleReport({self.model}, {', '.join([f'n_members={self.n_members}', *shown])}, "
+            f"EnsembleReport({printable(self.model, 60)}, {', '.join([f'n_members={self.n_members}', *shown])}, "
             f"recommended_size={self.recommended_size})"
         )
 
@@ -89,7 +90,9 @@ class EnsembleReport(ReportContent):
         return self.summary()
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
+        from ens_plugin.report.html.cards import report_card
+
+        return report_card(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain Python objects that ``json`` can write (NaN as None)."""
@@ -127,6 +130,41 @@ class EnsembleReport(ReportContent):
         from ens_plugin.report.html import write_page
 
         return write_page(self, path)
+
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        """Draw the error curve with its interval, the marked sizes, and the infinite ensemble's error.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; those of a new figure if None.  Several reports on the same axes have the colours of its
+            property cycle and one legend; :func:`ens_plugin.compare` tabulates them as well.
+        label : str, optional
+            Name of the ensemble in a legend; the name of its model if None.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        InputError
+            If the axes show curves of another metric or level of intervals.
+
+        Examples
+        --------
+        >>> import ens_plugin
+        >>> from matplotlib.figure import Figure
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+        >>> report.plot(ax=Figure().subplots()).get_xlabel()
+        'Ensemble size (members)'
+        """
+        from ens_plugin.report.plots import plot_reports
+
+        return plot_reports({label or self.model: self}, ax)
 
     def confusion_matrix(self) -> pd.DataFrame:
         """Return the number of rows by true label (index) and by label that their members predict (columns).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ens_plugin.core.validation import printable
@@ -80,8 +80,10 @@ class LabelRow(NamedTuple):
     predicted: tuple[str, ...]
 
 
-def criteria_rows(report: ReportContent) -> list[CriterionRow]:
-    """Return a row of text for every criterion of the size."""
+def criteria_rows(
+    report: ReportContent, recommendations: Sequence[SizeRecommendation] | None = None
+) -> list[CriterionRow]:
+    """Return a row of text for every criterion of the size, or for the given recommendations."""
     curve, chosen = report.error_curve, report.recommendation.criterion
     return [
         CriterionRow(
@@ -91,7 +93,7 @@ def criteria_rows(report: ReportContent) -> list[CriterionRow]:
             error=error_text(curve.at(found.size), curve.metric) if found.size and curve.reaches(found.size) else "",
             is_chosen=found.criterion == chosen,
         )
-        for found in report.criteria
+        for found in (report.criteria if recommendations is None else recommendations)
     ]
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "all_cautions",
     "bag_words",
     "criterion_words",
+    "error_lines",
     "escaped_markdown",
     "estimator_words",
     "gain_sentence",
@@ -204,7 +205,7 @@ def summarize(report: ReportContent) -> str:
             *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
             "",
             *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
-            *(_row(*line) for line in _error_lines(report)),
+            *(_row(*line) for line in error_lines(report)),
             "",
             *_wrapped(_size_sentence(report)),
             *_wrapped(printable(report.recommendation.reason), indent="  "),
@@ -231,7 +232,7 @@ def markdown_summary(report: ReportContent) -> str:
         Markdown with one small table; no text of the report can act as markup.
     """
     level = level_text(report.error_curve.interval_level)
-    rows = [" | ".join(["", *line, ""]).strip() for line in _error_lines(report)]
+    rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]
     sentences = [
         gain_sentence(report),
         output_sentence(report),
@@ -257,7 +258,7 @@ def markdown_summary(report: ReportContent) -> str:
     )
 
 
-def _error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
+def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
     """Return label, error and interval at the sizes of the summary: one, the current, the recommended, and infinity."""
     curve, now, recommended = report.error_curve, report.n_members, report.recommendation.size
     sizes: list[tuple[str, float]] = []

@@ -1,0 +1,240 @@
+"""Several reports side by side: one chart of their error curves, and one table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ens_plugin.core.validation import printable
+from ens_plugin.errors import InputError
+from ens_plugin.report.quantities import level_text, members_text
+from ens_plugin.report.result import EnsembleReport
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["Comparison", "compare"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Reports of one metric side by side, from :func:`ens_plugin.compare`.
+
+    Attributes
+    ----------
+    reports : dict of str to EnsembleReport
+        By name, in the order of the chart and of the table.
+    """
+
+    reports: Mapping[str, EnsembleReport]
+
+    @property
+    def metric(self) -> str:
+        """Return the name of the metric that all curves are of."""
+        return next(iter(self.reports.values())).error_curve.metric
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with a row for each report, by name.
+
+        Returns
+        -------
+        DataFrame, shape (n_reports, 13)
+            Columns, with the names of :meth:`EnsembleReport.metrics`: ``model``; ``n_members``; ``error``,
+            ``error_lower``, ``error_upper`` at the current size; ``asymptotic_error``; ``algorithmic_sd``;
+            ``recommended_size`` with ``recommended_lower`` and ``recommended_upper``, <NA> where above the largest size
+            considered or not estimated; ``recommended_error``, the error at that size; ``n_rows``; and ``doubts``,
+            the reasons not to rely on the figures of a row.  A scorer of scikit-learn has its own name in place of
+            "error".  Errors are in the unit of the metric, a share for the 0-1 error.
+        """
+        import pandas as pd
+
+        names = pd.Index(list(self.reports), name="name")
+        frame = pd.DataFrame([_row(report) for report in self.reports.values()], index=names)
+        sizes = {name: "Int64" for name in ("recommended_size", "recommended_lower", "recommended_upper")}
+        return frame.astype(sizes)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw all error curves in one chart, each in a colour of its own, with one legend.
+
+        On each curve, a dot marks the current size and a diamond the recommended one; a tick on the right is the error
+        of the infinite ensemble.  Bands are the intervals of each curve alone.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on, in the colours of their property cycle; those of a new figure if None.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        InputError
+            If the axes show curves of another metric or level of intervals.
+        """
+        from ens_plugin.report.plots import plot_reports
+
+        return plot_reports(self.reports, ax)
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(printable(name, 40)) for name in list(self.reports)[:5])
+        more = len(self.reports) - 5
+        return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
+
+    def __str__(self) -> str:
+        return str(self.to_frame().drop(columns=["model", "doubts"]).to_string())
+
+    def _repr_html_(self) -> str:
+        from ens_plugin.report.html.cards import comparison_card
+
+        return comparison_card(self.reports)
+
+
+def compare(
+    reports: Mapping[str, EnsembleReport] | Sequence[EnsembleReport], names: Sequence[str] | None = None
+) -> Comparison:
+    """Put reports side by side: one chart of their error curves, and one table.
+
+    All reports must be of one metric and one level of intervals: a chart has one axis of values, and a column one unit.
+    Reports of two metrics are compared in two calls, as scikit-learn draws one metric on one ``ax``.
+
+    Parameters
+    ----------
+    reports : mapping of str to EnsembleReport, or sequence of EnsembleReport
+        A mapping has the names, for example ``report.outputs``.
+    names : sequence of str, optional
+        Of the reports of a sequence; the names of their models if None, with their sizes or numbers where names
+        would be the same.
+
+    Returns
+    -------
+    Comparison
+        With ``plot(ax=None)`` and ``to_frame()``; a notebook shows both.
+
+    Raises
+    ------
+    InputError
+        If there are no reports, something else than a report is among them, metrics or levels of intervals differ, or
+        the names are not as many, not texts, empty, or not all different.
+
+    Notes
+    -----
+    Reports on the same rows have errors that rise and fall together from one sample of rows to the next, so two
+    ensembles can differ clearly although their intervals overlap.  ``ens_plugin.gate`` compares two models row by row.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> extra = ExtraTreesClassifier(50, bootstrap=True, random_state=0).fit(X, y)
+    >>> found = ens_plugin.compare({name: ens_plugin.analyze(model, X, y)
+    ...                             for name, model in {"forest": forest, "extra trees": extra}.items()})
+    >>> found.to_frame()["n_members"].to_dict()
+    {'forest': 50, 'extra trees': 50}
+    """
+    named = _named(reports, names)
+    _refuse_other_units(named)
+    return Comparison(named)
+
+
+def _named(reports: Any, names: Sequence[str] | None) -> dict[str, EnsembleReport]:
+    if isinstance(reports, EnsembleReport) or not isinstance(reports, Iterable) or isinstance(reports, (str, bytes)):
+        raise InputError(
+            f"reports is a {type(reports).__name__}; pass a list of reports, or a dictionary of reports by their names."
+        )
+    if isinstance(reports, Mapping):
+        if names is not None:
+            raise InputError("reports is a mapping, which has names already; pass its values, or leave names out.")
+        names, found = list(reports), list(reports.values())
+    else:
+        found = list(reports)
+    _check_reports(found)
+    shown = _own_names(found) if names is None else _checked_names(names, len(found))
+    return dict(zip(shown, found, strict=True))
+
+
+def _check_reports(found: list[Any]) -> None:
+    if not found:
+        raise InputError("There are no reports to compare; pass one or more reports of ens_plugin.analyze.")
+    for place, report in enumerate(found):
+        if not isinstance(report, EnsembleReport):
+            raise InputError(
+                f"Entry {place} of reports is a {type(report).__name__} and not a report; pass what ens_plugin.analyze "
+                "returns for a model and its rows."
+            )
+
+
+def _checked_names(names: Any, wanted: int) -> list[str]:
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise InputError(f"names={names!r} is not a list of texts; pass one name for each of the {wanted} reports.")
+    given = list(names)
+    if len(given) != wanted:
+        raise InputError(f"There are {len(given)} names for {wanted} reports; pass one name for each report.")
+    for name in given:
+        if not isinstance(name, str) or not name.strip():
+            raise InputError(f"The name {name!r} is not a text with letters; name every report by a text.")
+    repeated = [name for name, count in Counter(given).items() if count > 1]
+    if repeated:
+        raise InputError(f"The name {repeated[0]!r} stands for several reports; give each a name of its own.")
+    return given
+
+
+def _own_names(found: list[EnsembleReport]) -> list[str]:
+    """Return the names of the models, with their sizes where models have one name, else with numbers."""
+    models = Counter(report.model for report in found)
+    names = [
+        report.model if models[report.model] == 1 else f"{report.model}, {members_text(report.n_members)}"
+        for report in found
+    ]
+    unique: list[str] = []
+    for name in names:
+        number, own = 1, name
+        while own in unique:
+            number, own = number + 1, f"{name} ({number + 1})"
+        unique.append(own)
+    return unique
+
+
+def _refuse_other_units(reports: Mapping[str, EnsembleReport]) -> None:
+    metrics = {name: _metric_words(report) for name, report in reports.items()}
+    levels = {name: level_text(report.error_curve.interval_level) for name, report in reports.items()}
+    for what, found, remedy in (
+        ("metrics", metrics, "Analyse all with the same metric=, or compare the reports of each metric by themselves."),
+        ("levels of intervals", levels, "Analyse all with the same interval_level=."),
+    ):
+        if len(set(found.values())) > 1:
+            shown = "; ".join(f"{printable(name, 40)!r}: {text}" for name, text in list(found.items())[:8])
+            raise InputError(f"The reports are of different {what} ({shown}), which one chart cannot show. {remedy}")
+
+
+def _metric_words(report: EnsembleReport) -> str:
+    curve = report.error_curve
+    return f"{printable(curve.metric, 60)}{', greater is better' if curve.greater_is_better else ''}"
+
+
+def _row(report: EnsembleReport) -> dict[str, Any]:
+    curve, advice, key = report.error_curve, report.recommendation, report.error_curve.key
+    lower, upper = report.error_interval
+    size, (low, high) = advice.size, advice.interval
+    return {
+        "model": report.model,
+        "n_members": report.n_members,
+        key: report.error,
+        f"{key}_lower": lower,
+        f"{key}_upper": upper,
+        f"asymptotic_{key}": curve.asymptote,
+        "algorithmic_sd": report.algorithmic_sd,
+        "recommended_size": size,
+        "recommended_lower": low if advice.is_known else None,
+        "recommended_upper": high if advice.is_known else None,
+        f"recommended_{key}": curve.at(size) if size is not None and curve.reaches(size) else float("nan"),
+        "n_rows": report.n_rows,
+        "doubts": " ".join(report.basis.doubts),
+    }

@@ -1,0 +1,170 @@
+"""The cards of notebooks: what they hold, safe with any text, each with ids of its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+import ens_plugin
+from ens_plugin import EnsembleReport
+from ens_plugin.report import EstimateBasis, LabelErrors
+from tests import reports
+from tests.report.test_html import ALLOWED_ATTRIBUTES, ALLOWED_TAGS, Outline
+
+REPORTS = reports.all_reports()
+TAGS = ALLOWED_TAGS | {"details", "summary", "table", "tr", "th", "td", "pre", "strong"}
+ATTRIBUTES = ALLOWED_ATTRIBUTES | {"hidden"}
+
+
+def labelled() -> EnsembleReport:
+    errors = (
+        LabelErrors("<script>alert(1)</script>", 0.1, (0.05, 0.2), 0.1, 0.1, (90, 10)),
+        LabelErrors("b", 0.2, (0.1, 0.3), 0.2, 0.2, (20, 80)),
+    )
+    return replace(REPORTS["classification"], label_errors=errors)
+
+
+def several_outputs() -> EnsembleReport:
+    named = {"<script>alert(2)</script>": REPORTS["classification"], "other": REPORTS["rising"]}
+    return replace(REPORTS["classification"], outputs=named)
+
+
+def doubted() -> EnsembleReport:
+    doubts = ("Only 3 rows of label <b>rare</b> are out of bag.", "The second doubt is <i>here</i>.")
+    return replace(REPORTS["classification"], basis=EstimateBasis(doubts=doubts), warnings=("A warning.",))
+
+
+SHOWN = {**REPORTS, "labelled": labelled(), "several outputs": several_outputs(), "doubted": doubted()}
+
+
+@cache
+def card_of(name: str) -> str:
+    return SHOWN[name]._repr_html_()
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_card_of_every_kind_of_report_is_safe_and_whole(name: str) -> None:
+    card = card_of(name)
+    outline = Outline(card)
+    assert outline.tags <= TAGS
+    assert outline.attributes <= ATTRIBUTES
+    assert not [value for value in outline.values if "javascript:" in value or "://" in value]
+    assert re.findall(r"url\((?!#)", card) == []
+    assert len(outline.ids) == len(set(outline.ids)) > 0
+    assert set(re.findall(r"url\(#([^)]+)\)", card)) == set(outline.ids)
+    assert card.count("<svg ") == 2
+
+
+@pytest.mark.parametrize("name", ["regression", "hypergeometric", "hostile"])
+def test_a_report_that_was_read_has_the_same_card(name: str) -> None:
+    read = EnsembleReport.from_json(SHOWN[name].to_json())
+    assert without_ids(read._repr_html_()) == without_ids(card_of(name))
+
+
+def without_ids(card: str) -> str:
+    return re.sub(r"ens-[0-9a-f]{10}-\d+-", "", card)
+
+
+def test_ids_of_two_outputs_of_one_report_differ() -> None:
+    one, other = (set(Outline(REPORTS["classification"]._repr_html_()).ids) for _ in range(2))
+    assert one.isdisjoint(other)
+
+
+def test_the_picture_has_no_colour_that_a_theme_cannot_change() -> None:
+    card = card_of("large_classification")
+    drawn = card[card.index("<svg ") : card.index("</svg>")]
+    assert re.findall(r"#[0-9a-f]{6}", drawn) == []
+    used = set(re.findall(r"var\((--ens-[a-z0-9-]+)\)", drawn))
+    assert {"--ens-line-1", "--ens-good", "--ens-text", "--ens-muted"} <= used
+    palettes = re.findall(r"\{ --ens-text: [^}]*\}", card)
+    assert len(palettes) == 4
+    assert all(f"{name}:" in palette for palette in palettes for name in used)
+
+
+def test_verdict_picture_sizes_and_folded_details_come_in_this_order() -> None:
+    card = card_of("large_classification")
+    parts = ["300 members are too few", "<svg ", "<th>criterion</th>", "<details>"]
+    card = card[card.index('class="ens-card"') :]
+    places = [card.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "<details open" not in card
+
+
+def test_doubts_and_warnings_stand_in_the_headline() -> None:
+    card = card_of("doubted")
+    head = card[card.index('<div class="ens-caution">') : card.index("<svg ")]
+    for text in ("Do not rely on these figures.", "&lt;b&gt;rare&lt;/b&gt;", "second doubt", "A warning."):
+        assert text in head
+    assert '<div class="ens-caution">' not in card_of("classification")
+
+
+def test_few_rows_and_an_unknown_size_are_a_caution() -> None:
+    few = replace(REPORTS["classification"], n_rows=29)._repr_html_()
+    for card in (few, card_of("small_classification"), card_of("negative_asymptote")):
+        assert '<div class="ens-caution">' in card
+
+
+def test_a_size_above_the_largest_is_in_the_table() -> None:
+    assert "<td>more than 20001</td>" in card_of("capped")
+
+
+def test_outputs_and_labels_are_tabulated() -> None:
+    assert "&lt;script&gt;alert(2)&lt;/script&gt;" in card_of("several outputs")
+    shown = "".join(Outline(card_of("labelled")).text)
+    assert "Label by label" in shown
+    assert "<script>alert" in shown
+
+
+def test_without_its_style_a_card_is_the_summary_as_text() -> None:
+    report = REPORTS["classification"]
+    card = card_of("classification")
+    plain = "".join(Outline(card[card.index("<pre") : card.index("</pre>") + 6]).text)
+    assert plain.replace("\xa0", " ") == report.summary()
+    assert '<div class="ens-card" hidden>' in card
+
+
+def test_the_card_of_a_comparison_has_all_names_and_is_safe() -> None:
+    named = {**dict.fromkeys(["<script>alert(3)</script>"], REPORTS["classification"]), "b": REPORTS["capped"]}
+    named["doubted"] = doubted()
+    card = ens_plugin.compare(named)._repr_html_()
+    outline = Outline(card)
+    assert outline.tags <= TAGS
+    assert outline.attributes <= ATTRIBUTES
+    assert card.count("<svg ") == 1
+    shown = "".join(outline.text)
+    assert all(text in shown for text in (*named, "Do not rely on these figures", "more than 20001"))
+
+
+def test_a_card_does_not_depend_on_the_users_style() -> None:
+    import matplotlib.pyplot as plt
+
+    report = REPORTS["classification"]
+    with plt.style.context("dark_background"), plt.rc_context({"font.size": 30}):
+        styled = report._repr_html_()
+    assert without_ids(styled) == without_ids(card_of("classification"))
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_representations_of_all_parts_are_short(name: str) -> None:
+    report = SHOWN[name]
+    parts = [report.error_curve, report.recommendation, report.bias_variance, report.basis, *report.label_errors]
+    for part in (report, *parts, *report.criteria, *report.basis.labels):
+        assert repr(part).startswith(f"{type(part).__name__}(")
+        assert len(repr(part)) < 200
+        assert repr(part).isprintable()
+
+
+def test_a_representation_has_the_values_that_matter() -> None:
+    report = REPORTS["capped"]
+    assert repr(report.recommendation) == (
+        "SizeRecommendation(size=None, interval=(15201, None), criterion='agreement', confidence=0.99, "
+        f"agreement={report.recommendation.agreement:.4g}, max_size=20001)"
+    )
+    assert repr(report.error_curve) == (
+        f"ErrorCurve(metric='0-1 error', estimator='deconvolved', asymptote={report.error_curve.asymptote:.4g}, "
+        f"interval_level=0.95, {report.error_curve.sizes.size} sizes from 1 to 20001)"
+    )

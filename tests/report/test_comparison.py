@@ -1,0 +1,132 @@
+"""Reports side by side: the table is that of the reports, names are unique, other units are refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+import ens_plugin
+from ens_plugin.errors import InputError
+from tests import reports
+
+REPORTS = reports.all_reports()
+FOREST, DIGITS, CAPPED = (REPORTS[name] for name in ("classification", "large_classification", "capped"))
+
+
+def test_the_table_has_the_values_of_each_report() -> None:
+    named = {"forest": FOREST, "digits": DIGITS, "capped": CAPPED, "short": REPORTS["hypergeometric"]}
+    frame = ens_plugin.compare(named).to_frame()
+    assert frame.index.tolist() == list(named)
+    for name, report in named.items():
+        row, scalars = frame.loc[name], report.metrics()
+        for key in ("error", "error_lower", "error_upper", "asymptotic_error", "algorithmic_sd", "n_members"):
+            assert row[key] == scalars[key] if key in scalars else math.isnan(row[key])
+        assert row["n_rows"] == report.n_rows
+    assert frame.loc["forest", "recommended_size"] == 59
+    assert frame.loc["forest", "recommended_error"] == FOREST.error_curve.at(59)
+    assert frame.loc["capped", "recommended_size"] is pd.NA
+    assert frame.loc["capped", "recommended_lower"] == 15_201
+    assert frame.loc["capped", "recommended_upper"] is pd.NA
+    assert math.isnan(frame.loc["short", "recommended_error"])
+
+
+def test_a_score_has_its_own_name() -> None:
+    frame = ens_plugin.compare([REPORTS["score"]]).to_frame()
+    assert {"roc_auc", "asymptotic_roc_auc", "recommended_roc_auc"} <= set(frame)
+    assert "error" not in frame
+
+
+def test_an_unknown_size_is_missing_and_doubts_are_in_the_table() -> None:
+    advice = replace(FOREST.recommendation, size=None, values=np.full(FOREST.recommendation.sizes.size, np.nan))
+    unknown = replace(FOREST, recommendation=advice, basis=replace(FOREST.basis, doubts=("Few.", "Copies.")))
+    row = ens_plugin.compare([unknown]).to_frame().iloc[0]
+    assert [row[f"recommended_{end}"] is pd.NA for end in ("size", "lower", "upper")] == [True] * 3
+    assert row["doubts"] == "Few. Copies."
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ([FOREST, REPORTS["small_classification"]], ["RandomForestClassifier", "BaggingClassifier"]),
+        ([FOREST, DIGITS], ["RandomForestClassifier, 200 members", "RandomForestClassifier, 300 members"]),
+        ([FOREST, FOREST], ["RandomForestClassifier, 200 members", "RandomForestClassifier, 200 members (2)"]),
+    ],
+)
+def test_names_of_models_are_made_unique(given: list[Any], names: list[str]) -> None:
+    assert list(ens_plugin.compare(given).reports) == names
+
+
+def test_names_can_be_given_beside_a_sequence() -> None:
+    assert list(ens_plugin.compare((FOREST, DIGITS), names=["a", "b"]).reports) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "message"),
+    [
+        ([], None, "no reports"),
+        ({}, None, "no reports"),
+        (FOREST, None, "pass a list of reports"),
+        ("reports", None, "pass a list of reports"),
+        (7, None, "pass a list of reports"),
+        ([FOREST, "model"], None, "Entry 1 of reports is a str"),
+        ([FOREST, DIGITS], ["a"], "1 names for 2 reports"),
+        ([FOREST, DIGITS], ["a", "a"], "'a' stands for several"),
+        ([FOREST, DIGITS], "ab", "not a list of texts"),
+        ([FOREST, DIGITS], ["a", " "], "not a text with letters"),
+        ([FOREST, DIGITS], ["a", 2], "not a text with letters"),
+        ({3: FOREST}, None, "not a text with letters"),
+        ({"a": FOREST}, ["b"], "has names already"),
+        ([FOREST, REPORTS["regression"]], None, "different metrics .*0-1 error.*mean squared error.* same metric="),
+        ([FOREST, REPORTS["score"]], None, "roc_auc, greater is better"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(given: Any, names: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ens_plugin.compare(given, names)
+
+
+def test_intervals_of_other_levels_are_refused() -> None:
+    other = replace(DIGITS, error_curve=replace(DIGITS.error_curve, interval_level=0.9))
+    with pytest.raises(InputError, match=r"different levels of intervals.*95 %.*90 %"):
+        ens_plugin.compare([FOREST, other])
+
+
+def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:
+    ax = Figure(layout="constrained").subplots()
+    names = ["forest", "digits", "_capped", "$x$"]
+    compared = ens_plugin.compare([FOREST, DIGITS, CAPPED, FOREST], names=names)
+    assert compared.plot(ax=ax) is ax
+    assert plt.get_fignums() == []
+    legend = ax.get_legend()
+    assert legend is not None
+    shown = [text.get_text() for text in legend.get_texts()]
+    assert shown == ["forest", "digits", " _capped", r"\$x\$", "current size", "recommended size", "infinite ensemble"]
+    curves = [line for line in ax.lines if line.get_label() in shown[:4]]
+    colours = [to_hex(line.get_color()) for line in curves]
+    assert colours == [to_hex(colour) for colour in plt.rcParams["axes.prop_cycle"].by_key()["color"][:4]]
+    for line, report in zip(curves, (FOREST, DIGITS, CAPPED, FOREST), strict=True):
+        sizes, values = (np.asarray(data) for data in line.get_data())
+        np.testing.assert_allclose(values, [report.error_curve.at(size) for size in sizes], rtol=1e-12)
+        assert sizes[-1] == pytest.approx(ax.get_xlim()[1])
+
+
+def test_more_curves_than_colours_differ_by_their_dashes() -> None:
+    ax = Figure().subplots()
+    ens_plugin.compare([FOREST] * 14).plot(ax)
+    lines = [line for line in ax.lines if str(line.get_label()).startswith("RandomForest")]
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 14
+
+
+def test_a_comparison_is_short_as_text() -> None:
+    compared = ens_plugin.compare([FOREST] * 8)
+    assert len(repr(compared)) < 300
+    assert "and 3 more" in repr(compared)
+    assert "recommended_size" in str(compared)
