@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Two workers take two cores already, and threads of libraries that wait for each other take their time.
+test slow: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint slow screenshots benchmarks clean
@@ -23,10 +25,10 @@ lint: $(READY) ## the same without the tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: $(READY) ## the repeated and large tests, and those with Spark and in a browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or spark or browser"
+slow: $(READY) ## the repeated and large tests, and those with Spark, trackers and in a browser
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or spark or browser or trackers"
 
-screenshots: $(READY) ## the pictures of MLflow in docs/images; needs Chromium
+screenshots: $(READY) ## the pictures of MLflow and notebooks in docs/images; needs Chromium
 	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser
 
 benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmarks/RESULTS.md (long)
@@ -44,6 +46,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.oob_search
 	$(BIN)/python -m benchmarks.recommendation
 	$(BIN)/python -m benchmarks.spark
+	$(BIN)/python -m benchmarks.reach
 
 clean: ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ens_plugin.oob.search import OneFold, OobScorer, make_oob_scorer
     from ens_plugin.oob.uncertainty import PredictionUncertainty, predict_with_uncertainty
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
+    from ens_plugin.report.comparison import Comparison, compare
     from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
     from ens_plugin.report.result import EnsembleReport
     from ens_plugin.sizing.truncate import truncate
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BiasVariance",
     "BootstrapModelAveragingClassifier",
+    "Comparison",
     "CustomEnsemble",
     "DynamicPruningClassifier",
     "EnsembleReport",
@@ -62,6 +64,7 @@ __all__ = [
     "__version__",
     "analyze",
     "autolog",
+    "compare",
     "errors",
     "gate",
     "grow",
@@ -81,6 +84,7 @@ __all__ = [
 _HOME_OF = {
     "BiasVariance": "ens_plugin.report.estimates",
     "BootstrapModelAveragingClassifier": "ens_plugin.learners",
+    "Comparison": "ens_plugin.report.comparison",
     "CustomEnsemble": "ens_plugin.adapters.custom.ensemble",
     "DynamicPruningClassifier": "ens_plugin.learners.pruning.dynamic_pruning",
     "EnsembleReport": "ens_plugin.report.result",
@@ -100,6 +104,7 @@ _HOME_OF = {
     "TrainingVariance": "ens_plugin.analysis.training_variance",
     "analyze": "ens_plugin.analysis.analyze",
     "autolog": "ens_plugin.tracking.autolog.autolog",
+    "compare": "ens_plugin.report.comparison",
     "gate": "ens_plugin.registry",
     "grow": "ens_plugin.learners.growth.growth",
     "in_bag": "ens_plugin.analysis.analyze",

@@ -5,12 +5,11 @@ Run with a path to write the picture to, ``python examples/digits_error_curve.py
 
 import argparse
 
-from matplotlib.figure import Figure
+import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.report.plots import plot_error_curve
 
 
 def draw(path: str) -> ens_plugin.EnsembleReport:
@@ -18,12 +17,13 @@ def draw(path: str) -> ens_plugin.EnsembleReport:
     X, y = load_digits(return_X_y=True)
     forest = RandomForestClassifier(n_estimators=800, random_state=0, n_jobs=-1).fit(X, y)
     report = ens_plugin.analyze(forest, X, y)
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    plot_error_curve(report.error_curve, n_members=report.n_members, recommended_size=report.recommended_size, ax=axes)
+    with plt.rc_context({"figure.figsize": (7.2, 4.2)}):
+        axes = report.plot()
+        figure = plt.gcf()
     # What is written in the picture is kept beside it, so that a test can read it.
     written = "; ".join(text.get_text() for text in axes.texts)
     figure.savefig(path, dpi=150, metadata={"Description": written})
+    plt.close(figure)
     return report
 
 

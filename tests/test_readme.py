@@ -22,23 +22,28 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
 FIRST_SCRIPT = next(code for language, code in BLOCKS if language == "python")
 
 
-def test_values_beside_the_lines_of_the_first_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], set[str]]:
+    """The names that the first script defines, and those of the files that it leaves behind."""
     names: dict[str, Any] = {}
-    exec(FIRST_SCRIPT.replace("report.error_curve.plot()\n", ""), names)
+    directory = tmp_path_factory.mktemp("first")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        exec(FIRST_SCRIPT.replace("report.plot()  # the picture above\n", ""), names)
+    return names, {path.name for path in directory.iterdir()}
+
+
+def test_values_beside_the_lines_of_the_first_script(first_run: tuple[dict[str, Any], set[str]]) -> None:
     shown = re.findall(r"^(report\S*)  # (\d+|\(.*\))$", FIRST_SCRIPT, flags=re.MULTILINE)
     assert len(shown) == 2
     for expression, value in shown:
-        assert eval(expression, names) == eval(value)
+        assert eval(expression, first_run[0]) == eval(value)
 
 
-def test_git_ignores_what_the_first_script_leaves_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(FIRST_SCRIPT.replace("report.error_curve.plot()\n", ""), {})
+def test_git_ignores_what_the_first_script_leaves_behind(first_run: tuple[dict[str, Any], set[str]]) -> None:
     ignored = (Path(__file__).parents[1] / ".gitignore").read_text(encoding="utf-8").splitlines()
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left
-    assert left <= set(ignored)
+    assert first_run[1]
+    assert first_run[1] <= set(ignored)
 
 
 def test_summary_at_the_top_is_that_of_its_example(tmp_path: Path) -> None:

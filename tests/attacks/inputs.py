@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import signal
 import sys
@@ -32,11 +31,10 @@ import numpy as np
 import pandas as pd
 
 import ens_plugin
-from ens_plugin import EnsembleReport
 from ens_plugin.cli import main as command_line
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.registry.gating import read_policy
 from ens_plugin.tracking.store import load_model
+from tests.attacks.documents import POLICY, damaged, hostile_policy, hostile_report
 from tests.attacks.values import any_value, array_like, cases, hostile_members
 
 __all__ = ["KINDS", "attack"]
@@ -47,19 +45,6 @@ ARGUMENTS = (
     "data", "sample_weight", "groups", "metric", "confidence", "tolerance", "max_size", "interval_level", "sizes",
     "estimator", "random_state", "n_jobs",
 )  # fmt: skip
-POLICY = """
-[report]
-error.max = 0.1
-error_upper.max = 0.2
-agreement.min = 0.97
-size_ratio.max = 2
-[baseline]
-no_worse = true
-error_increase_upper.max = 0.002
-required = false
-[metrics]
-val_auc.min = 0.9
-"""
 
 
 def _api(random: Random, _: Path) -> None:
@@ -122,75 +107,6 @@ def _flat(aggregation: Any) -> tuple[str, ...]:
 
 
 @cache
-def _reports() -> list[str]:
-    return [
-        ens_plugin.analyze(*cases()[name], max_size=11, sizes=[1, 3, 5]).to_json() for name in ("forest", "regression")
-    ]
-
-
-def _report(random: Random, _: Path) -> None:
-    text = random.choice(_reports())
-    kind = random.randrange(4)
-    if kind == 0:
-        text = _damaged(random, text.encode()).decode("utf-8", "replace")
-    elif kind == 1:
-        text = random.choice(("", "null", "[]", "{}", "1", '"a"', "NaN", "[" * 5000, '{"a":' * 3000, "\x00", text * 2))
-    else:
-        document = json.loads(text)
-        for _ in range(random.randrange(1, 3)):
-            _change(random, document)
-        text = json.dumps(document)
-    report = EnsembleReport.from_json(text)
-    report.summary()
-    report.metrics()
-    report.to_json()
-
-
-JSON_VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 0.5, 1e308, -1e308, 10**400, 2**63, float("nan"), float("inf"), "", "a",
-    "\ufffe\x1b", "\ud800", [], {}, [[]], [None], [1], ["a"], [1, 2, 3], {"a": {}}, "NaN", "-Infinity",
-)  # fmt: skip
-
-
-def _change(random: Random, document: Any) -> None:
-    """Change, remove or repeat one value somewhere in a document."""
-    while True:
-        keys: list[Any] = list(document) if isinstance(document, dict) else list(range(len(document)))
-        if not keys:
-            return
-        key = random.choice(keys)
-        inner = document[key]
-        if isinstance(inner, (dict, list)) and inner and random.random() < 0.8:
-            document = inner
-            continue
-        if random.random() < 0.2:
-            del document[key]
-        else:
-            document[key] = random.choice(JSON_VALUES)
-        return
-
-
-def _policy(random: Random, folder: Path) -> None:
-    if random.random() < 0.3:
-        table = {"report": {"error": {"max": 0.1}}, "baseline": {"no_worse": True}, "metrics": {"a": {"min": 1}}}
-        _change(random, table)
-        read_policy(random.choice((table, table, any_value(random))))
-        return
-    path = folder / "policy.toml"
-    content = _damaged(random, POLICY.encode())
-    if random.random() < 0.5:
-        lines = POLICY.splitlines()
-        value = random.choice(
-            ("nan", "inf", "-1", "2", "'a'", "[]", "{}", "1979-05-27", "1e400", "0x1F", "[[1]]", "true")
-        )
-        at = random.randrange(len(lines))
-        lines[at] = f"{lines[at].partition('=')[0]} = {value}"
-        content = "\n".join(lines).encode()
-    path.write_bytes(content)
-    read_policy(path)
-
-
-@cache
 def _files() -> dict[str, bytes]:
     """Model files of every kind that is installed, and a table with their rows."""
     model, X, y = cases()["forest"]
@@ -231,28 +147,10 @@ def _files() -> dict[str, bytes]:
     return found
 
 
-def _damaged(random: Random, content: bytes) -> bytes:
-    """Change, cut out, cut off, or repeat some bytes."""
-    damaged, kind = bytearray(content), random.randrange(5)
-    at = random.randrange(len(damaged))
-    if kind == 0:
-        for _ in range(random.choice((1, 1, 2, 5, 20))):
-            damaged[random.randrange(len(damaged))] = random.randrange(256)
-    elif kind == 1:
-        del damaged[at:]
-    elif kind == 2:
-        del damaged[at : at + random.randrange(1, 64)]
-    elif kind == 3:
-        damaged[at] ^= 1 << random.randrange(8)
-    else:
-        damaged[at:at] = damaged[at : at + random.randrange(1, 64)]
-    return bytes(damaged)
-
-
 def _file(random: Random, folder: Path) -> None:
     """Load a damaged file and analyse with it, in a fork: that it survives is what is counted."""
     name = random.choice(sorted(_files()))
-    (folder / name).write_bytes(_damaged(random, _files()[name]))
+    (folder / name).write_bytes(damaged(random, _files()[name]))
     _, X, y = cases()["forest"]
 
     def use() -> None:
@@ -315,7 +213,7 @@ def _command(random: Random, folder: Path) -> None:
     _, X, y = cases()["forest"]
     (folder / "model.joblib").write_bytes(_files()["forest.joblib"])
     table = pd.DataFrame(X).assign(y=y).to_csv(index=False).encode()
-    (folder / "rows.csv").write_bytes(_damaged(random, table) if random.random() < 0.5 else table)
+    (folder / "rows.csv").write_bytes(damaged(random, table) if random.random() < 0.5 else table)
     (folder / "policy.toml").write_text(POLICY)
     verb = random.choice(("analyze", "recommend", "gate", "rightsize", random.choice(WORDS)))
     arguments = [verb, "model.joblib", "--data", "rows.csv", "--target", "y", "--max-size", "11"]
@@ -347,8 +245,8 @@ def _run_command(arguments: list[str], folder: Path) -> None:
 KINDS: dict[str, Callable[[Random, Path], None]] = {
     "api": _api,
     "custom": _custom,
-    "report": _report,
-    "policy": _policy,
+    "report": hostile_report,
+    "policy": hostile_policy,
     "command": _command,
     "file": _file,
 }

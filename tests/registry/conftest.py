@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.tracking.conftest import autologging, embedded, embedded_uri, experiment, log, served, server_uri
+from tests.tracking.conftest import autologging, embedded, experiment, log, served
 
-__all__ = ["autologging", "embedded", "embedded_uri", "experiment", "log", "served", "server_uri"]
+__all__ = ["autologging", "embedded", "experiment", "log", "served"]

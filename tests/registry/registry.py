@@ -49,7 +49,7 @@ def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "logging.report_
         (directory / "report.html").write_text("<p>report</p>")
 
     monkeypatch.setattr(f"ens_plugin.tracking.{user}.render_artifacts", write)
-    monkeypatch.setattr("ens_plugin.tracking.logging.report_log.curve_points", lambda report, prefix: [])
+    monkeypatch.setattr("ens_plugin.tracking.logging.report_content.curve_points", lambda report, prefix: [])
 
 
 def report_with_error(scale: float, created: str = "2026-01-02T03:04:05+00:00") -> EnsembleReport:

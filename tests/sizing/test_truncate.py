@@ -22,7 +22,7 @@ from ens_plugin.adapters import Truncatable, find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import CASES, FRAME, X2, X3, Y2, Y3, for_cases
-from tests.adapters.harness import Array, Case, assert_same, frozen, numeric_outputs
+from tests.adapters.harness import Array, Case, assert_same, frozen
 from tests.adapters.test_base import Foreign, ForeignAdapter
 
 # Said of linear trees, rightly, and tested where it belongs.
@@ -50,19 +50,19 @@ def truncated(case: Case, size: int = SIZE) -> Case:
 def bags(case: Case) -> Array:
     """In-bag indicator, shape (trees of one member, n_members, n_rows)."""
     known = ens_plugin.in_bag(case.model, case.X, case.y)
-    return known.reshape(-1, case.road[0].n_members, case.n_rows)
+    return known.reshape(-1, case.adapter.n_members, case.n_rows)
 
 
 @of_a_library
 def test_prediction_is_the_average_of_the_first_members(case: Case) -> None:
     # Summed in their order, as scikit-learn does it: equal to the bit.
-    mean = sum(numeric_outputs(case, None)[:SIZE]) / SIZE
-    assert_same(case.predict(truncated(case).model, case.X), case.road[0].inverse_link(mean), case.tolerance)
+    mean = sum(case.numeric_outputs()[:SIZE]) / SIZE
+    assert_same(case.predict(truncated(case).model, case.X), case.adapter.inverse_link(mean), case.tolerance)
 
 
 @every_case
 def test_members_are_the_first_ones_in_their_order(case: Case) -> None:
-    assert_same(numeric_outputs(truncated(case), None), numeric_outputs(case, None)[:SIZE], case.tolerance)
+    assert_same(truncated(case).numeric_outputs(), case.numeric_outputs()[:SIZE], case.tolerance)
 
 
 @every_case
@@ -87,9 +87,9 @@ def test_input_is_not_modified(case: Case) -> None:
 
 @every_case
 def test_size_of_all_members_gives_an_equal_copy(case: Case) -> None:
-    n_members = case.road[0].n_members
+    n_members = case.adapter.n_members
     same = truncated(case, n_members)
-    assert unwrap(same.model, case.X)[0] is not case.road[0].model
+    assert unwrap(same.model, case.X)[0] is not case.adapter.model
     assert_same(case.predict(same.model, case.X), case.predict(case.model, case.X), 0.0)
     np.testing.assert_array_equal(bags(same), bags(case))
 
@@ -97,7 +97,7 @@ def test_size_of_all_members_gives_an_equal_copy(case: Case) -> None:
 @every_case
 def test_truncating_twice_is_truncating_once(case: Case) -> None:
     twice, once = truncated(truncated(case, SIZE + 5)), truncated(case)
-    assert_same(numeric_outputs(twice, None), numeric_outputs(once, None), case.tolerance)
+    assert_same(twice.numeric_outputs(), once.numeric_outputs(), case.tolerance)
     np.testing.assert_array_equal(bags(twice), bags(once))
 
 
@@ -125,9 +125,9 @@ def test_parameters_say_the_size_and_clones_train_as_many(case: Case) -> None:
 
 @one_case_per_adapter
 def test_analysis_is_that_of_the_first_members_outputs_and_bags(case: Case) -> None:
-    adapter = case.road[0]
+    adapter = case.adapter
     by_hand = ens_plugin.CustomEnsemble(
-        numeric_outputs(case, None)[:SIZE],
+        case.numeric_outputs()[:SIZE],
         bags(case)[0, :SIZE],
         aggregation=adapter.info.aggregation,
         classes=adapter.classes,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
+
+from ens_plugin import Growth, grow
 
 X, Y = load_breast_cancer(return_X_y=True)
 # An agreement that takes more than a probe of 20 on these rows, and less than 200.
@@ -14,3 +17,9 @@ TIGHT = {"confidence": 0.995, "probe_size": 20}
 
 def forest(**options: Any) -> RandomForestClassifier:
     return RandomForestClassifier(random_state=0, **options)
+
+
+@cache
+def grown(method: str = "one_shot") -> Growth:
+    """The growth of a forest on these rows; to be looked at only."""
+    return grow(forest(), X, Y, method=method, **TIGHT)

@@ -23,7 +23,7 @@ import ens_plugin
 from ens_plugin import Growth, grow
 from ens_plugin.adapters import TrainingRows
 from ens_plugin.learners.growth import find_trainer
-from tests.learners.growth.cases import TIGHT, X, Y, forest
+from tests.learners.growth.cases import TIGHT, X, Y, forest, grown
 
 
 def assert_same_members(grown: Any, whole: Any) -> None:
@@ -40,17 +40,17 @@ def assert_same_members(grown: Any, whole: Any) -> None:
 
 
 def test_one_shot_trains_a_probe_and_then_the_rest_once() -> None:
-    growth = grow(forest(), X, Y, **TIGHT)
-    probe, grown = growth.history
+    growth = grown()
+    probe, whole = growth.history
     assert probe.n_members == 20
-    assert probe.recommended_size == growth.n_members == grown.n_members == len(growth.model.estimators_) > 20
+    assert probe.recommended_size == growth.n_members == whole.n_members == len(growth.model.estimators_) > 20
     assert growth.trained_members == growth.n_members
     assert growth.converged
     assert growth.wanted_size == growth.n_members
 
 
 def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
-    growth = grow(forest(), X, Y, method="iterative", **TIGHT)
+    growth = grown("iterative")
     assert len(growth.history) > 1
     for step in growth.history:
         report = ens_plugin.analyze(forest(n_estimators=step.n_members).fit(X, Y), X, Y, confidence=0.995)
@@ -61,10 +61,10 @@ def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
 
 
 def test_iterative_follows_the_pseudo_code() -> None:
-    growth = grow(forest(), X, Y, method="iterative", confidence=0.995, probe_size=15)
+    growth = grown("iterative")
     sizes = [step.n_members for step in growth.history]
     wanted = [step.recommended_size for step in growth.history]
-    assert sizes[0] == 15
+    assert sizes[0] == 20
     for size, recommended, following in zip(sizes, wanted, sizes[1:], strict=False):
         assert recommended > size
         assert following == min(recommended, 2 * size)
@@ -109,7 +109,7 @@ def test_one_shot_tells_whether_its_own_estimate_finds_it_enough() -> None:
 
 
 def test_the_report_is_the_one_of_the_grown_model() -> None:
-    growth = grow(forest(), X, Y, **TIGHT)
+    growth = grown()
     report = ens_plugin.analyze(growth.model, X, Y, confidence=0.995)
     assert growth.report is not None
     assert growth.report.n_members == growth.n_members
@@ -122,27 +122,28 @@ def test_the_report_is_the_one_of_the_grown_model() -> None:
 
 @pytest.mark.parametrize("method", ["one_shot", "iterative"])
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "confidence"),
     [
-        forest(),
-        forest(class_weight="balanced", oob_score=True),
-        forest(class_weight="balanced_subsample"),
-        ExtraTreesClassifier(bootstrap=True, random_state=1),
-        BaggingClassifier(random_state=2),
-        BaggingClassifier(random_state=2, oob_score=True),
+        (forest(), 0.99),
+        (forest(class_weight="balanced", oob_score=True), 0.99),
+        (forest(class_weight="balanced_subsample"), 0.99),
+        (ExtraTreesClassifier(bootstrap=True, random_state=1), 0.99),
+        (BaggingClassifier(random_state=2), 0.993),
+        (BaggingClassifier(random_state=2, oob_score=True), 0.993),
     ],
-    ids=lambda estimator: str(estimator)[:60],
+    ids=lambda value: str(value)[:60],
 )
-def test_growing_gives_the_members_of_one_training_at_that_size(estimator: Any, method: str) -> None:
-    growth = grow(estimator, X, Y, method=method, confidence=0.99, probe_size=20)
-    whole = clone(estimator).set_params(n_estimators=growth.n_members).fit(X, Y)
-    assert growth.n_members > 20
+def test_growing_gives_the_members_of_one_training_at_that_size(estimator: Any, confidence: float, method: str) -> None:
+    rows, labels = X[::2], Y[::2]
+    growth = grow(estimator, rows, labels, method=method, confidence=confidence, probe_size=25)
+    whole = clone(estimator).set_params(n_estimators=growth.n_members).fit(rows, labels)
+    assert growth.n_members > 25
     assert growth.model.get_params(deep=False) == whole.get_params(deep=False)
     assert_same_members(growth.model, whole)
 
 
 def test_regression_grows_to_the_tolerated_excess_error() -> None:
-    rows, target = load_diabetes(return_X_y=True)
+    rows, target = (part[:200] for part in load_diabetes(return_X_y=True))
     for estimator in (RandomForestRegressor(random_state=0), BaggingRegressor(random_state=0)):
         growth = grow(estimator, rows, target, tolerance=0.005)
         probe = ens_plugin.analyze(clone(estimator).set_params(n_estimators=50).fit(rows, target), rows, target,
@@ -161,7 +162,7 @@ def test_a_seed_is_drawn_once_where_none_is_given() -> None:
 
 def test_a_generator_gives_the_same_growth_as_an_equal_one_and_is_left_alone() -> None:
     estimator = RandomForestClassifier(random_state=np.random.RandomState(5))
-    first, second = grow(estimator, X, Y), grow(estimator, X, Y)
+    first, second = (grow(estimator, X, Y, confidence=0.9) for _ in range(2))
     assert_same_members(first.model, second.model)
     untouched = np.random.RandomState(5).get_state()
     assert all(np.array_equal(a, b) for a, b in zip(estimator.random_state.get_state(), untouched, strict=True))
@@ -170,7 +171,7 @@ def test_a_generator_gives_the_same_growth_as_an_equal_one_and_is_left_alone() -
 def test_the_estimator_passed_stays_as_it_is() -> None:
     estimator = forest(n_estimators=7)
     before = dict(vars(estimator))
-    growth = grow(estimator, X, Y)
+    growth = grow(estimator, X, Y, confidence=0.9)
     assert vars(estimator) == before
     assert growth.model is not estimator
 
@@ -210,8 +211,8 @@ def test_a_pipeline_is_grown_at_its_end() -> None:
 
 def test_a_pipeline_with_a_memory(tmp_path: Any) -> None:
     # Of the steps before the ensemble, all but the last are kept there, and copies fitted.
-    growth = grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest(), memory=str(tmp_path)), X, Y)
-    plain = grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest()), X, Y)
+    growth = grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest(), memory=str(tmp_path)), X, Y, confidence=0.9)
+    plain = grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest()), X, Y, confidence=0.9)
     assert_array_equal(growth.model.predict_proba(X), plain.model.predict_proba(X))
 
 
@@ -219,7 +220,7 @@ def test_a_pipeline_with_a_memory(tmp_path: Any) -> None:
 
 
 def test_history_as_a_table() -> None:
-    frame = grow(forest(), X, Y, **TIGHT).to_frame()
+    frame = grown().to_frame()
     assert frame.loc[0, "n_members"] == 20
     assert len(frame) == 2
     assert (frame[["train_seconds", "estimate_seconds"]] > 0).all(axis=None)

@@ -59,14 +59,20 @@ def ensemble(kind: str) -> Any:
 
 
 @cache
+def fitted(kind: str, n_labels: int) -> Any:
+    """An ensemble of one kind, fitted once."""
+    X, y, _ = rows_of(n_labels)
+    return ensemble(kind).fit(X, y)
+
+
 def trained(kind: str, n_labels: int) -> Any:
-    """An ensemble that is not trained again where scikit-learn has a FrozenEstimator; without it, as `ensemble`."""
+    """A fitted ensemble that is not trained again where scikit-learn has a FrozenEstimator; else as `ensemble`."""
     if find_spec("sklearn.frozen") is None:
         return ensemble(kind)
-    X, y, _ = rows_of(n_labels)
-    return frozen(ensemble(kind).fit(X, y))
+    return frozen(fitted(kind, n_labels))
 
 
+@cache
 def rows_of(n_labels: int) -> tuple[Array, Array, Array]:
     """Training rows, their labels, and fresh rows."""
     if n_labels == 2:

@@ -15,7 +15,7 @@ from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.sklearn import SklearnForestAdapter
 from ens_plugin.core.stopping import stopping_table, uniform_prior
 from ens_plugin.errors import BagError
-from tests.learners.pruning.cases import ALMOST_SURE, ensemble, frozen, rows_of, trained, twonorm
+from tests.learners.pruning.cases import ALMOST_SURE, ensemble, fitted, frozen, rows_of, trained, twonorm
 
 few_rows = pytest.mark.filterwarnings("ignore:There are only .* rows to estimate:ens_plugin.errors.WeakEstimateWarning")
 
@@ -23,8 +23,16 @@ few_rows = pytest.mark.filterwarnings("ignore:There are only .* rows to estimate
 KINDS = [
     "forest", "even forest", "shallow forest", "bagged trees", "bagged votes", "lightgbm", "xgboost"
 ]  # fmt: skip
-every_kind = pytest.mark.parametrize("kind", KINDS)
-labels = pytest.mark.parametrize("n_labels", [2, 10])
+FIRST = ("forest", "shallow forest", "lightgbm")
+# Of ten labels, one ensemble for each kind of output: labels, probabilities, raw scores.
+every_ensemble = pytest.mark.parametrize(
+    ("kind", "n_labels"),
+    [
+        pytest.param(kind, n_labels, marks=() if n_labels == 2 or kind in FIRST else pytest.mark.slow)
+        for n_labels in (2, 10)
+        for kind in KINDS
+    ],
+)
 
 
 @few_rows
@@ -42,8 +50,7 @@ def test_scikit_learn_s_own_checks_of_probabilities(estimator: Any, check: Any) 
     check(estimator)
 
 
-@labels
-@every_kind
+@every_ensemble
 def test_when_nothing_is_given_up_labels_are_the_whole_ensemble_s(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
     for rule in ("full", "learned"):
@@ -51,8 +58,7 @@ def test_when_nothing_is_given_up_labels_are_the_whole_ensemble_s(kind: str, n_l
         np.testing.assert_array_equal(pruned.predict(fresh), pruned.estimator_.predict(fresh))
 
 
-@labels
-@every_kind
+@every_ensemble
 def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
     for rule in ("full", "infinite", "learned"):
@@ -65,12 +71,11 @@ def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -
         assert pruned.expected_disagreement_ <= 0.02
 
 
-@labels
-@every_kind
+@every_ensemble
 def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
-    pruned = DynamicPruningClassifier(ensemble(kind)).fit(X, y)
-    found, model = pruned.query(fresh), pruned.estimator_
+    pruned = DynamicPruningClassifier(trained(kind, n_labels)).fit(X, y)
+    found, model = pruned.query(fresh), fitted(kind, n_labels)
     np.testing.assert_array_equal(model.classes_[found.probabilities.argmax(axis=1)], found.labels)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0, rtol=1e-6)
     adapter = find_adapter(model)
@@ -85,8 +90,7 @@ def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: in
         np.testing.assert_allclose(found.probabilities[row], mean, rtol=1e-6)
 
 
-@labels
-@every_kind
+@every_ensemble
 def test_a_row_alone_is_predicted_as_among_others(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
     pruned = DynamicPruningClassifier(trained(kind, n_labels)).fit(X, y)

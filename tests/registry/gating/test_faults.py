@@ -181,7 +181,16 @@ REFUSALS: dict[str, tuple[Callable[[Request], bool], Fault]] = {
 }
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
+# Of these, another fault of the same request or the same fault of another request is with the fast tests.
+ALIKE = (
+    "500 for artifacts", "403 for the registry", "403 for writing tags", "death before a tag",
+    "a login page for the report",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "refusal", [pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ()) for name in REFUSALS]
+)
 def test_a_server_that_refuses_or_stalls_promotes_nothing(
     refusal: str, served: Client, proxy: FaultyProxy, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
