@@ -347,7 +347,9 @@ def test_metric_sees_probabilities() -> None:
     assert report.aggregation == "mean_score"
 
 
-@pytest.mark.parametrize(("options", "X", "y"), [(BINARY, X2, Y2), (MULTI, X3, Y3), ({}, XR, YR)], ids=str)
+@pytest.mark.parametrize(
+    ("options", "X", "y"), [(BINARY, X2, Y2), (MULTI, X3, Y3), ({}, XR, YR)], ids=["binary", "multiclass", "regression"]
+)
 def test_threads_and_kept_leaves_change_nothing(
     options: dict[str, Any], X: Any, y: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
