@@ -45,6 +45,14 @@ def diabetes() -> Problem:
 
 PROBLEMS = {"two labels": cancer, "soft votes": shallow, "ten labels": digits, "regression": diabetes}
 every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS.keys())
+# Ten labels take as long as the others together, on the same road as probabilities of two.
+every_fast_problem = pytest.mark.parametrize(
+    "problem",
+    [
+        pytest.param(problem, id=name, marks=[pytest.mark.slow] * (problem is digits))
+        for name, problem in PROBLEMS.items()
+    ],
+)
 
 
 def content(value: Any) -> Any:

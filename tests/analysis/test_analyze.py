@@ -20,6 +20,7 @@ from tests.forests import (
     content,
     diabetes,
     digits,
+    every_fast_problem,
     every_problem,
     outputs_of,
     seen_by,
@@ -58,7 +59,7 @@ class TestAgainstScikitLearn:
         expected = np.mean((wrong > right) + 0.5 * (wrong == right))
         assert analyze(forest, X, y, estimator="binomial").error_curve.asymptote == pytest.approx(expected, abs=1e-14)
 
-    @every_problem
+    @every_fast_problem
     def test_member_error_is_the_trees_own(self, problem: Any) -> None:
         forest, X, y = problem()
         outputs, seen = outputs_of(forest, X), seen_by(forest, y.size)
@@ -95,7 +96,7 @@ class TestAgainstScikitLearn:
 
 
 class TestReproducible:
-    @every_problem
+    @every_fast_problem
     @pytest.mark.parametrize("estimator", ["auto", "path"])
     def test_threads_and_blocks_change_no_bit(
         self, problem: Any, estimator: str, monkeypatch: pytest.MonkeyPatch
@@ -120,7 +121,7 @@ class TestReproducible:
         # The mean over pairs of a quarter as many pairs is known half as well.
         assert 0.5 < reference.algorithmic_sd / full.algorithmic_sd < 2.0
 
-    @every_problem
+    @every_fast_problem
     def test_same_seed_same_report(self, problem: Any) -> None:
         model, X, y = problem()
         assert content(analyze(model, X, y, random_state=3)) == content(analyze(model, X, y, random_state=3))
@@ -132,7 +133,7 @@ class TestReproducible:
         assert one.recommended_size == other.recommended_size
         assert one.recommendation.interval != other.recommendation.interval
 
-    @every_problem
+    @every_fast_problem
     def test_model_and_data_are_not_modified(self, problem: Any) -> None:
         model, X, y = problem()
         weight = np.ones(y.size)
@@ -170,7 +171,7 @@ class TestReport:
         assert report.algorithmic_sd > 0
         assert not report.algorithmic_sd_is_bound
 
-    @every_problem
+    @every_fast_problem
     def test_recommendation_meets_its_own_criterion(self, problem: Any) -> None:
         model, X, y = problem()
         advice = analyze(model, X, y, max_size=200_001).recommendation
@@ -270,13 +271,13 @@ class TestEvenSize:
 
 
 class TestWeights:
-    @every_problem
+    @every_fast_problem
     def test_constant_weights_change_nothing(self, problem: Any) -> None:
         model, X, y = problem()
         one, other = analyze(model, X, y).metrics(), analyze(model, X, y, sample_weight=np.full(y.size, 5.0)).metrics()
         assert one == pytest.approx(other, rel=1e-6)
 
-    @every_problem
+    @every_fast_problem
     def test_rows_of_weight_zero_are_not_there(self, problem: Any) -> None:
         """Against the same outputs without these rows."""
         model, X, y = problem()

@@ -71,6 +71,7 @@ def test_an_unknown_criterion_is_refused_with_the_known_ones(criterion: Any) -> 
         ens_plugin.analyze(*cancer(), criterion=criterion)
 
 
+@pytest.mark.slow
 def test_the_brier_score_within_the_tolerance_is_that_of_many_more_trees() -> None:
     """The size from 100 trees, against out-of-bag probabilities of 1500 others."""
     X, y = CANCER

@@ -36,7 +36,7 @@ class TestDegenerate:
         assert report.error == report.error_curve.asymptote == 1.0
         assert report.recommended_size == 1
 
-    @pytest.mark.parametrize("n_labels", [2, 4])
+    @pytest.mark.parametrize("n_labels", [2, pytest.param(4, marks=pytest.mark.slow)])
     def test_coin_flips_have_no_size(self, n_labels: int) -> None:
         rng = np.random.default_rng(0)
         votes, target = rng.integers(0, n_labels, (2000, 300)), rng.integers(0, n_labels, 300)
@@ -80,7 +80,7 @@ class TestDegenerate:
         assert "Recommended size: not known" in report.summary()
         assert "too few" not in report.summary()
 
-    @pytest.mark.parametrize("n_labels", [2, 3])
+    @pytest.mark.parametrize("n_labels", [2, pytest.param(3, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("metric", [None, zero_one])
     def test_members_that_agree_have_no_curve_even_where_hard_rows_have_fewer(self, n_labels: int, metric: Any) -> None:
         rng = np.random.default_rng(0)

@@ -20,7 +20,8 @@ def rare_positives(share: float, n_rows: int, seed: int) -> tuple[NDArray[np.flo
     return X, y
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_few_members_of_skewed_scores_tell_the_error_of_many(seed: int) -> None:
     """3 % positives: from the first 30 trees, the asymptote was 1 to 3 points below that of 630 on the same rows."""
     X, y = rare_positives(0.03, 2000, seed)
@@ -53,7 +54,9 @@ def votes_on_many_labels(n_members: int, seed: int) -> tuple[CustomEnsemble, NDA
     return ensemble, target, float(np.mean(np.argmax(shares, axis=1) != target))
 
 
-@pytest.mark.parametrize("n_members", [8, 30, 100])
+@pytest.mark.parametrize(
+    "n_members", [8, *(pytest.param(n_members, marks=pytest.mark.slow) for n_members in (30, 100))]
+)
 def test_many_labels_are_within_the_interval_and_few_members_are_loud(n_members: int) -> None:
     ensemble, target, truth = votes_on_many_labels(n_members, 1)
     report = ens_plugin.analyze(ensemble, None, target)

@@ -159,7 +159,12 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+FAST_MODELS = {"pipeline", "own forests", "unequal labels", "bagging"}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST_MODELS else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 def test_every_output_is_its_own_ensemble(name: str) -> None:
     model, is_value = MODELS[name](), name in ("bagging", "own forests of values")
     rows, y = (XR, VALUES) if is_value else (X, CLASSES if "unequal" in name else LABELS)

@@ -56,6 +56,7 @@ def test_variance_is_that_of_the_formula() -> None:
     np.testing.assert_allclose(found.seed_variance, says.var(axis=0, ddof=1) / 400, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_variance_of_a_bagged_mean_is_that_of_a_mean() -> None:
     """Members that predict the mean of their rows: every method is exact but for the members' noise."""
     values = np.random.default_rng(0).normal(size=20)
@@ -149,6 +150,7 @@ def test_whole_groups_count_as_one_row(n_rows: int) -> None:
     np.testing.assert_allclose(grouped.jackknife, single.jackknife, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_rows_drawn_singly_add_up_over_their_group() -> None:
     values = np.random.default_rng(0).normal(size=30)
     thrice = np.repeat(values, 3)

@@ -20,7 +20,7 @@ def switches(seed: int, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int6
     return (cell[:, None] >> np.arange(6)) & 1, labels[cell]
 
 
-@pytest.mark.parametrize("n_members", [100, 400])
+@pytest.mark.parametrize("n_members", [100, pytest.param(400, marks=pytest.mark.slow)])
 def test_fresh_rows_like_training_rows_are_held_out(n_members: int) -> None:
     for seed in range(3):
         X, y = switches(seed, 1300)
@@ -31,6 +31,7 @@ def test_fresh_rows_like_training_rows_are_held_out(n_members: int) -> None:
             assert adapter.verify_rows(fresh[rows], y[rows]) != "training"
 
 
+@pytest.mark.slow
 def test_fresh_rows_beside_training_rows_are_held_out() -> None:
     """Trees that split one feature are nearest neighbours: right wherever they drew the row beside."""
     for seed in range(3):

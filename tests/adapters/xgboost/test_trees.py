@@ -172,7 +172,14 @@ def test_exact_method_lost_by_saving_is_recovered(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "depth", "share"), [("hist", 1, 0.5), ("hist", 2, 0.632), ("exact", 3, 0.8), ("exact", 2, 0.5)]
+    ("method", "depth", "share"),
+    [
+        ("hist", 2, 0.632),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("hist", 1, 0.5), ("exact", 3, 0.8), ("exact", 2, 0.5))
+        ),
+    ],
 )
 def test_draws_of_small_trees_that_other_seeds_give_too_are_recovered(
     method: str, depth: int, share: float, tmp_path: Any
@@ -276,6 +283,7 @@ def test_wrong_masks_do_not_pass(name: str) -> None:
         assert np.flatnonzero(~passed).tolist() == [13]
 
 
+@pytest.mark.slow
 def test_bound_on_a_false_match_holds_for_random_masks() -> None:
     """Of 4000 coin-toss masks, no more pass one stump than the bound says, with 4 standard errors to spare."""
     booster = train({"num_parallel_tree": 4000, "max_depth": 1, "max_bin": 4}, XR, YR)

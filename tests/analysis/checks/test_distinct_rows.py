@@ -35,6 +35,7 @@ def test_rows_are_numbered_by_their_features() -> None:
     assert [row_cells(hash_rows(None, other)) for other in (None, X[0], X[:, :0])] == [None] * 3
 
 
+@pytest.mark.slow
 def test_where_different_rows_are_few_the_size_is_that_of_the_cells() -> None:
     X, y = three_features(600, 3)
     report = analyze(RandomForestClassifier(300, random_state=0).fit(X, y), X, y, criterion="agreement")

@@ -43,7 +43,12 @@ def exact(name: str, y: Array, chance: Array, size: float) -> float:
     return float(function[name](truth, label, sample_weight=weight))
 
 
-@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "f1", "matthews_corrcoef", "recall", "precision"])
+SLOW_NAMES = ("balanced_accuracy", "matthews_corrcoef", "recall", "precision")
+
+
+@pytest.mark.parametrize(
+    "name", ["accuracy", "f1", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_NAMES)]
+)
 def test_spline_is_the_metric_of_the_matrix(name: str) -> None:
     forest = cancer()[0]
     metric = resolve_metric(name, find_adapter(forest))
@@ -70,6 +75,7 @@ def test_curve_is_that_of_independent_votes(name: str) -> None:
     assert low < exact(name, y, chance, np.inf) < high
 
 
+@pytest.mark.slow
 def test_size_is_that_of_independent_votes() -> None:
     ensemble, y, chance = votes(1)
     report = analyze(ensemble, None, y, metric="balanced_accuracy", data="holdout", tolerance=0.01)
@@ -95,6 +101,7 @@ def test_a_perfect_ranking_is_no_metric_of_labels() -> None:
     assert curve.at(1) == pytest.approx(np.mean([roc_auc_score(y, each) for each in proba]), abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_rare_label_of_few_rows_is_averaged_over_subsets() -> None:
     ensemble, y, _ = votes(2, n_rows=400, share=0.02)
     assert 1 < y.sum() < 10
@@ -114,6 +121,7 @@ def test_accuracy_is_what_the_error_leaves(weighted: bool) -> None:
         assert accuracy.at(size) == pytest.approx(1.0 - error.at(size), abs=0.003)
 
 
+@pytest.mark.slow
 def test_accuracy_of_many_labels_is_what_the_error_leaves() -> None:
     forest, X, y = digits()
     accuracy = analyze(forest, X, y, metric="accuracy").error_curve

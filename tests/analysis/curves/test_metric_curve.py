@@ -167,6 +167,7 @@ class TestWhatCannotBeTold:
         assert not any("reported as" in text for text in report.warnings)
         assert "Bias and variance are those of the 0-1 loss, not of negative." in report.warnings
 
+    @pytest.mark.slow
     def test_interval_widens_beyond_the_subsets(self) -> None:
         """The error of the extrapolation is in it: at infinity with few members, and not with many."""
         widths = []

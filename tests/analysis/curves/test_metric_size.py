@@ -96,7 +96,7 @@ class TestScores:
     @pytest.mark.parametrize(
         ("metric", "lowest"),
         [
-            ("matthews_corrcoef", -1.0),
+            pytest.param("matthews_corrcoef", -1.0, marks=pytest.mark.slow),
             ("roc_auc", 0.0),
             pytest.param("average_precision", 0.0, marks=pytest.mark.slow),
         ],

@@ -187,7 +187,8 @@ def test_a_handful_of_rows_never_out_of_bag_is_named() -> None:
     assert any("Label '2' has 1 rows" in caution for caution in report.warnings)
 
 
-@pytest.mark.parametrize("n_members", [50, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_members", [50, 400])
 def test_hard_rows_of_few_members_keep_their_weight_in_the_error(n_members: int) -> None:
     """A rare label is hard and mostly in bag: one distribution for all rows was 0.9 points too low."""
     errors = []
