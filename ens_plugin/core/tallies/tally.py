@@ -32,6 +32,7 @@ __all__ = [
     "strongest_rival",
     "sum_over_members",
     "sum_squares_over_members",
+    "take_rows",
     "tally_support",
     "tally_values",
     "wrong_support",
@@ -147,9 +148,12 @@ def copy_rows(part: AnyTally, whole: AnyTally, start: int) -> None:
 
 def select_rows(tally: AnyTally, usable: BoolArray) -> AnyTally:
     """Return the tally of some of the rows; the same object, not a copy, if all are usable."""
-    if usable.all():
-        return tally
-    return _by_column([tally], lambda columns: columns[0][usable])
+    return tally if usable.all() else take_rows(tally, np.flatnonzero(usable))
+
+
+def take_rows(tally: AnyTally, rows: NDArray[np.integer]) -> AnyTally:
+    """Return the tally of some of the rows, by position."""
+    return _by_column([tally], lambda columns: columns[0][rows])
 
 
 def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[FloatArray]], FloatArray]) -> AnyTally:
