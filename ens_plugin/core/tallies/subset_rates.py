@@ -214,7 +214,7 @@ class _Contest:
         for start in self._starts(subsets):
             sums = (with_rank[start] @ flat).reshape(-1, n_slots, n_rows)
             best = sums.max(axis=1).astype(np.int32) & (rank_base - 1)
-            others = (total - sums).max(axis=1).astype(np.int32) & (rank_base - 1)
+            others = np.subtract(total, sums, out=sums).max(axis=1).astype(np.int32) & (rank_base - 1)
             counts[0] += np.count_nonzero(best != true_rank, axis=0)
             counts[1] += np.count_nonzero(best != others, axis=0)
         counts /= len(subsets)
@@ -247,13 +247,16 @@ def _contests(
     is_vote = outputs.ndim == 2
     can_win = _voted(outputs, n_labels) if is_vote else _preferred(outputs)
     kinds = np.append(SLOTS[n_labels > SLOTS], n_labels)
-    kind = np.searchsorted(kinds, np.count_nonzero(can_win, axis=1))
+    n_slots = np.count_nonzero(can_win, axis=1)
+    kind = np.searchsorted(kinds, n_slots)
     for index in np.unique(kind):
         alike = np.flatnonzero(kind == index)
         for start in range(0, alike.size, n_together):
             chosen = alike[start : start + n_together]
+            # A label without a vote wins nothing, so that votes need no more slots than some row has labels.
+            width = n_slots[chosen].max() if is_vote else kinds[index]
             # A stable sort by whether labels can win keeps their order.
-            slots = np.argsort(~can_win[chosen], axis=1, kind="stable")[:, : kinds[index]].T
+            slots = np.argsort(~can_win[chosen], axis=1, kind="stable")[:, :width].T
             is_target = slots == target[chosen]
             order = rng.permutation(outputs.shape[0])
             if is_vote:
