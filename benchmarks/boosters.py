@@ -14,7 +14,8 @@ import ens_plugin
 from benchmarks.forests import FEW, Plan, Record
 from benchmarks.problems import FORMULAS
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.core.tallies.tally import RowBlock, tally_margins, tally_score_signs
+from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
+from ens_plugin.core.tallies.tally import RowBlock
 
 __all__ = ["LIBRARIES", "Library", "fresh_error", "scores", "tossed_rows"]
 

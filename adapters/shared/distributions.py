@@ -1,10 +1,41 @@
-"""The distribution that a library was installed from, for the versions that a report states."""
+"""The distribution that a library was installed from, and its version, which a report states."""
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+import re
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, version
 
-__all__ = ["first_installed"]
+__all__ = ["first_installed", "installed_version"]
+
+_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
+
+
+@cache
+def installed_version(name: str) -> str:
+    """Return the version of an installed distribution, read once in a process.
+
+    ``importlib.metadata.version`` parses the whole description, 10 ms for a long one.
+
+    Parameters
+    ----------
+    name : str
+        Name of the distribution.
+
+    Raises
+    ------
+    importlib.metadata.PackageNotFoundError
+        If it is not installed.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> installed_version("numpy") == numpy.__version__
+    True
+    """
+    header, _, _ = (distribution(name).read_text("METADATA") or "").partition("\n\n")
+    stated = _VERSION.search(header)
+    return version(name) if stated is None else stated[1]
 
 
 def first_installed(*names: str) -> tuple[str, ...]:
@@ -27,7 +58,7 @@ def first_installed(*names: str) -> tuple[str, ...]:
     """
     for name in names:
         try:
-            version(name)
+            installed_version(name)
         except PackageNotFoundError:
             continue
         return (name,)

@@ -6,13 +6,13 @@ import warnings
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.distributions import installed_version
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
 from ens_plugin.analysis.curves.classification import draw_label_errors, estimate_classification
@@ -320,7 +320,9 @@ def _report(
         algorithmic_sd_is_bound=False,
         warnings=(*shares.cautions, *cautions, *rarity),
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        versions={name: version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)},
+        versions={
+            name: installed_version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)
+        },
         basis=EstimateBasis(
             labels=shares.labels,
             usable_weight=float(given.select(usable).total.sum() / given.total.sum()),

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.label_models import counts_hard_votes, row_models
-from ens_plugin.analysis.row_blocks import tally_block
+from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support
 from ens_plugin.core.estimates.tied_sizes import previous_odd_size
 from ens_plugin.core.row_models.anchoring import mean_error
 from ens_plugin.core.row_models.margins import fit_margins
@@ -17,7 +16,7 @@ from ens_plugin.core.row_models.row_model import RowModel
 from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import MarginTally, SupportTally, label_support
+from ens_plugin.core.tallies.tally import AnyTally, MarginTally, SupportTally, label_support, take_rows
 from ens_plugin.core.uncertainty.intervals import density_error_sd, posterior_error_sd, wilson_interval
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.report.estimates import LabelErrors
@@ -33,7 +32,11 @@ CERTAIN = 1e-12
 
 
 def with_label_errors(
-    report: EnsembleReport, adapter: EnsembleAdapter, sample: Sample, groups: NDArray[np.integer] | None
+    report: EnsembleReport,
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    tally: AnyTally,
+    groups: NDArray[np.integer] | None,
 ) -> EnsembleReport:
     """Return the report with the error of each label at its sizes and at infinity, and the confusion matrix.
 
@@ -47,6 +50,8 @@ def with_label_errors(
         Of a regression, it is returned as it is.
     adapter : EnsembleAdapter
     sample : Sample
+    tally : SupportTally or MarginTally
+        Tally of the sampled rows; of a regression, any.
     groups : ndarray of int, shape (n_sampled,), or None
         Group of each sampled row, where rows belong together.
     """
@@ -57,7 +62,7 @@ def with_label_errors(
     is_used = (np.count_nonzero(block.seen, axis=0) >= MIN_MEMBERS) & (sample.weight > 0)
     rows_of = [np.flatnonzero(is_used & (block.target == code)) for code in range(block.n_labels)]
     sizes = np.array([report.n_members, report.recommended_size or np.nan, np.inf])
-    error, n_worth = _errors(adapter, sample, groups, rows_of, predicted, sizes)
+    error, n_worth = _errors(sample, tally, groups, rows_of, predicted, sizes)
     share = np.bincount(block.target, sample.weight, minlength=block.n_labels).astype(np.float64)
     level = np.array([report.bias_variance.ensemble_error, np.nan, report.bias_variance.asymptotic_error])
     error = np.clip(error * _factors(error, share, level, sizes)[:, None], 0.0, 1.0)
@@ -78,8 +83,8 @@ def with_label_errors(
 
 
 def _errors(
-    adapter: EnsembleAdapter,
     sample: Sample,
+    tally: AnyTally,
     groups: NDArray[np.integer] | None,
     rows_of: list[NDArray[np.intp]],
     predicted: NDArray[np.intp],
@@ -101,7 +106,7 @@ def _errors(
         if n_rows < FEWEST_ROWS:
             error[0, code], n_worth[code] = np.average(predicted[rows] != code, weights=weight.total), n_rows
         else:
-            error[known, code], sd = _fitted(adapter, sample.select(rows), weight, sizes[known])
+            error[known, code], sd = _fitted(take_rows(tally, rows), weight, sizes[known])
             n_worth[code] = _rows_worth(float(error[0, code]), sd, n_rows)
     return error, n_worth
 
@@ -112,12 +117,10 @@ def _rows_worth(error: float, sd: float, n_rows: float) -> float:
     return spread / sd**2 if spread > CERTAIN and sd > 0 else n_rows
 
 
-def _fitted(adapter: EnsembleAdapter, sample: Sample, weight: RowWeight, sizes: FloatArray) -> tuple[FloatArray, float]:
+def _fitted(tally: AnyTally, weight: RowWeight, sizes: FloatArray) -> tuple[FloatArray, float]:
     """Return the error of one label's rows at the sizes, and its standard deviation over rows at the first size."""
-    tally = tally_block(sample.block, adapter)
     if isinstance(tally, SupportTally):
-        own = replace(sample, rows=np.arange(sample.rows.size))
-        model: RowModel = row_models(tally, weight, None, None, own, has_scores=False)[0]
+        model: RowModel = fit_support(tally, weight)
         untied = previous_odd_size(sizes, np.inf) if counts_hard_votes(tally) else sizes
         return mean_error([model], untied), float(density_error_sd(model, untied[:1])[0])
     assert isinstance(tally, MarginTally)

@@ -15,6 +15,7 @@ from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
+from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
@@ -24,8 +25,6 @@ from ens_plugin.core.tallies.tally import (
     both_scores,
     copy_rows,
     empty_tally,
-    tally_margins,
-    tally_score_signs,
     tally_support,
     tally_values,
 )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from ens_plugin.report.chart_style import default_style
-from ens_plugin.report.estimates import EstimateBasis, LabelErrors, MetricBasis
-from ens_plugin.report.html.page import render_page, write_page
-from ens_plugin.report.plots import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
-from ens_plugin.report.quantities import error_text, interval_text
-from ens_plugin.report.serialization import report_from_dict
-from ens_plugin.report.tables import label_rows
-from ens_plugin.report.text import gain_sentence, markdown_summary, printable, summarize, verdict
+from typing import TYPE_CHECKING
+
+from ens_plugin.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from ens_plugin.report.chart_style import default_style
+    from ens_plugin.report.estimates import EstimateBasis, LabelErrors, MetricBasis
+    from ens_plugin.report.html.page import render_page, write_page
+    from ens_plugin.report.plots import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
+    from ens_plugin.report.quantities import error_text, interval_text
+    from ens_plugin.report.serialization import report_from_dict
+    from ens_plugin.report.tables import label_rows
+    from ens_plugin.report.text import gain_sentence, markdown_summary, printable, summarize, verdict
 
 __all__ = [
     "EstimateBasis",
@@ -32,3 +37,27 @@ __all__ = [
     "verdict",
     "write_page",
 ]
+
+_HOME_OF = {
+    "EstimateBasis": "ens_plugin.report.estimates",
+    "LabelErrors": "ens_plugin.report.estimates",
+    "MetricBasis": "ens_plugin.report.estimates",
+    "default_style": "ens_plugin.report.chart_style",
+    "error_text": "ens_plugin.report.quantities",
+    "gain_sentence": "ens_plugin.report.text",
+    "interval_text": "ens_plugin.report.quantities",
+    "label_rows": "ens_plugin.report.tables",
+    "markdown_summary": "ens_plugin.report.text",
+    "plot_agreement": "ens_plugin.report.plots",
+    "plot_bias_variance": "ens_plugin.report.plots",
+    "plot_error_curve": "ens_plugin.report.plots",
+    "printable": "ens_plugin.report.text",
+    "render_page": "ens_plugin.report.html.page",
+    "report_figures": "ens_plugin.report.plots",
+    "report_from_dict": "ens_plugin.report.serialization",
+    "summarize": "ens_plugin.report.text",
+    "verdict": "ens_plugin.report.text",
+    "write_page": "ens_plugin.report.html.page",
+}
+
+__getattr__ = lazy_names(__name__, _HOME_OF)

@@ -20,7 +20,7 @@ from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_option
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed
+from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_block
 from ens_plugin.analysis.rows.targets import refuse_own_weights
 from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.errors import BagError, DataMismatchError, InputError
@@ -218,7 +218,7 @@ def analyze_frame(
             sizes_given=options.sizes is not None,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )
-        report = with_label_errors(report, adapter, tallied.sample, None)
+        report = with_label_errors(report, adapter, tallied.sample, tally_block(tallied.sample.block, adapter), None)
     basis = replace(report.basis, n_repeated=n_repeated, doubts=(*report.basis.doubts, *doubts))
     return replace(report, basis=basis)
 

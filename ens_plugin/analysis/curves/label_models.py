@@ -27,7 +27,7 @@ from ens_plugin.core.tallies.tally import (
 )
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["correction_sd", "counts_hard_votes", "row_models", "soft_spreads"]
+__all__ = ["correction_sd", "counts_hard_votes", "fit_support", "row_models", "soft_spreads"]
 
 FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
@@ -64,10 +64,7 @@ def row_models(
         True for raw scores, False for votes and probabilities.
     """
     if isinstance(tally, SupportTally):
-        votes = _votes_per_member(tally, weight, spreads)
-        if np.isinf(votes):
-            return [_of_rows(fixed_mixture(tally.wrong / tally.trials, weight), sample.rows)]
-        return [_of_rows(fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes), sample.rows)]
+        return [_of_rows(fit_support(tally, weight, spreads), sample.rows)]
     model = _of_rows(fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
     if not has_scores:
         shift, shift_size = _rival_shift(sample)
@@ -75,6 +72,22 @@ def row_models(
     if crossed is None and np.array_equal(tally.mean, tally.cross_mean):
         return [model]
     return [model, _crossed_model(tally, weight, crossed, sample)]
+
+
+def fit_support(tally: SupportTally, weight: RowWeight, spreads: FloatArray | None = None) -> Mixture:
+    """Return the distribution over rows of the chance that a member supports the wrong one of two labels.
+
+    Parameters
+    ----------
+    tally : SupportTally
+    weight : RowWeight
+    spreads : ndarray, shape (2, 2), or None
+        As for :func:`row_models`.
+    """
+    votes = _votes_per_member(tally, weight, spreads)
+    if np.isinf(votes):
+        return fixed_mixture(tally.wrong / tally.trials, weight)
+    return fit_mixture(tally.wrong, tally.trials, weight, votes_per_member=votes)
 
 
 def _crossed_model(

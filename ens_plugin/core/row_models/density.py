@@ -85,10 +85,10 @@ def fit_density(
     precision = np.full(coefficients.size, 1.0 / ROUGHNESS_SCALE**2)
     precision[:2] = 1.0 / BETA_VARIANCE
     coefficients = _maximize(likelihood, counts, coefficients, centre, precision)
-    weights = cell_weights(coefficients)
-    _, hessian = _derivatives(likelihood, counts, weights)
+    reached = _reached(likelihood, counts, coefficients, centre, precision)
+    _, hessian = _derivatives(likelihood, counts, reached)
     covariance = _positive_inverse(hessian + np.diag(precision))
-    return Density(weights, coefficients, covariance)
+    return Density(reached.weights, coefficients, covariance)
 
 
 def cell_weights(coefficients: FloatArray) -> FloatArray:
@@ -99,18 +99,28 @@ def cell_weights(coefficients: FloatArray) -> FloatArray:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def _objective(
+@dataclass(frozen=True, eq=False)
+class _Reached:
+    """The objective at one vector of coefficients, and what its derivatives are computed from."""
+
+    objective: float
+    weights: FloatArray
+    evidence: FloatArray
+
+
+def _reached(
     likelihood: FloatArray, counts: FloatArray, coefficients: FloatArray, centre: FloatArray, precision: FloatArray
-) -> float:
-    fit = counts @ np.log(np.maximum(likelihood @ cell_weights(coefficients), 1e-300))
-    return float(fit - 0.5 * precision @ (coefficients - centre) ** 2)
-
-
-def _derivatives(likelihood: FloatArray, counts: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the gradient of the log-likelihood, and its negated Hessian, in the coefficients."""
-    columns = design()
-    total = counts.sum()
+) -> _Reached:
+    weights = cell_weights(coefficients)
     evidence = np.maximum(likelihood @ weights, 1e-300)
+    objective = counts @ np.log(evidence) - 0.5 * precision @ (coefficients - centre) ** 2
+    return _Reached(float(objective), weights, evidence)
+
+
+def _derivatives(likelihood: FloatArray, counts: FloatArray, reached: _Reached) -> tuple[FloatArray, FloatArray]:
+    """Return the gradient of the log-likelihood, and its negated Hessian, in the coefficients."""
+    columns, weights, evidence = design(), reached.weights, reached.evidence
+    total = counts.sum()
     expected = weights * ((counts / evidence) @ likelihood)
     row_means = (likelihood @ (columns * weights[:, None])) / evidence[:, None]
     mean = weights @ columns
@@ -123,23 +133,23 @@ def _maximize(
     likelihood: FloatArray, counts: FloatArray, coefficients: FloatArray, centre: FloatArray, precision: FloatArray
 ) -> FloatArray:
     """Return the coefficients that maximize the objective, by Newton's method with step halving."""
-    value = _objective(likelihood, counts, coefficients, centre, precision)
+    reached = _reached(likelihood, counts, coefficients, centre, precision)
     for _ in range(MAX_ITERATIONS):
-        gradient, hessian = _derivatives(likelihood, counts, cell_weights(coefficients))
+        gradient, hessian = _derivatives(likelihood, counts, reached)
         gradient = gradient - precision * (coefficients - centre)
         step = _positive_inverse(hessian + np.diag(precision)) @ gradient
         change = np.abs(design() @ step).max()
         step *= min(1.0, MAX_LOG_STEP / max(change, 1e-12))
-        candidate = _objective(likelihood, counts, coefficients + step, centre, precision)
-        while candidate < value and np.abs(step).max() > 1e-12:
+        candidate = _reached(likelihood, counts, coefficients + step, centre, precision)
+        while candidate.objective < reached.objective and np.abs(step).max() > 1e-12:
             step /= 2.0
-            candidate = _objective(likelihood, counts, coefficients + step, centre, precision)
-        if candidate < value:
+            candidate = _reached(likelihood, counts, coefficients + step, centre, precision)
+        gain = candidate.objective - reached.objective
+        if gain < 0.0:
             return coefficients
-        coefficients = coefficients + step
-        if candidate - value < MIN_GAIN:
+        coefficients, reached = coefficients + step, candidate
+        if gain < MIN_GAIN:
             return coefficients
-        value = candidate
     return coefficients
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
 from ens_plugin.core.tallies.known_rows import match_training_rows, may_be_known
+from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
 from ens_plugin.core.tallies.repeated_rows import appended_rows, column_halves, copied_rows, numbered, too_even
 from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
 from ens_plugin.core.tallies.row_groups import design_effect, group_sums, small_number_factor
@@ -26,8 +27,6 @@ from ens_plugin.core.tallies.tally import (
     select_rows,
     strongest_rival,
     sum_over_members,
-    tally_margins,
-    tally_score_signs,
     tally_support,
     tally_values,
     wrong_support,

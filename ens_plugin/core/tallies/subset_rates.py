@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import RowBlock
-from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
 __all__ = ["SubsetRates", "subset_rates"]
 
@@ -32,6 +33,8 @@ SLOTS = np.array([1, 2, 3, 4, 6, 9, 15, 30])
 MOST_CONTESTS, FEWEST_TOGETHER = 30, 60
 PART_SUMS = 400_000
 OUTPUTS_AT_ONCE = 4_000_000
+# Whole numbers below it are exact in single precision.
+EXACT_SINGLES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,7 @@ def subset_rates(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
         drawn = [_subsets(n_members, int(size), n_drawn, rng) for size in sizes[reached]]
         for part in _parts(rows, n_members * block.n_labels):
             outputs = _first_outputs(block, part, n_members)
-            for contest in _contests(outputs, block.target[part], n_together, rng):
+            for contest in _contests(outputs, block.target[part], block.n_labels, n_together, rng):
                 for index, subsets in zip(reached, drawn, strict=True):
                     share, differing = contest.shares(subsets)
                     here = index, part[contest.rows]
@@ -120,15 +123,18 @@ def _parts(rows: RowIndex, outputs_per_row: int) -> list[RowIndex]:
     return [rows[start : start + height] for start in range(0, rows.size, height)]
 
 
-def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> SingleArray:
-    """Return the outputs by label of each row's first members that count, shape (n_members, n_labels, n_rows)."""
-    outputs = np.empty((n_members, block.n_labels, rows.size), dtype=np.float32)
+def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[Any]:
+    """Return the outputs of each row's first members that count.
+
+    Label codes, shape (n_members, n_rows), or outputs by label, shape (n_members, n_labels, n_rows), float32.
+    """
+    is_vote = block.outputs.ndim == 2
+    shape = (n_members, rows.size) if is_vote else (n_members, block.n_labels, rows.size)
+    outputs = np.empty(shape, dtype=block.outputs.dtype if is_vote else np.float32)
     taken = np.zeros(rows.size, dtype=np.int64)
-    labels = np.arange(block.n_labels)
     for output, counts in zip(block.outputs, block.seen, strict=True):
         chosen = np.flatnonzero(counts[rows] & (taken < n_members))
-        mine = output[rows[chosen]]
-        outputs[taken[chosen], :, chosen] = mine[:, None] == labels if mine.ndim == 1 else mine
+        outputs[taken[chosen], ..., chosen] = output[rows[chosen]]
         taken[chosen] += 1
     return outputs
 
@@ -158,31 +164,66 @@ class _Contest:
     ----------
     rows : ndarray of int, shape (n_rows,)
     outputs : ndarray, shape (n_members, n_slots, n_rows)
-        Outputs for the labels that can win, in the order of the labels.
+        Outputs for the labels that can win, in the order of the labels; 0 and 1 for votes.
     target : ndarray of int, shape (n_rows,)
         Slot of the true label; -1 where it cannot win.
+    is_vote : bool
     """
 
     rows: RowIndex
     outputs: SingleArray
     target: IntArray
+    is_vote: bool
 
     def shares(self, subsets: SingleArray) -> tuple[FloatArray, FloatArray]:
         """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
         n_members, n_slots, n_rows = self.outputs.shape
         if n_slots == 1:
             return (self.target < 0).astype(np.float64), np.zeros(n_rows)
+        rank_base = 1 << int(n_slots - 1).bit_length()
+        if self.is_vote and (n_members + 1) * rank_base < EXACT_SINGLES:
+            return self._shares_of_votes(subsets, rank_base)
         flat = self.outputs.reshape(n_members, -1)
         total = self.outputs.sum(axis=0)
         counts = np.zeros((2, n_rows))
-        step = max(PART_SUMS // (n_slots * n_rows), 1)
-        for start in range(0, len(subsets), step):
-            sums = (subsets[start : start + step] @ flat).reshape(-1, n_slots, n_rows)
+        for start in self._starts(subsets):
+            sums = (subsets[start] @ flat).reshape(-1, n_slots, n_rows)
             label = _winner(sums)
             counts[0] += np.count_nonzero(label != self.target, axis=0)
             counts[1] += np.count_nonzero(label != _winner(total - sums), axis=0)
         counts /= len(subsets)
         return counts[0], counts[1]
+
+    def _shares_of_votes(self, subsets: SingleArray, rank_base: int) -> tuple[FloatArray, FloatArray]:
+        """Return the same shares, found by one maximum over whole numbers that hold the votes and the slot's rank.
+
+        Parameters
+        ----------
+        subsets : ndarray, shape (n_subsets, n_members)
+        rank_base : int
+            A power of 2, at least the number of slots; each vote counts so much.
+        """
+        n_members, n_slots, n_rows = self.outputs.shape
+        rank = (rank_base - 1 - np.arange(n_slots, dtype=np.float32))[:, None]
+        votes = self.outputs * np.float32(rank_base)
+        total = votes.sum(axis=0) + 2.0 * rank
+        flat = np.concatenate([votes, np.broadcast_to(rank, (1, n_slots, n_rows))]).reshape(n_members + 1, -1)
+        with_rank = np.column_stack([subsets, np.ones(len(subsets), dtype=np.float32)])
+        true_rank = rank_base - 1 - self.target
+        counts = np.zeros((2, n_rows))
+        for start in self._starts(subsets):
+            sums = (with_rank[start] @ flat).reshape(-1, n_slots, n_rows)
+            best = sums.max(axis=1).astype(np.int32) & (rank_base - 1)
+            others = np.subtract(total, sums, out=sums).max(axis=1).astype(np.int32) & (rank_base - 1)
+            counts[0] += np.count_nonzero(best != true_rank, axis=0)
+            counts[1] += np.count_nonzero(best != others, axis=0)
+        counts /= len(subsets)
+        return counts[0], counts[1]
+
+    def _starts(self, subsets: SingleArray) -> Iterator[slice]:
+        """Yield slices of subsets, so few at a time that their sums take little memory."""
+        step = max(PART_SUMS // (self.outputs.shape[1] * self.outputs.shape[2]), 1)
+        return (slice(start, start + step) for start in range(0, len(subsets), step))
 
 
 def _winner(sums: SingleArray) -> NDArray[np.int8 | np.int16]:
@@ -197,28 +238,47 @@ def _winner(sums: SingleArray) -> NDArray[np.int8 | np.int16]:
 
 
 def _contests(
-    outputs: SingleArray, target: NDArray[np.integer], n_together: int, rng: np.random.Generator
+    outputs: NDArray[Any], target: NDArray[np.integer], n_labels: int, n_together: int, rng: np.random.Generator
 ) -> Iterator[_Contest]:
     """Yield batches of rows with as many labels that can win, those that some member prefers to the leading label.
 
     The members are in another random order for every contest, so that contests with the same subsets are independent.
     """
-    n_labels, n_rows = outputs.shape[1:]
-    rows = np.arange(n_rows)
-    lead = np.argmax(outputs.sum(axis=0), axis=0)
-    leading = outputs[:, lead, rows]
-    can_win = np.stack([(outputs[:, label] > leading).any(axis=0) for label in range(n_labels)])
-    can_win[lead, rows] = True
-    n_slots = np.count_nonzero(can_win, axis=0)
+    is_vote = outputs.ndim == 2
+    can_win = _voted(outputs, n_labels) if is_vote else _preferred(outputs)
     kinds = np.append(SLOTS[n_labels > SLOTS], n_labels)
+    n_slots = np.count_nonzero(can_win, axis=1)
     kind = np.searchsorted(kinds, n_slots)
     for index in np.unique(kind):
         alike = np.flatnonzero(kind == index)
         for start in range(0, alike.size, n_together):
             chosen = alike[start : start + n_together]
+            # A label without a vote wins nothing, so that votes need no more slots than some row has labels.
+            width = n_slots[chosen].max() if is_vote else kinds[index]
             # A stable sort by whether labels can win keeps their order.
-            slots = np.argsort(~can_win[:, chosen], axis=0, kind="stable")[: kinds[index]]
+            slots = np.argsort(~can_win[chosen], axis=1, kind="stable")[:, :width].T
             is_target = slots == target[chosen]
             order = rng.permutation(outputs.shape[0])
-            own = np.ascontiguousarray(outputs[order[:, None, None], slots, chosen])
-            yield _Contest(chosen, own, np.where(is_target.any(axis=0), np.argmax(is_target, axis=0), -1))
+            if is_vote:
+                own = (outputs[order[:, None, None], chosen] == slots).astype(np.float32)
+            else:
+                own = np.ascontiguousarray(outputs[order[:, None, None], slots, chosen])
+            yield _Contest(chosen, own, np.where(is_target.any(axis=0), np.argmax(is_target, axis=0), -1), is_vote)
+
+
+def _voted(votes: NDArray[Any], n_labels: int) -> BoolArray:
+    """Return which labels some member votes for, shape (n_rows, n_labels)."""
+    voted = np.zeros((votes.shape[1], n_labels), dtype=bool)
+    for own in votes:
+        voted[np.arange(own.size), own] = True
+    return voted
+
+
+def _preferred(outputs: SingleArray) -> BoolArray:
+    """Return which labels some member prefers to the leading one, and the leading one; shape (n_rows, n_labels)."""
+    rows = np.arange(outputs.shape[2])
+    lead = np.argmax(outputs.sum(axis=0), axis=0)
+    leading = outputs[:, lead, rows]
+    preferred = np.stack([(outputs[:, label] > leading).any(axis=0) for label in range(outputs.shape[1])], axis=1)
+    preferred[rows, lead] = True
+    return preferred

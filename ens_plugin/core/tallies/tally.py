@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import BoolArray, FloatArray
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "AnyTally",
@@ -18,23 +18,27 @@ __all__ = [
     "SupportTally",
     "ValueTally",
     "both_scores",
+    "cached_rows",
     "concatenate",
     "copy_rows",
     "count_members",
+    "count_votes",
     "empty_tally",
     "label_support",
     "member_labels",
     "member_margins",
     "select_rows",
+    "spread_over_members",
     "strongest_rival",
     "sum_over_members",
     "sum_squares_over_members",
-    "tally_margins",
-    "tally_score_signs",
+    "take_rows",
     "tally_support",
     "tally_values",
     "wrong_support",
 ]
+
+CELLS_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +148,12 @@ def copy_rows(part: AnyTally, whole: AnyTally, start: int) -> None:
 
 def select_rows(tally: AnyTally, usable: BoolArray) -> AnyTally:
     """Return the tally of some of the rows; the same object, not a copy, if all are usable."""
-    if usable.all():
-        return tally
-    return _by_column([tally], lambda columns: columns[0][usable])
+    return tally if usable.all() else take_rows(tally, np.flatnonzero(usable))
+
+
+def take_rows(tally: AnyTally, rows: NDArray[np.integer]) -> AnyTally:
+    """Return the tally of some of the rows, by position."""
+    return _by_column([tally], lambda columns: columns[0][rows])
 
 
 def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[FloatArray]], FloatArray]) -> AnyTally:
@@ -212,111 +219,17 @@ def wrong_support(block: RowBlock) -> NDArray[Any]:
     return np.asarray(block.outputs[:, np.arange(block.target.size), 1 - block.target], dtype=np.float64)
 
 
-def tally_margins(block: RowBlock) -> MarginTally:
-    """Return the tally of one block by margins, for any number of labels, and votes, probabilities or scores."""
-    n_members, n_rows = block.seen.shape
+def tally_values(block: RowBlock) -> ValueTally:
+    """Return the tally of one block of a regression ensemble."""
     trials = count_members(block.seen)
-    halves = np.zeros((2, block.n_labels, n_rows))
-    for member, mask in enumerate(block.seen):
-        halves[member % 2] += _support_by_label(block, member) * mask
-    support = halves[0] + halves[1]
-    rival = strongest_rival(support.T, block.target)
-    crossed = [strongest_rival(half.T, block.target) for half in halves[::-1]]
-    margins = _Moments(halves, block.target, [rival, rival], trials)
-    cross_margins = _Moments(halves, block.target, crossed, trials)
-    wrong, dissent = np.zeros((2, n_members, n_rows), dtype=bool)
-    for member, mask in enumerate(block.seen):
-        own_support = _support_by_label(block, member)
-        margins.add(own_support, member, mask)
-        cross_margins.add(own_support, member, mask)
-        own = _first_best(own_support)
-        np.not_equal(own, block.target, out=wrong[member])
-        np.not_equal(own, _first_best(support - own_support), out=dissent[member])
-    return MarginTally(
-        trials,
-        margins.mean,
-        margins.sd(),
-        cross_margins.mean,
-        cross_margins.sd(),
-        count_members(wrong & block.seen),
-        count_members(dissent & block.seen),
-    )
-
-
-class _Moments:
-    """Mean and spread of margins, with one rival for the even members and one for the odd.
-
-    Parameters
-    ----------
-    halves : ndarray, shape (2, n_labels, n_rows)
-        Summed support of the even and of the odd members.
-    target : ndarray of int, shape (n_rows,)
-    rivals : list of two ndarrays of int, shape (n_rows,)
-    trials : ndarray, shape (n_rows,)
-    """
-
-    def __init__(
-        self, halves: FloatArray, target: NDArray[Any], rivals: list[NDArray[np.int64]], trials: FloatArray
-    ) -> None:
-        n_rows = trials.size
-        rows = np.arange(n_rows)
-        self._truth = target * n_rows + rows
-        self._rivals = [rival * n_rows + rows for rival in rivals]
-        total = sum(self._margin(half, side) for side, half in enumerate(halves))
-        self._trials = trials
-        self.mean: FloatArray = total / np.maximum(trials, 1.0)
-        self._squares = np.zeros(n_rows)
-
-    def add(self, support: FloatArray, member: int, mask: BoolArray) -> None:
-        """Add the squared deviation of one member's margin on the rows where it counts."""
-        deviation = self._margin(support, member % 2)
-        deviation -= self.mean
-        deviation *= mask
-        deviation *= deviation
-        self._squares += deviation
-
-    def sd(self) -> FloatArray:
-        """Return the standard deviation (ddof 1) of all margins added; 0 with fewer than two."""
-        return np.asarray(np.sqrt(self._squares / np.maximum(self._trials - 1.0, 1.0)))
-
-    def _margin(self, support: FloatArray, side: int) -> FloatArray:
-        """Return support for the true label minus that for the rival, from support of shape (n_labels, n_rows)."""
-        flat = support.reshape(-1)
-        return flat.take(self._truth) - flat.take(self._rivals[side])
-
-
-def tally_score_signs(block: RowBlock) -> MarginTally:
-    """Return the tally of one block of two labels by the second's raw score; faster than :func:`tally_margins`.
-
-    Parameters
-    ----------
-    block : RowBlock
-        Outputs have shape (n_members, n_rows): a positive score predicts the second label.
-    """
-    trials = count_members(block.seen)
-    total = sum_over_members(block.outputs, block.seen)
-    mean = total / np.maximum(trials, 1.0)
-    sd = _sd(block.outputs, block.seen, mean, trials)
-    seconds = count_members((block.outputs > 0.0) & block.seen)
-    # The others predict the second label if their sum, the total minus a member's score, is positive.
-    deciding = count_members((block.outputs >= total) & block.seen)
-    dissent = np.where(total > 0.0, trials - seconds + deciding, seconds + trials - deciding)
-    is_second = block.target == 1
-    margin = np.where(is_second, mean, -mean)
-    return MarginTally(trials, margin, sd, margin, sd, np.where(is_second, trials - seconds, seconds), dissent)
+    mean = sum_over_members(block.outputs, block.seen) / np.maximum(trials, 1.0)
+    sd = spread_over_members(block.outputs, block.seen, mean, trials)
+    return ValueTally(trials, mean, sd**2, block.target.astype(np.float64))
 
 
 def both_scores(scores: FloatArray) -> FloatArray:
     """Return -s/2 and s/2 as the scores of two labels, given the score s of the second, shape (..., 2)."""
     return np.stack([-scores / 2.0, scores / 2.0], axis=-1)
-
-
-def tally_values(block: RowBlock) -> ValueTally:
-    """Return the tally of one block of a regression ensemble."""
-    trials = count_members(block.seen)
-    mean = sum_over_members(block.outputs, block.seen) / np.maximum(trials, 1.0)
-    sd = _sd(block.outputs, block.seen, mean, trials)
-    return ValueTally(trials, mean, sd**2, block.target.astype(np.float64))
 
 
 def member_labels(block: RowBlock) -> NDArray[Any]:
@@ -333,9 +246,31 @@ def label_support(block: RowBlock, counted: BoolArray) -> FloatArray:
     if block.outputs.ndim == 3:
         return sum_over_members(block.outputs, counted)
     support = np.zeros((block.target.size, block.n_labels))
-    for label in range(block.n_labels):
-        support[:, label] = count_members((block.outputs == label) & counted)
+    for rows in cached_rows(block):
+        support[rows] = count_votes(block.outputs[:, rows], counted[:, rows], block.n_labels)
     return support
+
+
+def cached_rows(block: RowBlock) -> list[slice]:
+    """Return slices of a block's rows so short that counts by label and by member stay in a processor's cache."""
+    height = max(CELLS_AT_ONCE // max(block.n_labels, block.seen.shape[0], 1), 1)
+    return [slice(start, start + height) for start in range(0, block.target.size, height)]
+
+
+def count_votes(votes: NDArray[Any], counted: BoolArray, n_labels: int) -> IntArray:
+    """Return each row's votes for each label over the members that count, shape (n_rows, n_labels).
+
+    Parameters
+    ----------
+    votes : ndarray of int, shape (n_members, n_rows)
+        Label codes; anything where a member does not count.
+    counted : ndarray of bool, shape (n_members, n_rows)
+    n_labels : int
+    """
+    n_rows = votes.shape[1]
+    member, row = np.nonzero(counted)
+    cell = row * n_labels + votes[member, row].astype(np.intp)
+    return np.bincount(cell, minlength=n_rows * n_labels).reshape(n_rows, n_labels)
 
 
 def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> FloatArray:
@@ -346,14 +281,15 @@ def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> FloatArray:
     return np.asarray(block.outputs[:, rows, block.target] - block.outputs[:, rows, rival], dtype=np.float64)
 
 
-def strongest_rival(support: FloatArray, target: NDArray[Any]) -> NDArray[np.int64]:
+def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
     """Return the code of the label with the highest support other than the true one, shape (n_rows,)."""
     others = support.copy()
-    others[np.arange(target.size), target] = -np.inf
+    # Of counts, -1 is below every other.
+    others[np.arange(target.size), target] = -1 if others.dtype.kind == "i" else -np.inf
     return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
-def _sd(values: NDArray[Any], counted: BoolArray, mean: FloatArray, trials: FloatArray) -> FloatArray:
+def spread_over_members(values: NDArray[Any], counted: BoolArray, mean: FloatArray, trials: FloatArray) -> FloatArray:
     """Return the standard deviation (ddof 1) over the members that count, about their mean; 0 with fewer than two."""
     squares = np.zeros_like(mean)
     for value, mask in zip(values, counted, strict=True):
@@ -362,25 +298,3 @@ def _sd(values: NDArray[Any], counted: BoolArray, mean: FloatArray, trials: Floa
         deviation *= deviation
         squares += deviation
     return np.asarray(np.sqrt(squares / np.maximum(trials - 1.0, 1.0)))
-
-
-def _support_by_label(block: RowBlock, member: int) -> FloatArray:
-    """Return one member's support for each label, votes as indicators, shape (n_labels, n_rows)."""
-    outputs = block.outputs[member]
-    if outputs.ndim == 2:
-        return np.ascontiguousarray(outputs.T, dtype=np.float64)
-    return np.asarray(outputs == np.arange(block.n_labels)[:, None], dtype=np.float64)
-
-
-def _first_best(support: FloatArray) -> NDArray[Any]:
-    """Return the label with the most support, the first of equals, from support of shape (n_labels, n_rows).
-
-    The result is that of np.argmax, which takes ten times as long across short axes.
-    """
-    best = support[0].copy()
-    label = np.zeros(best.size, dtype=np.min_scalar_type(support.shape[0]))
-    for index in range(1, support.shape[0]):
-        better = support[index] > best
-        np.maximum(best, support[index], out=best)
-        np.maximum(label, better * label.dtype.type(index), out=label)
-    return label

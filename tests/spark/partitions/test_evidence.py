@@ -16,6 +16,7 @@ from ens_plugin.analysis import AnalysisOptions, TalliedRows, resolve_options, t
 from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.curves import soft_spreads
 from ens_plugin.analysis.label_errors import with_label_errors
+from ens_plugin.analysis.row_blocks import tally_block
 from ens_plugin.core.tallies import MarginTally, SupportTally, select_rows
 from ens_plugin.spark.assembly import in_content_order, tallied_rows
 from ens_plugin.spark.partition import Plan, read_partition
@@ -146,7 +147,7 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
     evidence = tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping)
     report = build_report(adapter, evidence, settings_, sizes_given=False, sampled_labels=kept.target)
-    return with_label_errors(report, adapter, evidence.sample, None)
+    return with_label_errors(report, adapter, evidence.sample, tally_block(evidence.sample.block, adapter), None)
 
 
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
