@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,12 +60,15 @@ class FlatForest(NamedTuple):
     n_features : int
     least_category : float
         The smallest number that is a category; smaller ones go right.
+    cleaned : callable
+        Returns an array of rows as the library reads them, such as with small numbers set to zero.
     """
 
     trees: Sequence[FlatTree]
     numbers: Sequence[NDArray[Any]]
     n_features: int
     least_category: float = 0.0
+    cleaned: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
 
 
 def probe_rows(forest: FlatForest, rows: NDArray[Any], *, with_missing: bool) -> NDArray[Any]:

@@ -129,7 +129,7 @@ class LeafWalk:
         forest = self._forest(rows.dtype)
         if (name, rows.dtype) not in self._tables:
             self._tables[name, rows.dtype] = forest.table(values())
-        return np.asarray(forest.read(rows, self._tables[name, rows.dtype], trees, wanted))
+        return np.asarray(forest.read(self.forest.cleaned(rows), self._tables[name, rows.dtype], trees, wanted))
 
     def read_blocks(
         self,

@@ -41,10 +41,10 @@ class TreeWalk:
 
     def compare(self, features: Any) -> None:
         """Compare the walk with ``apply`` on some of the prepared rows, and on rows made of thresholds, if not done."""
-        if not self._walk.is_to_compare(features.shape[0]):
+        if not isinstance(features, np.ndarray) or not self._walk.is_to_compare(features.shape[0]):
             return
         rows = features[compared_rows(features.shape[0])]
-        self._walk.compare(_as_array(rows), self._own_leaves(rows), self._own_leaves)
+        self._walk.compare(rows, self._own_leaves(rows), self._own_leaves)
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
@@ -102,6 +102,3 @@ def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree
         missing_left=nodes.missing_go_to_left,
     )
 
-
-def _as_array(rows: Any) -> NDArray[Any]:
-    return rows if isinstance(rows, np.ndarray) else rows.toarray()
