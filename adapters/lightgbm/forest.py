@@ -20,6 +20,7 @@ from ens_plugin.adapters.lightgbm.proof import fill_every_leaf, prove_bags
 from ens_plugin.adapters.lightgbm.row_bags import DrawnRows
 from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
 from ens_plugin.adapters.lightgbm.text import ModelText, parse_model, split_values
+from ens_plugin.adapters.lightgbm.tree_walk import TreeWalk
 from ens_plugin.adapters.lightgbm.truncation import truncated_forest
 from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
@@ -94,6 +95,8 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         self._values = [tree.floats("leaf_value") for tree in self._text.trees]
         self._is_linear = any(tree.has_linear_leaves for tree in self._text.trees)
         self._leaf_dtype = np.min_scalar_type(max(value.size for value in self._values) - 1)
+        categories = getattr(self._booster, "pandas_categorical", None)
+        self._walk = TreeWalk(self._text, self._booster.num_feature(), self._leaf_dtype, categories)
         super().__init__(model)
 
     def describe(self) -> EnsembleInfo:
@@ -114,6 +117,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
     def prepare(self, X: Any) -> PreparedRows:
         """Return X as a table, after comparing the members' mean with LightGBM's ``predict`` on some rows."""
         rows = PreparedRows(prepare_table(self._booster, X))
+        self._walk.compare(rows.table, self._own_leaves)
         if self._objective.is_covered and rows.shape[0]:
             self._compare_with_predict(rows)
         return rows
@@ -127,7 +131,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         if self._is_linear:
             return outputs_by_member(self._linear_outputs, chosen, features, wanted)
         is_kept = members is None and features.leaves is not None
-        return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, members))
+        return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, members, wanted))
 
     def _linear_outputs(self, member: int, features: PreparedRows) -> NDArray[np.float64]:
         return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
@@ -263,10 +267,26 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         except (LightGBMError, ValueError, TypeError) as error:
             raise InputError(f"X cannot be used: LightGBM refuses it ({error}).") from error
 
-    def _leaves(self, table: Any, members: range | None = None) -> NDArray[Any]:
-        """Return the leaf that each row reaches in every tree, or in those of some members: (n_trees, n_rows)."""
+    def _own_leaves(self, table: Any) -> NDArray[Any]:
+        """Return the leaf that LightGBM itself finds for each row in every tree, shape (n_rows, n_trees)."""
+        return np.asarray(self._predict(table, pred_leaf=True)).reshape(table.shape[0], -1)
+
+    def _leaves(
+        self, table: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the leaf that each row reaches in every tree, or in those of some members: (n_trees, n_rows).
+
+        `wanted` is by member; leaves that are not wanted may be any leaf.
+        """
         members = members or range(self.n_members)
         n_trees = self._text.trees_per_iteration
+        by_tree = wanted if wanted is None or n_trees == 1 else np.repeat(wanted, n_trees, axis=0)
+        trees = range(members.start * n_trees, members.stop * n_trees)
+        walked = self._walk.leaves(PreparedRows(table), trees, by_tree)
+        return self._leaves_by_blocks(table, members, n_trees) if walked is None else walked
+
+    def _leaves_by_blocks(self, table: Any, members: range, n_trees: int) -> NDArray[Any]:
+        """Return the leaves of :meth:`_leaves` as LightGBM finds them, some rows and trees at a time."""
         is_narrow = isinstance(table, np.ndarray) and table.shape[1] <= MOST_FEATURES
         at_once = max(WALKED_TREES // n_trees, 1) if is_narrow else len(members)
         leaves = np.empty((len(members) * n_trees, table.shape[0]), dtype=self._leaf_dtype)

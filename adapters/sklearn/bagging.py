@@ -47,6 +47,7 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import (
     show_node_values,
 )
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
+from ens_plugin.adapters.sklearn.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.trees import (
     are_recognised,
     checked_members,
@@ -130,14 +131,28 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         n_features = self.model.n_features_in_
         return [_column_choice(columns, n_features) for columns in self.model.estimators_features_]
 
+    @cached_property
+    def _walk(self) -> TreeWalk | None:
+        """Return the walk of members that are all trees of all labels, else None."""
+        members, n_labels = self.model.estimators_, 1 if self.classes is None else len(self.classes)
+        if not self._are_trees or any(member.tree_.value.shape[2] != n_labels for member in members):
+            return None
+        return TreeWalk(members, self.model.n_features_in_, self.output_kind, self._columns)
+
     def prepare(self, X: Any) -> Any:
         """Return X as an array or CSR matrix; float32 where every member is a tree."""
-        return prepare_rows(self.model, X, np.float32 if self._are_trees else None)
+        rows = prepare_rows(self.model, X, np.float32 if self._are_trees else None)
+        if self._walk is not None:
+            self._walk.compare(rows)
+        return rows
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
         """Return the label codes, probabilities or values of the members for the prepared rows."""
+        walked = None if self._walk is None else self._walk.outputs(features, members, wanted)
+        if walked is not None:
+            return walked
         are_stacked = members is not None and self._are_trees and self.output_kind == "labels"
         predict = self._tree_labels if are_stacked else self._member_outputs
         return outputs_by_member(predict, members or range(self.n_members), features, wanted)

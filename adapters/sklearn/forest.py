@@ -39,6 +39,7 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import (
     show_node_values,
 )
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
+from ens_plugin.adapters.sklearn.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.trees import (
     are_recognised,
     checked_members,
@@ -105,12 +106,17 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def prepare(self, X: Any) -> Any:
         """Return X as float32, the type the trees compare with their thresholds."""
-        return prepare_rows(self.model, X, np.float32)
+        rows = prepare_rows(self.model, X, np.float32)
+        self._walk.compare(rows)
+        return rows
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
         """Return the label codes, probabilities or values of the trees for the prepared rows."""
+        walked = self._walk.outputs(features, members, wanted)
+        if walked is not None:
+            return walked
         if members is None:
             return outputs_by_member(self._tree_outputs, range(self.n_members), features, wanted)
         chosen = slice(members.start, members.stop)
@@ -187,6 +193,10 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def truncated(self, size: int) -> Any:
         """Return a forest of copies of the first `size` trees."""
         return truncated_ensemble(self.model, size, {"estimators_": self.model.estimators_[:size]})
+
+    @cached_property
+    def _walk(self) -> TreeWalk:
+        return TreeWalk(self.model.estimators_, self.model.n_features_in_, self.output_kind)
 
     @cached_property
     def _node_labels(self) -> list[NDArray[Any]]:

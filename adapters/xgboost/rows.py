@@ -61,6 +61,14 @@ class Rows:
         part.leaves = None if self.leaves is None else self.leaves[:, rows]
         return part
 
+    def with_table(self, table: NDArray[np.float32]) -> Rows:
+        """Return rows of other features, where NaN is missing."""
+        part = object.__new__(Rows)
+        part.missing, part.names, part.types = np.nan, self.names, self.types
+        part.table, part.shape = table, (table.shape[0], self.shape[1])
+        part.weight = part.base_margin = part.label = part.leaves = None
+        return part
+
     def matrix(self) -> Any:
         """Return the rows as a DMatrix, without weights or margins.
 

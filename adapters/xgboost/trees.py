@@ -96,7 +96,14 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
 
     def prepare(self, X: Any) -> Rows:
         """Return rows that become a DMatrix block by block; `X` may be a DMatrix itself, with training weights."""
-        return Rows(X, self.booster, getattr(self.model, "missing", np.nan))
+        rows = Rows(X, self.booster, getattr(self.model, "missing", np.nan))
+        if self._shape.n_rounds == 1:
+            self.forest.walk.compare(rows, self._own_nodes)
+        return rows
+
+    def _own_nodes(self, rows: Rows) -> NDArray[Any]:
+        """Return the node that XGBoost itself finds for each row in each tree, shape (n_rows, n_trees)."""
+        return np.asarray(self.booster.predict(rows.matrix(), pred_leaf=True)).reshape(rows.shape[0], -1)
 
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the members' mean is the booster's prediction on a few rows."""
@@ -127,7 +134,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         """Return the margins or values of the members for the prepared rows."""
         if members is not None:
             return self._range_outputs(members, features)
-        by_tree = self._tree_values(features)
+        by_tree = self._tree_values(features, None if wanted is None else np.tile(wanted, (self.forest.n_groups, 1)))
         return by_tree if self.forest.n_groups == 1 else self._by_class(by_tree).transpose(1, 2, 0)
 
     def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
@@ -147,8 +154,8 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         """
         if bags is None or self.forest.n_groups == 1:
             return super().block(features, bags, rows)
-        margins = self._by_class(self._tree_values(features))
-        is_oob = self._by_class(~bags.in_bag(rows))
+        by_tree = ~bags.in_bag(rows)
+        margins, is_oob = self._by_class(self._tree_values(features, by_tree)), self._by_class(by_tree)
         fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
         counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
         outputs = np.empty((self.n_members, self.forest.n_groups, counted.shape[1]))
@@ -249,9 +256,9 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         """Return the margin of each leaf, as if its tree were the whole booster, without the base margin."""
         return [tree.leaf_values * self.forest.n_parallel for tree in self.forest.trees]
 
-    def _tree_values(self, features: Rows) -> NDArray[np.float64]:
+    def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
-        leaves = self._reader.read(features) if features.leaves is None else features.leaves
+        leaves = self._reader.read(features, wanted) if features.leaves is None else features.leaves
         return self._tree_outputs(range(len(self.forest.trees)), leaves, features)
 
     def _tree_outputs(self, trees: Sequence[int], leaves: NDArray[Any], features: Rows) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """Reading of the leaf of each tree that a row reaches, by a copy of the model with leaf numbers as leaf values.
 
-``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only.  The copy's
+``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only.  Where the compiled
+walk of ens-plugin-walk is used, it finds the leaves, and no copy is made.  The copy's
 leaves of several trees add up to one output: as float32 holds whole numbers of 24 bits, one output has
 room for the leaves of four trees of 64 leaves.
 """
@@ -8,6 +9,7 @@ room for the leaves of four trees of 64 leaves.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,16 +48,32 @@ class LeafReader:
 
     def __init__(self, forest: Forest, chosen: Sequence[int] | None = None) -> None:
         trees = range(len(forest.trees)) if chosen is None else chosen
+        self._forest, self._trees = forest, trees
         self._n_trees = len(trees)
         n_leaves = max(forest.trees[tree].n_leaves for tree in trees)
         self._bits = max((n_leaves - 1).bit_length(), 1)
         self._shared = max(EXACT_BITS // self._bits, 1)
         self.dtype = np.min_scalar_type(n_leaves - 1)
         self._n_outputs = -(-self._n_trees // self._shared)
-        self._booster = self._copy(forest, trees)
 
-    def read(self, rows: Rows) -> NDArray[Any]:
-        """Return the leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows)."""
+    def read(self, rows: Rows, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """Return the leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows).
+
+        Parameters
+        ----------
+        rows : Rows
+        wanted : ndarray of bool, shape (n_trees, n_rows), optional
+            True for leaves to find; the others may be any leaf.
+        """
+        walked = self._forest.walk.leaves(rows, self._trees, wanted)
+        return self._read_copy(rows) if walked is None else walked
+
+    @cached_property
+    def _booster(self) -> Any:
+        return self._copy(self._forest, self._trees)
+
+    def _read_copy(self, rows: Rows) -> NDArray[Any]:
+        """Return the leaves that the copy of the model finds."""
         leaves = np.empty((self._n_trees, rows.shape[0]), dtype=self.dtype)
         step = min(max(OUTPUT_BYTES // (4 * self._n_outputs), 64), MOST_ROWS)
         for start in range(0, rows.shape[0], step):

@@ -11,6 +11,7 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.xgboost.document.tree_walk import TreeWalk
 from ens_plugin.adapters.xgboost.document.ubjson import decode
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
 
@@ -160,6 +161,13 @@ class Forest:
     def n_parallel(self) -> int:
         """Return the number of trees of each group in the last round."""
         return int(np.count_nonzero(self.round == self.round[-1])) // self.n_groups
+
+    @cached_property
+    def walk(self) -> TreeWalk:
+        """Return the compiled walk of the trees, which is used once it is compared with XGBoost."""
+        learner = self.document["learner"]
+        trees = learner["gradient_booster"]["model"]["trees"]
+        return TreeWalk(trees, int(learner["learner_model_param"]["num_feature"]))
 
     @property
     def n_left_out(self) -> int:

@@ -1,0 +1,173 @@
+"""The compiled search for leaves, used where ens-plugin-walk is installed and agrees with a model's own library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ens_plugin.adapters.shared.flat_trees import FlatForest, probe_rows
+from ens_plugin.errors import EnsPluginWarning
+from ens_plugin.user_warnings import warn_user
+
+__all__ = ["COMPARED_ROWS", "LeafWalk", "compared_rows", "is_installed"]
+
+# Of fewer rows, a comparison would say little; the library itself finds their leaves.
+FEWEST_ROWS = 8
+COMPARED_ROWS = 32
+CHUNK_BYTES = 16_000_000
+FEWEST_AT_ONCE = 64
+
+# Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
+OwnLeaves = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+def is_installed() -> bool:
+    """Return whether ens-plugin-walk, which ``pip install 'ens-plugin[fast]'`` installs, is there."""
+    return find_spec("ens_plugin_walk") is not None
+
+
+def compared_rows(n_rows: int) -> NDArray[np.intp]:
+    """Return the positions of the rows on which the walk is compared with the library, evenly spread."""
+    return np.unique(np.linspace(0, n_rows - 1, COMPARED_ROWS).astype(np.intp))
+
+
+class LeafWalk:
+    """The compiled walk of one model's trees, used only after :meth:`compare` has found the library's own leaves.
+
+    Parameters
+    ----------
+    flatten : callable
+        Returns the trees as a FlatForest; called once, and only where the walk is installed.
+    library : str
+        The library's name and the function that finds its leaves, for the warning.
+    """
+
+    def __init__(self, flatten: Callable[[], FlatForest], library: str) -> None:
+        self._flatten, self._library = flatten, library
+        self._forests: dict[np.dtype[Any], Any] = {}
+        self._tables: dict[Any, NDArray[Any]] = {}
+        self.is_used = False
+        self._is_open = is_installed()
+
+    @cached_property
+    def forest(self) -> FlatForest:
+        """Return the trees in the format of the walk."""
+        return self._flatten()
+
+    def is_to_compare(self, n_rows: int) -> bool:
+        """Return whether the walk is installed and not compared yet, and there are rows enough to do so."""
+        return self._is_open and n_rows >= FEWEST_ROWS
+
+    def compare(self, rows: NDArray[Any], own: NDArray[Any], find_own: OwnLeaves, *, with_missing: bool = True) -> None:
+        """Use the walk from now on if it finds the library's leaves in all trees, else issue a warning.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n_rows, n_features)
+            Some of the rows of X, as numbers.
+        own : ndarray of int, shape (n_trees, n_rows)
+            Their leaves, found by the library in the form in which the rows were passed.
+        find_own : callable
+            Returns the library's leaves for the rows of an array, by which thresholds and missing values are tried.
+        with_missing : bool, default=True
+            Whether the library takes missing values.
+        """
+        self._is_open = False
+        try:
+            probes = probe_rows(self.forest, rows, with_missing=with_missing)
+            differing = (self.leaves(rows) != own).any(axis=1) | (self.leaves(probes) != find_own(probes)).any(axis=1)
+            found = f"other leaves than {self._library} in {np.count_nonzero(differing)} of {differing.size} trees"
+        except ValueError as error:
+            differing, found = np.ones(1, dtype=bool), f"no leaves ({error})"
+        self.is_used = not differing.any()
+        if not self.is_used:
+            self._forests.clear()
+            warn_user(
+                f"ens-plugin-walk finds {found}, so that it is not used for this model: the library finds the leaves, "
+                "which takes longer and changes no figure. Please report this with the versions of both.",
+                EnsPluginWarning,
+            )
+
+    def leaves(
+        self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the library's number of the leaf that each row reaches in each tree, shape (n_trees, n_rows).
+
+        Parameters
+        ----------
+        rows : ndarray of float32 or float64, shape (n_rows, n_features)
+        trees : range, optional
+        wanted : ndarray of bool, shape (n_trees, n_rows), optional
+            True for leaves to find; the others are 0.
+        """
+        return self.entries("leaves", lambda: self.forest.numbers, rows, trees, wanted)
+
+    def entries(
+        self,
+        name: str,
+        values: Callable[[], Sequence[NDArray[Any]]],
+        rows: NDArray[Any],
+        trees: range | None = None,
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> NDArray[Any]:
+        """Return a number for the leaf that each row reaches in each tree, such as its label or its value.
+
+        Parameters
+        ----------
+        name : str
+            By which the numbers are kept.
+        values : callable
+            Returns the numbers, one array of shape (n_nodes,) for each tree, all of one type of up to 8 bytes.
+        rows, trees, wanted
+            As of :meth:`leaves`.
+        """
+        forest = self._forest(rows.dtype)
+        if (name, rows.dtype) not in self._tables:
+            self._tables[name, rows.dtype] = forest.table(values())
+        return np.asarray(forest.read(self.forest.cleaned(rows), self._tables[name, rows.dtype], trees, wanted))
+
+    def read_blocks(
+        self,
+        rows: Any,
+        as_array: Callable[[Any], NDArray[Any] | None],
+        bytes_per_row: int,
+        trees: range | None = None,
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> NDArray[Any] | None:
+        """Return the leaves of rows that are made an array block by block; None where that cannot be.
+
+        Parameters
+        ----------
+        rows : table that is sliced by rows, with ``.shape``
+        as_array : callable
+            Returns some of the rows as an array, or None.
+        bytes_per_row : int
+            Of that array.
+        trees, wanted
+            As of :meth:`leaves`.
+        """
+        at_once = CHUNK_BYTES // max(bytes_per_row, 1)
+        if at_once < FEWEST_AT_ONCE:
+            return None
+        parts = []
+        for start in range(0, rows.shape[0], at_once):
+            block = slice(start, start + at_once)
+            array = as_array(rows[block])
+            if array is None:
+                return None
+            parts.append(self.leaves(array, trees, None if wanted is None else wanted[:, block]))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _forest(self, dtype: DTypeLike) -> Any:
+        key = np.dtype(dtype)
+        if key not in self._forests:
+            from ens_plugin_walk import Forest
+
+            flat = self.forest
+            self._forests[key] = Forest(flat.trees, flat.n_features, key, flat.least_category)
+        return self._forests[key]

@@ -1,0 +1,168 @@
+"""The leaves of an XGBoost booster's trees by the compiled walk, which reads them in the model document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import issparse
+
+from ens_plugin.adapters.shared.flat_trees import FlatForest, FlatTree
+from ens_plugin.adapters.shared.leaf_walk import LeafWalk, compared_rows
+from ens_plugin.adapters.xgboost.rows import Rows
+
+__all__ = ["TreeWalk"]
+
+IS_SET = 1
+
+
+class TreeWalk:
+    """Leaves that rows reach in all trees, if the compiled walk finds those of ``predict(pred_leaf=True)``.
+
+    Leaves are numbered from 0 in the order of the nodes.
+
+    Parameters
+    ----------
+    trees : list of dict
+        As in the model document.
+    n_features : int
+    """
+
+    def __init__(self, trees: list[dict[str, Any]], n_features: int) -> None:
+        self._trees, self._n_features = trees, n_features
+        self._walk = LeafWalk(self._flatten, "XGBoost's predict(pred_leaf=True)")
+
+    def compare(self, rows: Rows, find_own: Callable[[Rows], NDArray[Any]]) -> None:
+        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, if not done.
+
+        Parameters
+        ----------
+        rows : Rows
+        find_own : callable
+            Returns the node that XGBoost itself finds for each row in each tree, shape (n_rows, n_trees).
+        """
+        if not self._walk.is_to_compare(rows.shape[0]):
+            return
+        some = rows[compared_rows(rows.shape[0])]
+        array = _as_array(some)
+        if array is None:
+            return
+
+        def own(probes: NDArray[Any]) -> NDArray[Any]:
+            return self._numbers_of(find_own(some.with_table(probes)))
+
+        self._walk.compare(array, self._numbers_of(find_own(some)), own)
+
+    def leaves(
+        self, rows: Rows, trees: Sequence[int], wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any] | None:
+        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used.
+
+        Parameters
+        ----------
+        rows : Rows
+        trees : sequence of int
+        wanted : ndarray of bool, shape (n_trees, n_rows), optional
+            True for leaves to find; the others are 0.
+        """
+        if not self._walk.is_used:
+            return None
+        parts, done = [], 0
+        for run in _runs(trees):
+            own = None if wanted is None else wanted[done : done + len(run)]
+            found = self._walk.read_blocks(rows, _as_array, 4 * self._n_features, run, own)
+            if found is None:
+                return None
+            parts.append(found)
+            done += len(run)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _numbers_of(self, nodes: NDArray[Any]) -> NDArray[Any]:
+        numbers = self._walk.forest.numbers
+        return np.stack([own.take(found.astype(np.intp)) for own, found in zip(numbers, nodes.T, strict=True)])
+
+    def _flatten(self) -> FlatForest:
+        most = max(int(np.count_nonzero(tree["left_children"] < 0)) for tree in self._trees)
+        dtype = np.min_scalar_type(most - 1)
+        return FlatForest(
+            trees=[_flat_tree(tree) for tree in self._trees],
+            numbers=[_leaf_numbers(tree, dtype) for tree in self._trees],
+            n_features=self._n_features,
+        )
+
+
+def _flat_tree(tree: dict[str, Any]) -> FlatTree:
+    left, right = tree["left_children"], tree["right_children"]
+    missing_left = tree["default_left"] != 0
+    condition = np.asarray(tree["split_conditions"], np.float32)
+    # A value below the condition goes left, so the one before it is the largest that does.
+    threshold = np.where(np.isneginf(condition), np.float32(np.nan), np.nextafter(condition, np.float32(-np.inf)))
+    is_set = (np.asarray(tree["split_type"]) == IS_SET) & (left >= 0)
+    numerical = FlatTree(left, right, tree["split_indices"], threshold.astype(np.float64), missing_left)
+    if not is_set.any():
+        return numerical
+    # XGBoost's sets hold the categories that go right.
+    sets = np.full(left.size, -1, np.int32)
+    sets[tree["categories_nodes"]] = np.arange(len(tree["categories_nodes"]))
+    starts, words = _packed_sets(tree)
+    return FlatTree(
+        left=np.where(is_set, right, left),
+        right=np.where(is_set, left, right),
+        feature=tree["split_indices"],
+        threshold=numerical.threshold,
+        missing_left=missing_left ^ is_set,
+        sets=np.where(is_set, sets, -1),
+        set_starts=starts,
+        set_words=words,
+    )
+
+
+def _packed_sets(tree: dict[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Return the sets of categories of a tree as bits, and the word at which each starts."""
+    starts, words = [0], []
+    for first, size in zip(tree["categories_segments"], tree["categories_sizes"], strict=True):
+        categories = np.asarray(tree["categories"][int(first) : int(first) + int(size)], np.int64)
+        own = np.zeros(int(categories.max(initial=-1)) // 32 + 1, np.uint32)
+        np.bitwise_or.at(own, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
+        words.append(own)
+        starts.append(starts[-1] + own.size)
+    return np.array(starts, np.int64), np.concatenate(words)
+
+
+def _leaf_numbers(tree: dict[str, Any], dtype: DTypeLike) -> NDArray[Any]:
+    is_leaf = tree["left_children"] < 0
+    return np.where(is_leaf, np.cumsum(is_leaf) - 1, 0).astype(dtype)
+
+
+def _runs(trees: Sequence[int]) -> Iterator[range]:
+    """Yield the trees as ranges in steps of 1."""
+    first = 0
+    for place in range(1, len(trees) + 1):
+        if place == len(trees) or trees[place] != trees[place - 1] + 1:
+            yield range(trees[first], trees[place - 1] + 1)
+            first = place
+
+
+def _as_array(rows: Rows) -> NDArray[np.float32] | None:
+    """Return rows as the numbers that XGBoost makes of them, missing ones NaN; None where only XGBoost can."""
+    with np.errstate(over="ignore"):  # XGBoost refuses what is infinite as float32
+        array = _float_table(rows.table)
+    if array is None:
+        return None
+    if not np.isnan(rows.missing):
+        array = np.where(array == np.float32(rows.missing), np.float32(np.nan), array)
+    return None if np.isinf(array).any() else array
+
+
+def _float_table(table: Any) -> NDArray[np.float32] | None:
+    if hasattr(table, "iloc"):
+        is_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes)
+        return table.to_numpy(np.float32) if is_plain else None
+    if issparse(table):
+        sparse: Any = table
+        array = np.full(sparse.shape, np.nan, np.float32)
+        array[np.repeat(np.arange(sparse.shape[0]), np.diff(sparse.indptr)), sparse.indices] = sparse.data
+        return array
+    return np.asarray(table, np.float32)

@@ -1,0 +1,139 @@
+/* The leaves that rows reach in trees.  Only the stable ABI of Python is used, and NumPy not at all: arrays arrive as
+ * addresses, which forest.py takes from arrays whose types and sizes it has checked. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows that step together; steps until those at a leaf are sorted out; bytes of the features of rows, which stay in
+ * the cache while all trees walk them. */
+enum { BLOCK = 64, STEPS = 4, TILE_BYTES = 1 << 18, MOST_TILE_ROWS = 1 << 14 };
+
+#define MISSING_FIRST 0x80000000u /* flags of a node: a missing value goes to the first child */
+#define IS_SET 0x40000000u        /* categories of a set go to the first child */
+#define FEATURE 0x3fffffffu
+
+typedef struct {
+    const void *values;
+    const uint8_t *wanted; /* NULL for all */
+    int64_t n_rows, n_features;
+} Rows;
+
+typedef struct {
+    const uint32_t *words;
+    const int64_t *starts; /* NULL if no split is by category */
+    double least;          /* the smallest number that is a category */
+} Sets;
+
+typedef struct {
+    const void *nodes;
+    const int64_t *roots;
+    int64_t n_trees;
+    Sets sets;
+} Forest;
+
+typedef struct {
+    const char *table; /* what to write for each node */
+    char *values;
+    int64_t n_bytes;
+} Output;
+
+typedef struct {
+    const int32_t *left, *right, *feature, *set;
+    const double *threshold;
+    const uint8_t *missing_left;
+    int64_t n_nodes, n_features, n_sets;
+} Links;
+
+#define WRITE(TYPE)                                                     \
+    {                                                                   \
+        const TYPE *table = (const TYPE *)output->table + root;         \
+        TYPE *values = (TYPE *)output->values + first;                  \
+        for (int64_t row = 0; row < n_rows; row++)                      \
+            if (wanted == NULL || wanted[row]) values[row] = table[reached[row]]; \
+        return;                                                         \
+    }
+
+static void write_output(const Output *output, int64_t root, int64_t first, int64_t n_rows, const uint8_t *wanted,
+                         const int32_t *reached) {
+    switch (output->n_bytes) {
+    case 1: WRITE(uint8_t)
+    case 2: WRITE(uint16_t)
+    case 4: WRITE(uint32_t)
+    case 8: WRITE(uint64_t)
+    }
+}
+
+#define REAL float
+#define NODE Node32
+#define NAMED(name) name##_32
+#define NEXT_BELOW(x) nextafterf(x, -INFINITY)
+#include "walk_tree.h"
+#undef REAL
+#undef NODE
+#undef NAMED
+#undef NEXT_BELOW
+
+#define REAL double
+#define NODE Node64
+#define NAMED(name) name##_64
+#define NEXT_BELOW(x) nextafter(x, -INFINITY)
+#include "walk_tree.h"
+
+#define AT(address) ((void *)(uintptr_t)(address))
+
+static PyObject *put_tree(PyObject *self, PyObject *arguments) {
+    unsigned long long left, right, feature, threshold, missing_left, set, nodes, order;
+    long long n_nodes, n_features, n_sets, found;
+    int is_double;
+    if (!PyArg_ParseTuple(arguments, "KKKKKKLLLpKK", &left, &right, &feature, &threshold, &missing_left, &set, &n_nodes,
+                          &n_features, &n_sets, &is_double, &nodes, &order))
+        return NULL;
+    const Links links = {AT(left), AT(right), AT(feature), AT(set), AT(threshold), AT(missing_left),
+                         n_nodes, n_features, n_sets};
+    Py_BEGIN_ALLOW_THREADS
+    found = is_double ? put_tree_64(&links, AT(nodes), AT(order)) : put_tree_32(&links, AT(nodes), AT(order));
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLongLong(found);
+}
+
+static PyObject *walk(PyObject *self, PyObject *arguments) {
+    unsigned long long values, wanted, nodes, roots, words, starts, table, outputs;
+    long long n_rows, n_features, n_trees, n_bytes;
+    double least;
+    int is_double;
+    if (!PyArg_ParseTuple(arguments, "KKLLpKKLKKdKKL", &values, &wanted, &n_rows, &n_features, &is_double, &nodes,
+                          &roots, &n_trees, &words, &starts, &least, &table, &outputs, &n_bytes))
+        return NULL;
+    const Rows rows = {AT(values), AT(wanted), n_rows, n_features};
+    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}};
+    const Output output = {AT(table), AT(outputs), n_bytes};
+    int32_t *reached = malloc(MOST_TILE_ROWS * sizeof *reached);
+    if (reached == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    if (is_double)
+        walk_64(&rows, &forest, &output, reached);
+    else
+        walk_32(&rows, &forest, &output, reached);
+    Py_END_ALLOW_THREADS
+    free(reached);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
+    {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "ens_plugin_walk._kernel", NULL, 0, functions, slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&module); }

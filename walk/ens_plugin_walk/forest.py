@@ -1,0 +1,199 @@
+"""Trees of any library in one format, and the leaves that rows reach in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin_walk import _kernel
+
+__all__ = ["Forest", "Tree"]
+
+_NODES = {
+    np.dtype(real): np.dtype([("threshold", real), ("feature", np.uint32), ("first", np.int32)])
+    for real in (np.float32, np.float64)
+}
+MOST_FEATURES = 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A tree as arrays with one entry for each node, of which the first is the root.
+
+    Attributes
+    ----------
+    left, right : ndarray of int, shape (n_nodes,)
+        Children of each node; negative for leaves.
+    feature : ndarray of int, shape (n_nodes,)
+        Column that each node compares.
+    threshold : ndarray of float64, shape (n_nodes,)
+        The largest value that goes left; NaN where none does.
+    missing_left : ndarray of bool, shape (n_nodes,)
+        Whether a missing value goes left.
+    sets : ndarray of int, shape (n_nodes,), or None
+        Set of the categories that go left, for a split by category; negative for a split by value.
+    set_starts : ndarray of int, shape (n_sets + 1,), or None
+        Position in `set_words` at which each set starts.
+    set_words : ndarray of uint32 or None
+        Categories as bits, 32 to the word.
+    """
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+    missing_left: NDArray[Any]
+    sets: NDArray[Any] | None = None
+    set_starts: NDArray[Any] | None = None
+    set_words: NDArray[Any] | None = None
+
+
+class Forest:
+    """Nodes of several trees in breadth-first order, for features of one type.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+    n_features : int
+    dtype : {float32, float64}
+        Type of the features.  Thresholds are rounded down to it, which changes no comparison.
+    least_category : float, default=0
+        The smallest number that is a category; smaller ones go right.
+
+    Raises
+    ------
+    ValueError
+        If the links of a tree do not lead from its root to leaves, or it compares a column that is not there.
+
+    Examples
+    --------
+    >>> one = Tree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
+    >>> forest = Forest([one], n_features=1, dtype=np.float64)
+    >>> forest.read(np.array([[0.5], [0.6]]), forest.table([np.arange(3)]))
+    array([[1, 2]])
+    """
+
+    def __init__(self, trees: Sequence[Tree], n_features: int, dtype: Any, least_category: float = 0.0) -> None:
+        self.dtype, self.n_features = np.dtype(dtype), n_features
+        self._least_category = least_category
+        if not 0 < n_features <= MOST_FEATURES:
+            raise ValueError(f"a forest has 1 to {MOST_FEATURES} columns, got {n_features}")
+        sizes = [len(tree.left) for tree in trees]
+        self._roots = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._nodes = np.zeros(self._roots[-1], _NODES[self.dtype])
+        self._order = np.zeros(self._roots[-1], np.int32)
+        self._set_starts, self._set_words = _joined_sets(trees)
+        first_set = 0
+        for index, tree in enumerate(trees):
+            self._put(index, tree, first_set)
+            first_set += 0 if tree.set_starts is None else len(tree.set_starts) - 1
+
+    @property
+    def n_trees(self) -> int:
+        """Return the number of trees."""
+        return self._roots.size - 1
+
+    def table(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return what :meth:`read` returns for each leaf: one number for each node of each tree, all of one type."""
+        joined = np.concatenate(values)
+        if joined.size != self._order.size or joined.dtype.itemsize not in (1, 2, 4, 8):
+            raise ValueError("a table has one number of up to 8 bytes for each node")
+        starts = np.repeat(self._roots[:-1], np.diff(self._roots))
+        return joined.take(self._order + starts)
+
+    def read(
+        self,
+        features: NDArray[Any],
+        table: NDArray[Any],
+        trees: range | None = None,
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> NDArray[Any]:
+        """Return the entry of a table for the leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        features : ndarray, shape (n_rows, n_features)
+            NaN is a missing value.
+        table : ndarray, from :meth:`table`
+        trees : range, optional
+            In steps of 1; all by default.
+        wanted : ndarray of bool, shape (n_trees, n_rows), optional
+            True for entries to find; the others are 0.
+
+        Returns
+        -------
+        ndarray, shape (n_trees, n_rows)
+        """
+        chosen = range(self.n_trees) if trees is None else trees
+        rows = np.ascontiguousarray(features, self.dtype)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ValueError(f"the features have shape {rows.shape}, and the trees {self.n_features} columns")
+        if not 0 <= chosen.start <= chosen.stop <= self.n_trees or chosen.step != 1:
+            raise ValueError(f"{chosen} is no range of {self.n_trees} trees")
+        shape = (len(chosen), rows.shape[0])
+        is_wanted = None if wanted is None else np.ascontiguousarray(wanted, np.bool_)
+        if is_wanted is not None and is_wanted.shape != shape:
+            raise ValueError(f"wanted has shape {is_wanted.shape}, not {shape}")
+        if table.shape != self._nodes.shape or not table.flags.c_contiguous:
+            raise ValueError("the table is not one of this forest")
+        outputs = (np.empty if is_wanted is None else np.zeros)(shape, table.dtype)
+        roots = self._roots[chosen.start : chosen.stop]
+        _kernel.walk(
+            _address(rows), _address(is_wanted), *rows.shape, self.dtype == np.float64,
+            _address(self._nodes), _address(roots), len(chosen),
+            _address(self._set_words), _address(self._set_starts), self._least_category,
+            _address(table), _address(outputs), table.dtype.itemsize,
+        )  # fmt: skip
+        return outputs
+
+    def _put(self, index: int, tree: Tree, first_set: int) -> None:
+        start, stop = self._roots[index : index + 2]
+        arrays = [
+            np.ascontiguousarray(values, dtype)
+            for values, dtype in (
+                (tree.left, np.int32),
+                (tree.right, np.int32),
+                (tree.feature, np.int32),
+                (tree.threshold, np.float64),
+                (tree.missing_left, np.bool_),
+            )
+        ]
+        sets = None
+        if tree.sets is not None:
+            sets = np.where(tree.sets < 0, -1, tree.sets + first_set).astype(np.int32)
+            arrays.append(sets)
+        n_nodes = int(stop - start)
+        if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
+            raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
+        n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
+        found = _kernel.put_tree(
+            *map(_address, arrays[:5]), _address(sets), n_nodes, self.n_features, n_sets, self.dtype == np.float64,
+            _address(self._nodes[start:stop]), _address(self._order[start:stop]),
+        )  # fmt: skip
+        if found < 0:
+            raise ValueError(f"the links of tree {index} do not lead from its root to leaves")
+
+
+def _joined_sets(trees: Sequence[Tree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:
+    """Return the sets of all trees in one array of words, and where each starts; None where there are none."""
+    starts, words, n_words = [np.zeros(1, np.int64)], [], 0
+    for tree in trees:
+        if tree.set_starts is None or tree.set_words is None:
+            continue
+        own = np.asarray(tree.set_starts, np.int64)
+        if own[0] != 0 or own[-1] != len(tree.set_words) or (np.diff(own) < 0).any():
+            raise ValueError("the starts of sets do not divide their words")
+        starts.append(own[1:] + n_words)
+        words.append(np.asarray(tree.set_words, np.uint32))
+        n_words += len(tree.set_words)
+    if not words:
+        return None, None
+    return np.concatenate(starts), np.concatenate(words)
+
+
+def _address(values: NDArray[Any] | None) -> int:
+    return 0 if values is None else int(values.ctypes.data)
