@@ -19,7 +19,7 @@ from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_mod
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.outputs import analyze_outputs
 from ens_plugin.analysis.row_blocks import Progress
-from ens_plugin.analysis.rows.targets import target_array
+from ens_plugin.analysis.rows.targets import refuse_own_loss, target_array
 from ens_plugin.core.validation import as_array
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
@@ -207,6 +207,8 @@ def _analyzed(
     judges: bool = False,
 ) -> tuple[EnsembleReport, JudgedRows | None]:
     adapter, inner, settings = open_model(model, X, options)
+    if judges:
+        refuse_own_loss(adapter, "The comparison of models row by row")
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)

@@ -14,7 +14,14 @@ from ens_plugin.analysis.metrics.formulas import Formula, OfWeights, find_formul
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.estimates.extrapolation import subset_sizes
 from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
-from ens_plugin.core.tallies.subsets import Sample, subset_mean_orders, subset_means
+from ens_plugin.core.tallies.subsets import (
+    Combine,
+    Sample,
+    combined_outputs,
+    subset_combinations,
+    subset_mean_orders,
+    subset_means,
+)
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import TooFewMembersError
 
@@ -42,6 +49,8 @@ class MetricRows:
         Returns probabilities or values for mean outputs.
     weight : ndarray, shape (n_sampled,), or None
         None where all rows count the same, or the metric takes no weights.
+    combine : callable or None
+        What members predict together, where that is not their mean.
     formula : Formula or None
         Of the metric, where one is known.
     losses : str
@@ -56,6 +65,7 @@ class MetricRows:
     target: NDArray[Any]
     link: Callable[[FloatArray], FloatArray]
     weight: FloatArray | None
+    combine: Combine | None = field(default=None, kw_only=True)
     formula: Formula | None = field(default=None, kw_only=True)
     losses: str = field(default="", kw_only=True)
     is_of_labels: bool = field(default=False, kw_only=True)
@@ -69,7 +79,8 @@ class MetricRows:
         if self.sample.block.n_labels == 0 or linked.ndim == 2:
             found = find_formula(self.metric, self.target[known], self.sample.block.target[known], linked, weight)
         if found is not None:
-            return replace(self, formula=found[0], losses=found[1] if np.array_equal(linked, mean) else "")
+            of_means = self.combine is None and np.array_equal(linked, mean)
+            return replace(self, formula=found[0], losses=found[1] if of_means else "")
         if not self._is_of_labels(linked, known):
             return self
         is_weighted = self.metric.takes_weights and classes is not None
@@ -78,7 +89,9 @@ class MetricRows:
 
     @cached_property
     def mean(self) -> FloatArray:
-        """Return the mean output of each row over its members."""
+        """Return the mean output of each row over its members, or what else they predict together."""
+        if self.combine is not None:
+            return combined_outputs(self.sample.block, self.combine)
         return self.sample.mean_outputs()
 
     @cached_property
@@ -237,7 +250,10 @@ def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Gener
     sizes = averages.sizes[list(averages.ends)]
     if averages.is_expected:
         return list(_expected_outputs(rows, averages.rows, sizes))
-    return [rows.link(mean) for mean in subset_means(rows.sample.select(averages.rows).block, sizes, rng)]
+    block = rows.sample.select(averages.rows).block
+    if rows.combine is not None:
+        return list(next(subset_combinations(block, sizes, 1, rng, rows.combine)))
+    return [rows.link(mean) for mean in subset_means(block, sizes, rng)]
 
 
 def _orders(
@@ -251,6 +267,9 @@ def _orders(
         return
     n_orders = int(np.clip(ROWS_OF_ORDERS // max(chosen.size, 1), FEWEST_ORDERS, N_ORDERS))
     block = rows.sample.select(chosen).block
+    if rows.combine is not None:
+        yield from subset_combinations(block, sizes, n_orders, rng, rows.combine)
+        return
     for means in subset_mean_orders(block, sizes, n_orders, rng):
         yield (rows.link(mean) for mean in means)
 
