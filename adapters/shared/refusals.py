@@ -18,11 +18,15 @@ _SUPPORTED = (
     "forests of other libraries that docs/models.md lists. For yet another library register an adapter with "
     "ens_plugin.register_adapter."
 )
-_CONVERT = (
-    "Convert the forest to one of scikit-learn where the library offers that, or pass what its trees predict for "
-    "held-out "
-    "rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, aggregation=...)."
+_ARRAYS = (
+    "pass what its trees predict for held-out rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, "
+    "aggregation=...)."
 )
+_CONVERT = {
+    "h2o": f"Its trees keep no bags, and no file of them is read here. To analyse it, {_ARRAYS}",
+    "cuml": "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass "
+    f'rows that it was not trained on, with {{data="holdout"}}: its bags are drawn on the GPU. Or {_ARRAYS}',
+}
 _BOOSTING = (
     "AdaBoostClassifier",
     "AdaBoostRegressor",
@@ -117,8 +121,9 @@ def no_adapter(model: object) -> str:
             f"A {name} of YDF is not covered: of YDF's models RandomForestModel is, on held-out rows. "
             f"{_NO_SIZE if 'GradientBoosted' in name else _SUPPORTED}"
         )
-    if home.startswith(("h2o.", "cuml.")):
-        return f"No adapter accepts a {name} of {home.partition('.')[0]}. {_CONVERT}"
+    library = home.partition(".")[0]
+    if library in _CONVERT:
+        return f"No adapter accepts a {name} of {library}. {_CONVERT[library]}"
     if home.startswith("pyspark.ml."):
         return (
             f"A {name} of Spark ML is not covered: of Spark ML's models RandomForestClassificationModel and "

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.capabilities import CombinesMembers
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import (
     LabelMetricCurve,
@@ -20,7 +19,13 @@ from ens_plugin.analysis.curves.label_metric import (
     line_in_error,
 )
 from ens_plugin.analysis.curves.metric_resampling import Resampled, resample_level, resample_rows
-from ens_plugin.analysis.curves.metric_rows import MetricRows, SubsetAverages, largest_subsets, subset_averages
+from ens_plugin.analysis.curves.metric_rows import (
+    MetricRows,
+    SubsetAverages,
+    largest_subsets,
+    metric_rows,
+    subset_averages,
+)
 from ens_plugin.analysis.curves.metric_size import MetricChange, metric_size
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
@@ -99,7 +104,7 @@ def with_metric_curve(
     InputError
         If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
-    rows = _metric_rows(metric, adapter, sample, y)
+    rows = metric_rows(metric, adapter, sample, y)
     subsets = largest_subsets(np.count_nonzero(sample.block.seen, axis=0)[rows.known], limit)
     _refuse_no_value(rows)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
@@ -143,7 +148,7 @@ def estimate_own_loss(
     """
     metric = settings.metric
     assert metric is not None
-    rows = _metric_rows(metric, adapter, sample, y)
+    rows = metric_rows(metric, adapter, sample, y)
     subsets = largest_subsets(np.count_nonzero(sample.block.seen, axis=0)[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     found = _subset_road(rows, subsets, groups, wanted, settings)
@@ -174,17 +179,6 @@ def _parts(found: _Curve, metric: ResolvedMetric, n_members: int) -> BiasVarianc
         bias=infinite,
         loss=f"-{metric.name}" if metric.greater_is_better else metric.name,
     )
-
-
-def _metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any]) -> MetricRows:
-    if metric.greater_is_better and adapter.classes is not None:
-        # In the type of the labels, whatever the container of y.
-        y = adapter.classes[sample.block.target]
-    is_weighted = metric.takes_weights and bool(np.ptp(sample.weight) > 0)
-    weight = sample.weight if is_weighted else None
-    combine = adapter.combined if isinstance(adapter, CombinesMembers) else None
-    rows = MetricRows(metric, sample, y, adapter.inverse_link, weight, combine=combine)
-    return rows.recognised(adapter.classes)
 
 
 def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> ErrorCurve:

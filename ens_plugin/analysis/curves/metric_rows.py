@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import CombinesMembers
 from ens_plugin.analysis.metrics.formulas import Formula, OfWeights, find_formula, of_labels, squared_error
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.estimates.extrapolation import subset_sizes
@@ -25,7 +27,7 @@ from ens_plugin.core.tallies.subsets import (
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import TooFewMembersError
 
-__all__ = ["MetricRows", "SubsetAverages", "end_outputs", "largest_subsets", "subset_averages"]
+__all__ = ["MetricRows", "SubsetAverages", "end_outputs", "largest_subsets", "metric_rows", "subset_averages"]
 
 # The noise of the orders falls with the rows, as that of the metric does.
 N_ORDERS, FEWEST_ORDERS = 30, 8
@@ -86,6 +88,12 @@ class MetricRows:
         is_weighted = self.metric.takes_weights and classes is not None
         formula = of_labels(self.metric, classes) if is_weighted and classes is not None else None
         return replace(self, formula=formula, is_of_labels=True)
+
+    def without_members(self, left_out: NDArray[np.bool_]) -> MetricRows:
+        """Return the same rows with the other members only; `left_out` has shape (n_members,)."""
+        block = self.sample.block
+        others = replace(block, outputs=block.outputs[~left_out], seen=block.seen[~left_out])
+        return replace(self, sample=replace(self.sample, block=others))
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -172,6 +180,28 @@ class SubsetAverages:
     def covariance(self) -> FloatArray:
         """Return the covariance of the values of one order, shape (n_sizes, n_sizes)."""
         return np.asarray(np.cov(self.by_order, rowvar=False))
+
+
+def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any]) -> MetricRows:
+    """Return the rows of a sample as a metric of an ensemble takes them, with its formula if one is known.
+
+    Parameters
+    ----------
+    metric : ResolvedMetric
+    adapter : EnsembleAdapter
+    sample : Sample
+    y : ndarray, shape (n_sampled,)
+        Target of the sampled rows as the user gave it.
+    """
+    if metric.greater_is_better and adapter.classes is not None and not metric.is_joint:
+        # In the type of the labels, whatever the container of y.
+        y = adapter.classes[sample.block.target]
+    is_weighted = metric.takes_weights and bool(np.ptp(sample.weight) > 0)
+    weight = sample.weight if is_weighted else None
+    combine = adapter.combined if isinstance(adapter, CombinesMembers) else None
+    rows = MetricRows(metric, sample, y, adapter.inverse_link, weight, combine=combine)
+    # Formulas are of one output.
+    return rows if metric.is_joint else rows.recognised(adapter.classes)
 
 
 def largest_subsets(trials: IntArray, limit: int | None) -> tuple[int, int]:
