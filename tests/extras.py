@@ -12,6 +12,7 @@ __all__ = ["INSTALL", "NEEDS_PYSPARK", "Extra", "imported", "lightgbm", "needs_p
 INSTALL = {
     "dvclive": "pip install 'ens-plugin[dvclive]'",
     "econml": "pip install econml",
+    "forestci": "pip install forestci",
     "imblearn": "pip install imbalanced-learn",
     "lightgbm": "pip install 'ens-plugin[lightgbm]'",
     "quantile_forest": "pip install quantile-forest",
