@@ -152,15 +152,13 @@ class JudgedByLoss(ABC):
     """Mixin for adapters of ensembles whose predictions are judged by a loss of their own.
 
     It takes the place of the 0-1 and the squared error wherever no metric is asked for.  The ensemble's task is
-    ``"regression"``, and ``encode_target`` returns any finite numbers that differ where targets do.
-
-    Attributes
-    ----------
-    loss_name : str
-        As in ``1 - C``, for reports.
+    ``"regression"``, and ``encode_target`` returns the values that would be predicted without any loss.
     """
 
-    loss_name: str
+    @property
+    @abstractmethod
+    def loss_name(self) -> str:
+        """Return the name of the loss, such as ``"1 - C"``, for reports."""
 
     @abstractmethod
     def loss(self, target: NDArray[Any], prediction: NDArray[np.float64]) -> float:

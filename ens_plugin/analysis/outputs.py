@@ -201,9 +201,10 @@ def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
 def _metric_of_output(metric: ResolvedMetric, rows: ModelRows, used: NDArray[np.intp]) -> OutputMetric:
     """Return the metric of an output with the labels that it takes, in their type for a scorer of scikit-learn."""
     classes = rows.adapter.classes
-    is_coded = metric.greater_is_better and classes is not None
-    labels = classes[rows.target[used]] if is_coded and classes is not None else rows.labels.reshape(-1)[used]
-    return OutputMetric(metric, labels, 0 if classes is None else len(classes))
+    if classes is None:
+        return OutputMetric(metric, rows.labels.reshape(-1)[used], 0)
+    labels = classes[rows.target[used]] if metric.greater_is_better else rows.labels.reshape(-1)[used]
+    return OutputMetric(metric, labels, len(classes))
 
 
 def _oob_counts(bags: Bags) -> IntArray:
