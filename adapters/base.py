@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 Task = Literal["classification", "regression"]
-Aggregation = Literal["vote", "mean_proba", "mean_score", "mean"]
+Aggregation = Literal["vote", "mean_proba", "mean_score", "mean", "quantile"]
 OutputKind = Literal["labels", "probabilities", "scores", "values"]
 Provenance = Literal["recorded", "proved", "given", "unknown"]
 
@@ -42,7 +42,7 @@ class EnsembleInfo:
     classes : ndarray of shape (n_labels,) or None
         The labels, in the order of the outputs' label axis; None for regression.
     n_members : int
-    aggregation : {"vote", "mean_proba", "mean_score", "mean"}
+    aggregation : {"vote", "mean_proba", "mean_score", "mean", "quantile"}
         How the model's own ``predict`` combines its members.
     output_kind : {"labels", "probabilities", "scores", "values"}
         Kind of output that :meth:`EnsembleAdapter.outputs` returns.  ``"labels"`` is allowed under ``"mean_proba"``

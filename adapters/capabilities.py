@@ -16,9 +16,11 @@ from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 
 __all__ = [
+    "CombinesMembers",
     "CountsDraws",
     "Distributable",
     "HeldOutOnly",
+    "JudgedByLoss",
     "RowOrigin",
     "Truncatable",
     "VerifiesRows",
@@ -144,6 +146,47 @@ class HeldOutOnly(ABC):
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Raise BagError, with the reason and what to do instead."""
         raise BagError(f'{self.no_bags} Pass {{data="holdout"}} with rows no member was trained on.')
+
+
+class JudgedByLoss(ABC):
+    """Mixin for adapters of ensembles whose predictions are judged by a loss of their own.
+
+    It takes the place of the 0-1 and the squared error wherever no metric is asked for.  The ensemble's task is
+    ``"regression"``, and ``encode_target`` returns the values that would be predicted without any loss.
+    """
+
+    @property
+    @abstractmethod
+    def loss_name(self) -> str:
+        """Return the name of the loss, such as ``"1 - C"``, for reports."""
+
+    @abstractmethod
+    def loss(self, target: NDArray[Any], prediction: NDArray[np.float64]) -> float:
+        """Return the loss, lower is better.
+
+        A method with a third parameter ``sample_weight=None`` takes weights of the rows.
+
+        Parameters
+        ----------
+        target : ndarray, shape (n_rows,)
+            As the user gave it.
+        prediction : ndarray, shape (n_rows,)
+            What the members predict together: their mean, unless the adapter `CombinesMembers`.
+        """
+
+
+class CombinesMembers(JudgedByLoss):
+    """Mixin for adapters of ensembles that do not predict the mean of their members' values."""
+
+    @abstractmethod
+    def combined(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what members predict together, shape (n_rows,).
+
+        Parameters
+        ----------
+        outputs : ndarray, shape (n_members, n_rows)
+            Of at least one member; NaN for rows that have fewer members.  Such a row gets NaN.
+        """
 
 
 def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> DistributedBags:

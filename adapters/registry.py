@@ -36,7 +36,7 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("imblearn", "ens_plugin.adapters.imblearn.bagging", "BalancedBaggingAdapter"),
     ("imblearn", "ens_plugin.adapters.imblearn.bagging", "EasyEnsembleAdapter"),
     ("quantile_forest", "ens_plugin.adapters.quantile_forest.forest", "QuantileForestAdapter"),
-    ("sksurv", "ens_plugin.adapters.sksurv.refusal", "SurvivalForestAdapter"),
+    ("sksurv", "ens_plugin.adapters.sksurv.risk", "SurvivalForestAdapter"),
     ("econml", "ens_plugin.adapters.econml.forest", "RegressionForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.forest", "SklearnForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),
@@ -45,7 +45,8 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("lightgbm", "ens_plugin.adapters.lightgbm.forest", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost.trees", "XGBoostTreesAdapter"),
     ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
-    ("ens_plugin", "ens_plugin.adapters.sksurv.forest", "SurvivalAtAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.sksurv.probability", "SurvivalAtAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.quantile_forest.quantile", "QuantileAtAdapter"),
     ("pyspark", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
 )
 # These modules import no optional library.

@@ -13,6 +13,7 @@ INSTALL = {
     "dvclive": "pip install 'ens-plugin[dvclive]'",
     "econml": "pip install econml",
     "ens_plugin_walk": "pip install ./walk in the clone, which takes a C compiler",
+    "forestci": "pip install forestci",
     "imblearn": "pip install imbalanced-learn",
     "lightgbm": "pip install 'ens-plugin[lightgbm]'",
     "quantile_forest": "pip install quantile-forest",

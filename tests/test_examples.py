@@ -34,6 +34,8 @@ def test_an_example_runs_and_prints_something(script: Path, tmp_path: Path) -> N
     for library in ("imblearn", "lightgbm", "xgboost"):
         if script.stem.startswith(library):
             pytest.importorskip(library, reason=f"{library} is not installed: {INSTALL[library]}")
+    if script.stem == "deep_ensemble":
+        pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
     if script.stem == "spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")
         if shutil.which("java") is None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from numbers import Number
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import Aggregation
 from ens_plugin.adapters.custom.bags import GivenBags, check_in_bag
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_labels, checked_numbers, reason_of
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
@@ -20,6 +19,8 @@ from ens_plugin.errors import DataMismatchError, InputError
 __all__ = ["CustomEnsemble", "EstimatorEnsemble", "FrameRows"]
 
 AnyEnsemble = TypeVar("AnyEnsemble", bound="CustomEnsemble")
+# How members are averaged, or vote.
+MeanRule = Literal["vote", "mean_proba", "mean_score", "mean"]
 
 
 class CustomEnsemble:
@@ -59,7 +60,7 @@ class CustomEnsemble:
     (2, ['a', 'b'])
     """
 
-    aggregation: Aggregation
+    aggregation: MeanRule
     classes: NDArray[Any] | None
     n_members: int
     in_bag: GivenBags | None
@@ -69,12 +70,12 @@ class CustomEnsemble:
         outputs: ArrayLike,
         in_bag: ArrayLike | Sequence[ArrayLike] | None,
         *,
-        aggregation: Aggregation,
+        aggregation: MeanRule,
         classes: ArrayLike | None = None,
     ) -> None:
-        if not isinstance(aggregation, str) or aggregation not in get_args(Aggregation):
+        if not isinstance(aggregation, str) or aggregation not in get_args(MeanRule):
             raise InputError(
-                f"aggregation must be one of {', '.join(get_args(Aggregation))}; got {shown(aggregation)}."
+                f"aggregation must be one of {', '.join(get_args(MeanRule))}; got {shown(aggregation)}."
             )
         array = _as_outputs(outputs, aggregation)
         self.aggregation = aggregation
@@ -228,7 +229,7 @@ def _as_array(values: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def _as_outputs(outputs: ArrayLike, aggregation: Aggregation) -> NDArray[Any]:
+def _as_outputs(outputs: ArrayLike, aggregation: MeanRule) -> NDArray[Any]:
     array = _as_array(outputs, "outputs")
     dimensions = {"vote": (2,), "mean": (2,), "mean_proba": (3,), "mean_score": (2, 3)}[aggregation]
     shape = "(n_members, n_rows" + (", n_labels)" if dimensions == (3,) else ")")
@@ -262,7 +263,7 @@ def _check_probabilities(array: NDArray[Any]) -> None:
         )
 
 
-def _as_classes(classes: ArrayLike | None, outputs: NDArray[Any], aggregation: Aggregation) -> NDArray[Any] | None:
+def _as_classes(classes: ArrayLike | None, outputs: NDArray[Any], aggregation: MeanRule) -> NDArray[Any] | None:
     if aggregation == "mean":
         if classes is not None:
             raise InputError('classes was given, but aggregation="mean" is regression; leave classes out.')

@@ -19,8 +19,8 @@ from ens_plugin.errors import UnsupportedModelError
 __all__ = ["QuantileForestAdapter"]
 
 MEAN_ONLY = (
-    "Every figure is of the mean that predict(X, quantiles='mean') returns. Quantiles are not means over the members, "
-    "so how they depend on the size is not known from this report; those in the tails take more members."
+    "Every figure is of the mean that predict(X, quantiles='mean') returns. Quantiles are not means over the members; "
+    "pass ens_plugin.adapters.quantile_forest.quantile_at(forest, 0.9) for one of them, which may take more members."
 )
 
 

@@ -18,11 +18,15 @@ _SUPPORTED = (
     "forests of other libraries that docs/models.md lists. For yet another library register an adapter with "
     "ens_plugin.register_adapter."
 )
-_CONVERT = (
-    "Convert the forest to one of scikit-learn where the library offers that, or pass what its trees predict for "
-    "held-out "
-    "rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, aggregation=...)."
+_ARRAYS = (
+    "pass what its trees predict for held-out rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, "
+    "aggregation=...)."
 )
+_CONVERT = {
+    "h2o": f"Its trees keep no bags, and no file of them is read here. To analyse it, {_ARRAYS}",
+    "cuml": "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass "
+    f'rows that it was not trained on, with {{data="holdout"}}: its bags are drawn on the GPU. Or {_ARRAYS}',
+}
 _BOOSTING = (
     "AdaBoostClassifier",
     "AdaBoostRegressor",
@@ -56,6 +60,11 @@ _WRAPPERS = {
     "VotingRegressor": "{voting}",
     "StackingClassifier": "{stacking}",
     "StackingRegressor": "{stacking}",
+    "ClassifierChain": "{chain}",
+    "RegressorChain": "{chain}",
+    "OneVsRestClassifier": "A OneVsRestClassifier compares ensembles of two labels, one for each label against the "
+    "others, so its own predictions are no mean over members. Pass each alone: model.estimators_[k] with "
+    "(y == model.classes_[k]).astype(int) as y. Forests and bagged trees take all labels without it.",
 }
 _VOTING = (
     "The models of a {name} were each trained on all rows and are not drawn alike, so there are neither out-of-bag "
@@ -68,6 +77,12 @@ _VOTING = (
 _STACKING = (
     "A {name} puts another model on top of its estimators, so its predictions are no mean over members. Pass the "
     "ensembles in model.estimators_ one by one."
+)
+_CHAIN = (
+    "In a {name}, each model takes the outputs before its own as further columns: in training the true ones, and in "
+    "use those that it predicts. The error of one model depends on those before, and none is a mean over members. "
+    "Train one forest on all outputs, or a MultiOutputClassifier or MultiOutputRegressor, which ens_plugin.analyze "
+    "takes."
 )
 
 
@@ -93,7 +108,8 @@ def no_adapter(model: object) -> str:
             f"{model.__name__} is a class, not a fitted ensemble. Create one and fit it: {model.__name__}().fit(X, y)."
         )
     if name in _WRAPPERS and type(model).__module__.startswith("sklearn."):
-        text = {"{voting}": _VOTING, "{stacking}": _STACKING}.get(_WRAPPERS[name], _WRAPPERS[name])
+        shared = {"{voting}": _VOTING, "{stacking}": _STACKING, "{chain}": _CHAIN}
+        text = shared.get(_WRAPPERS[name], _WRAPPERS[name])
         return text.replace("{name}", name)
     if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
         return f"No adapter accepts a {name}. {_NO_SIZE} {_SUPPORTED}"
@@ -105,8 +121,9 @@ def no_adapter(model: object) -> str:
             f"A {name} of YDF is not covered: of YDF's models RandomForestModel is, on held-out rows. "
             f"{_NO_SIZE if 'GradientBoosted' in name else _SUPPORTED}"
         )
-    if home.startswith(("h2o.", "cuml.")):
-        return f"No adapter accepts a {name} of {home.partition('.')[0]}. {_CONVERT}"
+    library = home.partition(".")[0]
+    if library in _CONVERT:
+        return f"No adapter accepts a {name} of {library}. {_CONVERT[library]}"
     if home.startswith("pyspark.ml."):
         return (
             f"A {name} of Spark ML is not covered: of Spark ML's models RandomForestClassificationModel and "

@@ -1,90 +1,46 @@
-"""The adapter of scikit-survival's forests, by their probabilities of survival beyond one time."""
+"""What all adapters of scikit-survival's forests share: the rows, the bags and their proof."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
-from ens_plugin.adapters.capabilities import RowOrigin, Truncatable, VerifiesRows
-from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, prepare_rows
+from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.capabilities import RowOrigin, VerifiesRows
+from ens_plugin.adapters.sklearn.data import check_row_count, prepare_rows
 from ens_plugin.adapters.sklearn.trees import are_recognised, checked_members, growth_is_known
-from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
-from ens_plugin.adapters.sksurv.at_time import SurvivalAt, event_labels, events_and_times
+from ens_plugin.adapters.sksurv.at_time import events_and_times
 from ens_plugin.core.tallies.bags import BagProof, Bags
-from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
+from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = ["SurvivalAtAdapter"]
+__all__ = ["SurvivalTreesAdapter"]
 
 CLOSE = 1e-9
 
 
-class SurvivalAtAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
-    """Adapter of a survival forest at one time, as :func:`ens_plugin.adapters.sksurv.survival_at` makes it.
+class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
+    """Base class of adapters of a RandomSurvivalForest or ExtraSurvivalTrees.
 
-    The trees' probabilities of survival beyond the time are averaged, as in the library.  Bags are redrawn from the
-    trees' seeds and proved on three trees: the rows must fill the leaves as in training, and their events and times
-    must give the leaves' cumulative hazards (Nelson and Aalen's estimator).
+    Bags are redrawn from the trees' seeds and proved on three trees: the rows must fill the leaves as in training, and
+    their events and times must give the leaves' cumulative hazards (Nelson and Aalen's estimator).
     """
 
-    @classmethod
-    def accepts(cls, model: object) -> bool:
-        """Return whether `model` is a survival forest at one time."""
-        return isinstance(model, SurvivalAt)
-
-    def describe(self) -> EnsembleInfo:
-        """Return the properties of the forest, a classifier of events up to the time."""
-        from sksurv.ensemble import ExtraSurvivalTrees, RandomSurvivalForest
-
-        forest, known = self.model.forest, (RandomSurvivalForest, ExtraSurvivalTrees)
-        if not isinstance(forest, known):
-            raise UnsupportedModelError(
-                f"survival_at takes a RandomSurvivalForest or ExtraSurvivalTrees of scikit-survival, not a "
-                f"{type(forest).__name__}."
-            )
-        check_fitted(forest)
-        check_learner(forest, known)
-        if forest.low_memory:
-            raise UnsupportedModelError(
-                f"This {type(forest).__name__} was trained with low_memory=True, which keeps one risk score for each "
-                "leaf and no probability of survival. Refit with low_memory=False."
-            )
-        return EnsembleInfo(
-            task="classification",
-            classes=self.model.classes_,
-            n_members=len(forest.estimators_),
-            aggregation="mean_proba",
-            output_kind="probabilities",
-            bag_provenance="recorded",
-            is_row_independent=True,
-            distributions=("scikit-survival", "scikit-learn"),
-        )
+    @property
+    @abstractmethod
+    def forest(self) -> Any:
+        """Return the fitted forest."""
 
     def prepare(self, X: Any) -> Any:
         """Return X as float32, the type the trees compare with their thresholds."""
-        return prepare_rows(self.model.forest, X, np.float32)
-
-    def encode_target(self, y: NDArray[Any]) -> NDArray[np.int64]:
-        """Return 1 for rows with an event up to the time, 0 for the others."""
-        return event_labels(y, self.model.time)[0]
-
-    def target_weights(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return inverse probabilities of not being censored, 0 for rows that were censored before the time."""
-        return event_labels(y, self.model.time)[1]
-
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the trees' probabilities of survival beyond the time, and of an event up to it."""
-        return outputs_by_member(self._tree_outputs, members or range(self.n_members), features, wanted)
+        return prepare_rows(self.forest, X, np.float32)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
-        forest = self.model.forest
+        forest = self.forest
         if not forest.bootstrap:
             raise BagError(
                 f"This {type(forest).__name__} was trained without bootstrap, each tree on every row, so no row is "
@@ -97,32 +53,15 @@ class SurvivalAtAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, in training order, by the growth of three trees."""
-        forest = self.model.forest
+        forest = self.forest
         if not forest.bootstrap or features.shape[0] != forest._n_samples or not growth_is_known(features):
             return "unknown"
         trees = [forest.estimators_[member] for member in checked_members(self.n_members)]
         return "training" if are_recognised(trees, lambda: self._check_rows(features, y)) else "unknown"
 
-    def truncated(self, size: int) -> SurvivalAt:
-        """Return a forest of copies of the first `size` trees, at the same time."""
-        forest = self.model.forest
-        part = truncated_ensemble(forest, size, {"estimators_": forest.estimators_[:size]})
-        return SurvivalAt(part, self.model.time)
-
-    @cached_property
-    def _place(self) -> int:
-        """Return the position of the last time of the trees' steps up to the time; -1 before the first."""
-        return int(np.searchsorted(self.model.forest.unique_times_, self.model.time, side="right")) - 1
-
-    def _tree_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
-        tree = self.model.forest.estimators_[member].tree_
-        # Nodes hold cumulative hazards and probabilities of survival, by time.
-        beyond = tree.value[:, self._place, 1].take(tree.apply(rows)) if self._place >= 0 else np.ones(rows.shape[0])
-        return np.stack([beyond, 1.0 - beyond], axis=1)
-
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
-        one_tree = copy(self.model.forest)
-        one_tree.estimators_ = [self.model.forest.estimators_[member]]
+        one_tree = copy(self.forest)
+        one_tree.estimators_ = [self.forest.estimators_[member]]
         return np.asarray(one_tree.estimators_samples_[0])
 
     def _check_rows(self, features: Any, y: ArrayLike | None) -> bool:
@@ -130,10 +69,11 @@ class SurvivalAtAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         target = None if y is None else events_and_times(np.asarray(y))
         for member in checked_members(self.n_members):
             self._check_tree(member, features, target)
-        return target is not None
+        # With low_memory=True, leaves keep a risk score in place of the hazards.
+        return target is not None and not self.forest.low_memory
 
     def _check_tree(self, member: int, features: Any, target: tuple[NDArray[Any], NDArray[Any]] | None) -> None:
-        tree = self.model.forest.estimators_[member].tree_
+        tree = self.forest.estimators_[member].tree_
         draws = np.bincount(self._draw(member), minlength=features.shape[0])
         rows = np.flatnonzero(draws)
         leaves = tree.apply(features[rows])
@@ -146,7 +86,7 @@ class SurvivalAtAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
                 "X has another number of rows than the tree counted at training. X and y must be the exact training "
                 'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
             )
-        if target is None:
+        if target is None or self.forest.low_memory:
             return
         hazards = _last_hazards(leaves, target[0][rows], target[1][rows], draws[rows], tree.node_count)
         gap = np.abs(hazards - tree.value[:, -1, 0]) > CLOSE * np.maximum(hazards, 1.0)

@@ -6,9 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.xgboost.document.model import Forest, TrainingParameters
-from ens_plugin.errors import BagError, DataMismatchError
+from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 
-__all__ = ["check_settings", "lost_and_weak", "no_sampling", "not_found", "not_likely", "too_few_draws", "too_weak"]
+__all__ = [
+    "check_settings",
+    "lost_and_weak",
+    "no_sampling",
+    "not_found",
+    "not_likely",
+    "several_rounds",
+    "too_few_draws",
+    "too_weak",
+]
 
 HOLDOUT = 'pass {data="holdout"} with rows the model was not trained on'
 GIVE_BACK = (
@@ -67,7 +76,8 @@ def not_found(
             f"These are not the rows the model was trained on, as far as its trees show: with seed={settings.seed} and "
             f"subsample={settings.subsample:g}, the rows of X drawn for {which} do not give the sums in its leaves. "
             f"Pass the exact training rows in training order. {weights} If other training ran in the same process, "
-            f"train the booster in a process of its own and pickle it. For other rows, {HOLDOUT}."
+            "train the booster in a process of its own and pickle it. If it was trained with device='cuda', whatever "
+            f"its device is now, its rows cannot be drawn again. For these and other rows, {HOLDOUT}."
         )
     return BagError(
         f"The rows drawn for {which} are not known. The trees hold {100 * share:.1f} % of the rows, but the booster "
@@ -104,6 +114,23 @@ def not_likely(
         "booster lost its settings, as after save_model and load_model. Only ens_plugin.analyze, on one machine, "
         "searches for its seed. On a cluster, state how it was trained with booster.set_param({'seed': ..., "
         f"'subsample': ..., 'tree_method': ..., 'reg_lambda': ...}}), or pickle boosters instead. {remedy}"
+    )
+
+
+def several_rounds(n_rounds: int, n_parallel: int) -> UnsupportedModelError:
+    """Return the error for a booster of several rounds, with the number of parallel trees in each."""
+    last = (
+        "How many of its trees the last round needs cannot be told from out-of-bag rows either: a row that is out of "
+        "bag for a tree of the last round trained the rounds before. "
+        if n_parallel > 1
+        else ""
+    )
+    of_each = f" of {n_parallel} parallel trees" if n_parallel > 1 else ""
+    return UnsupportedModelError(
+        f"This booster was trained in {n_rounds} rounds{of_each}: the trees of each round correct those of the rounds "
+        f"before, so no error curve over sizes describes them and none can be left out. {last}Train one round "
+        "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
+        "learning_rate=1. ens_plugin.in_bag returns the bags of any number of rounds."
     )
 
 

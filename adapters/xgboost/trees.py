@@ -25,6 +25,7 @@ from ens_plugin.adapters.xgboost.document.leaves import LeafReader
 from ens_plugin.adapters.xgboost.document.model import LEAF, Forest, read_forest, read_shape
 from ens_plugin.adapters.xgboost.document.truncation import truncated_trees
 from ens_plugin.adapters.xgboost.hessians import hessian_of_a_row
+from ens_plugin.adapters.xgboost.refusals import several_rounds
 from ens_plugin.adapters.xgboost.row_bags import DrawnTrees
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags
@@ -296,12 +297,8 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
 
     def _check_rounds(self) -> None:
         if self._shape.n_rounds > 1:
-            raise UnsupportedModelError(
-                f"This booster was trained in {self._shape.n_rounds} rounds: later trees correct earlier ones, so no "
-                "error curve describes them and none can be left out. Train one round (num_boost_round=1, or "
-                "n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and learning_rate=1. "
-                "ens_plugin.in_bag returns the bags of any number of rounds."
-            )
+            shape = self._shape
+            raise several_rounds(shape.n_rounds, shape.n_trees // (shape.n_rounds * shape.n_groups))
 
 
 def _move(

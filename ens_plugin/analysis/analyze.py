@@ -13,13 +13,14 @@ from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.unwrap.outputs import has_own_bags, output_count, output_ensemble
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
 from ens_plugin.analysis.arguments import granted_threads
+from ens_plugin.analysis.checks.judged_metric import JudgedMetric, judge_metric
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
 from ens_plugin.analysis.model_rows import RowChoice, read_rows
 from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.outputs import analyze_outputs
 from ens_plugin.analysis.row_blocks import Progress
-from ens_plugin.analysis.rows.targets import target_array
+from ens_plugin.analysis.rows.targets import refuse_own_loss, target_array
 from ens_plugin.core.validation import as_array
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
@@ -176,14 +177,14 @@ def _has_columns(y: Any) -> bool:
 
 
 def analyze_rows(
-    model: Any, X: Any, y: ArrayLike, *, data: Literal["oob", "holdout"]
-) -> tuple[EnsembleReport, JudgedRows]:
-    """Return the report of :func:`analyze` with its default options, and the loss of each row.
+    model: Any, X: Any, y: ArrayLike, *, data: Literal["oob", "holdout"], metric: str | None = None
+) -> tuple[EnsembleReport, JudgedRows | JudgedMetric]:
+    """Return the report of :func:`analyze`, and the loss of each row or, with a metric, what it is computed on.
 
     Returns
     -------
     report : EnsembleReport
-    rows : JudgedRows
+    rows : JudgedRows or JudgedMetric
 
     Raises
     ------
@@ -192,7 +193,7 @@ def analyze_rows(
     """
     with model_errors(model):
         _refuse_outputs(model, "The comparison of models row by row")
-        report, rows = _analyzed(model, X, y, AnalysisOptions(data=data), judges=True)
+        report, rows = _analyzed(model, X, y, AnalysisOptions(data=data, metric=metric), judges=True)
     assert rows is not None
     return report, rows
 
@@ -205,15 +206,20 @@ def _analyzed(
     progress: Progress | None = None,
     choose_rows: RowChoice | None = None,
     judges: bool = False,
-) -> tuple[EnsembleReport, JudgedRows | None]:
+) -> tuple[EnsembleReport, JudgedRows | JudgedMetric | None]:
     adapter, inner, settings = open_model(model, X, options)
+    if judges:
+        refuse_own_loss(adapter, "The comparison of models row by row")
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)
         rows = rows.without_features()
         report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
-        judged = judge_rows(adapter, evidence, rows.target, settings.data, report.error) if judges else None
-    return report, judged
+        if not judges:
+            return report, None
+        if settings.metric is not None:
+            return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
+        return report, judge_rows(adapter, evidence, rows.target, settings.data, report.error)
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:

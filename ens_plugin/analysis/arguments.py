@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics.resolution import resolve_metric
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
@@ -74,7 +75,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
     return ResolvedOptions(
         estimator=estimator,
         data=data,
-        criterion=_resolve_criterion(options, adapter.info.task),
+        criterion=_resolve_criterion(options, adapter, metric),
         chooses_criterion=options.criterion == "auto" and metric is None,
         confidence=DEFAULT_CONFIDENCE if options.confidence is None else float(options.confidence),
         tolerance=DEFAULT_TOLERANCE if options.tolerance is None else float(options.tolerance),
@@ -101,16 +102,21 @@ def _check_shares(options: AnalysisOptions) -> None:
         raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(options.tolerance)}.")
 
 
-def _resolve_criterion(options: AnalysisOptions, task: str) -> str:
+def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> str:
     """Return the name by which a report knows the criterion of the recommended size."""
-    criterion = options.criterion
+    criterion, task = options.criterion, adapter.info.task
     if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(criterion)}.")
-    if criterion == "metric" and options.metric is None:
+    if criterion == "metric" and metric is None:
         raise InputError("criterion='metric' needs a metric: pass metric='roc_auc' for example.")
     is_about_labels = task == "classification" and options.confidence is not None
-    if criterion == "metric" or (criterion == "auto" and options.metric is not None and not is_about_labels):
+    if criterion == "metric" or (criterion == "auto" and metric is not None and not is_about_labels):
         return "metric"
+    if isinstance(adapter, JudgedByLoss):
+        raise InputError(
+            f"criterion={criterion!r} is about errors that this {type(adapter.model).__name__} does not have: it is "
+            f"judged by {adapter.loss_name}, or by a metric. Leave criterion='auto'."
+        )
     if task == "regression":
         if criterion in ("agreement", "probability"):
             raise InputError(

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.distributions import installed_version
+from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
 from ens_plugin.analysis.curves.classification import draw_label_errors, estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import TwoErrors
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
-from ens_plugin.analysis.curves.metric_curve import with_metric_curve
+from ens_plugin.analysis.curves.metric_curve import estimate_own_loss, with_metric_curve
 from ens_plugin.analysis.curves.regression import estimate_regression
 from ens_plugin.analysis.curves.stratified import draw_errors_by_members, estimate_by_members, largest_shared_size
 from ens_plugin.analysis.row_blocks import TalliedRows, label_count
@@ -95,22 +96,54 @@ def build_report(
             if shared is None
             else clip_sizes_to_oob(settings, np.array([shared]))
         )
-    groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
-    estimates = _estimate(adapter, evidence, usable, settings, is_even=shares.is_even)
-    if metric is not None:
-        metric_rows = evidence.rows_of_metric
-        own_groups = None if evidence.weight.groups is None else evidence.weight.groups[metric_rows.rows]
-        estimates = with_metric_curve(
-            estimates, metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
-            label_errors=partial(
-                _two_errors, adapter, evidence, usable, settings, estimates.error_draws, is_even=shares.is_even
-            ),
-        )  # fmt: skip
-    estimates = with_criteria(estimates, adapter, evidence.sample, groups, settings)
+    if isinstance(adapter, JudgedByLoss):
+        estimates = _own_loss_estimates(adapter, evidence, sampled_labels, settings, shared)
+    else:
+        estimates = _common_estimates(
+            adapter, evidence, usable, settings, sampled_labels, shared, is_even=shares.is_even
+        )
     report = _report(adapter, evidence, usable, estimates, settings, given, shares)
     if repeats is None or target is None:
         return report
     return _with_repeats(report, adapter, evidence, usable, repeats, target)
+
+
+def _own_loss_estimates(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    sampled_labels: NDArray[Any],
+    settings: ResolvedOptions,
+    shared: int | None,
+) -> Estimates:
+    """Return the estimates of an ensemble that is judged by a loss of its own, or the metric in its place."""
+    rows = evidence.rows_of_metric
+    groups = None if evidence.weight.groups is None else evidence.weight.groups[rows.rows]
+    return estimate_own_loss(adapter, rows, sampled_labels, settings, limit=shared, groups=groups)
+
+
+def _common_estimates(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    settings: ResolvedOptions,
+    sampled_labels: NDArray[Any],
+    shared: int | None,
+    *,
+    is_even: bool,
+) -> Estimates:
+    """Return the estimates by the 0-1 or squared error, with the curve of the metric if one was asked for."""
+    groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
+    estimates = _estimate(adapter, evidence, usable, settings, is_even=is_even)
+    if settings.metric is not None:
+        metric_rows = evidence.rows_of_metric
+        own_groups = None if evidence.weight.groups is None else evidence.weight.groups[metric_rows.rows]
+        estimates = with_metric_curve(
+            estimates, settings.metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
+            label_errors=partial(
+                _two_errors, adapter, evidence, usable, settings, estimates.error_draws, is_even=is_even
+            ),
+        )  # fmt: skip
+    return with_criteria(estimates, adapter, evidence.sample, groups, settings)
 
 
 def _with_repeats(
@@ -124,7 +157,9 @@ def _with_repeats(
     """Return the report with the number of repeated rows, and doubts where copies may bias the estimates."""
     assert not isinstance(evidence.tally, GroupedValues)
     used = usable & (evidence.weight.total > 0)
-    losses, part = row_losses(evidence.tally)[used], repeats.take(np.flatnonzero(used))
+    part = repeats.take(np.flatnonzero(used))
+    # A loss of its own may be none of single rows: a copy is then taken to be predicted without any.
+    losses = (~part.copied).astype(float) if isinstance(adapter, JudgedByLoss) else row_losses(evidence.tally)[used]
     doubts, warnings = copies_findings(part, losses, target[used], evidence.weight.total[used])
     if repeats.appended and adapter.classes is not None:
         doubts = (*doubts, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))

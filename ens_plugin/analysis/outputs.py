@@ -17,6 +17,8 @@ from ens_plugin.adapters.unwrap.stacked_outputs import OutputPart, StackedOutput
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads, resolve_options
 from ens_plugin.analysis.build_report import build_report
+from ens_plugin.analysis.metrics.joint import OutputMetric, mean_over_outputs
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
 from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows
 from ens_plugin.analysis.options import AnalysisOptions
@@ -56,6 +58,8 @@ class _Output:
     chance : FloatArray or None
         Chance of each row to be left out of one bag.
     proof : BagProof
+    metric : OutputMetric or None
+        Where a metric was asked for.
     """
 
     part: OutputPart
@@ -65,6 +69,7 @@ class _Output:
     groups: IntArray
     chance: FloatArray | None
     proof: BagProof
+    metric: OutputMetric | None
 
 
 def analyze_outputs(
@@ -99,11 +104,6 @@ def analyze_outputs(
     EnsPluginError
         As :func:`ens_plugin.analyze`; the message names the output.
     """
-    if options.metric is not None:
-        raise InputError(
-            f"metric= is about one output, and this {type(ensemble).__name__} predicts {n_outputs}. Leave it out, or "
-            "analyse an output alone: ens_plugin.analyze(ens_plugin.split_outputs(model)[k], X, y[:, k], metric=...)."
-        )
     names, columns = _columns(ensemble, n_outputs, y)
     options = replace(options, groups=_group_codes(options, ensemble, X, columns))
     choose = None if choose_rows is None else _same_rows(choose_rows)
@@ -165,9 +165,9 @@ def _analyze_output(
     """Return the report of one output, and what the stack needs of it."""
     adapter, inner, settings = open_model(model, X, options)
     with granted_threads(options.n_jobs):
-        rows = read_rows(adapter, inner, y, options, None).choose(choose_rows)
+        rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings)
-        output = _rows_for_stack(rows)
+        output = _rows_for_stack(rows, settings.metric)
         rows = rows.without_features()
         report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
     n_used, n_rows = output.rows.size, rows.target.size
@@ -179,7 +179,7 @@ def _analyze_output(
     return report, output
 
 
-def _rows_for_stack(rows: ModelRows) -> _Output:
+def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
     """Return the rows with weight that two members predict."""
     usable = rows.weight > 0
     if rows.bags is not None:
@@ -194,7 +194,17 @@ def _rows_for_stack(rows: ModelRows) -> _Output:
         groups=places if rows.groups is None else rows.groups[used],
         chance=None if rows.chances is None else rows.chances[used],
         proof=rows.proof,
+        metric=None if metric is None else _metric_of_output(metric, rows, used),
     )
+
+
+def _metric_of_output(metric: ResolvedMetric, rows: ModelRows, used: NDArray[np.intp]) -> OutputMetric:
+    """Return the metric of an output with the labels that it takes, in their type for a scorer of scikit-learn."""
+    classes = rows.adapter.classes
+    if classes is None:
+        return OutputMetric(metric, rows.labels.reshape(-1)[used], 0)
+    labels = classes[rows.target[used]] if metric.greater_is_better else rows.labels.reshape(-1)[used]
+    return OutputMetric(metric, labels, len(classes))
 
 
 def _oob_counts(bags: Bags) -> IntArray:
@@ -209,6 +219,9 @@ def _mean_report(
 ) -> EnsembleReport:
     stack = StackedOutputs(ensemble, [output.part for output in outputs])
     settings = resolve_options(stack, options)
+    metrics = [output.metric for output in outputs if output.metric is not None]
+    if metrics:
+        settings = replace(settings, metric=mean_over_outputs(metrics))
     target = np.concatenate([output.target for output in outputs])
     tallied = tally_rows(
         stack,
@@ -217,6 +230,7 @@ def _mean_report(
         target,
         np.concatenate([output.weight for output in outputs]),
         with_path=settings.estimator == "path",
+        with_metric=settings.metric is not None,
         rng=np.random.default_rng(settings.random_state),
         progress=progress,
     )
@@ -227,7 +241,7 @@ def _mean_report(
         _with_groups(tallied, outputs),
         settings,
         sizes_given=options.sizes is not None,
-        sampled_labels=target[tallied.sample.rows],
+        sampled_labels=tallied.rows_of_metric.rows[:, None],
     )
 
 
@@ -277,23 +291,29 @@ def _mean_curve(stacked: ErrorCurve, curves: Sequence[ErrorCurve]) -> ErrorCurve
     """
     if any(not np.array_equal(curve.sizes, stacked.sizes) for curve in curves):
         return stacked
-    highest = 1.0 if stacked.metric == "0-1 error" else np.inf
+    lowest, highest = _range(stacked)
     error = np.mean([curve.error for curve in curves], axis=0)
     asymptote = float(np.mean([curve.asymptote for curve in curves]))
     shift, limit_shift = error - stacked.error, asymptote - stacked.asymptote
-    low, high = (float(np.clip(end + limit_shift, 0.0, highest)) for end in stacked.asymptote_interval)
+    low, high = (float(np.clip(end + limit_shift, lowest, highest)) for end in stacked.asymptote_interval)
     shifts = [curve.even_shift for curve in curves if curve.even_shift is not None]
     return replace(
         stacked,
         error=error,
-        lower=np.clip(stacked.lower + shift, 0.0, highest),
-        upper=np.clip(stacked.upper + shift, 0.0, highest),
+        lower=np.clip(stacked.lower + shift, lowest, highest),
+        upper=np.clip(stacked.upper + shift, lowest, highest),
         asymptote=asymptote,
         asymptote_interval=(low, high),
         asymptote_raw=float(np.mean([curve.asymptote_raw for curve in curves])),
         ties_to=min(curve.ties_to for curve in curves),
         even_shift=np.mean(shifts, axis=0) if len(shifts) == len(curves) else None,
     )
+
+
+def _range(curve: ErrorCurve) -> tuple[float, float]:
+    if curve.metric_basis is not None:
+        return curve.metric_basis.lowest, curve.metric_basis.highest
+    return 0.0, 1.0 if curve.metric == "0-1 error" else np.inf
 
 
 def _mean_parts(parts: Sequence[BiasVariance]) -> BiasVariance:

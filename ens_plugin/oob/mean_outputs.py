@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import CombinesMembers
 from ens_plugin.analysis.row_blocks import block_rows, label_count
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.errors import UnsupportedModelError
 
-__all__ = ["MeanOutputs", "mean_outputs", "summed_outputs"]
+__all__ = ["MeanOutputs", "mean_outputs", "refuse_other_than_means", "summed_outputs"]
 
 
 class MeanOutputs(NamedTuple):
@@ -28,6 +30,15 @@ class MeanOutputs(NamedTuple):
 
     mean: FloatArray
     trials: FloatArray
+
+
+def refuse_other_than_means(adapter: EnsembleAdapter) -> None:
+    """Raise UnsupportedModelError for an ensemble that does not predict the mean of its members."""
+    if isinstance(adapter, CombinesMembers):
+        raise UnsupportedModelError(
+            f"This function takes the mean of each row's out-of-bag members, and a {type(adapter.model).__name__} does "
+            "not predict means. Pass the forest itself for its mean; ens_plugin.analyze takes both."
+        )
 
 
 def mean_outputs(adapter: EnsembleAdapter, features: Any, bags: Bags | None) -> MeanOutputs:

@@ -33,7 +33,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     WeakEstimateWarning,
 )
-from ens_plugin.oob.mean_outputs import summed_outputs
+from ens_plugin.oob.mean_outputs import refuse_other_than_means, summed_outputs
 from ens_plugin.user_warnings import warn_user
 
 __all__ = ["OobPredictions", "oob_predictions"]
@@ -174,6 +174,7 @@ def oob_predictions(
     with model_errors(model), _remedies_explained():
         ensemble, rows = unwrap(model, X)
         adapter = find_adapter(ensemble)
+        refuse_other_than_means(adapter)
         labels = None if y is None else target_array(y)
         target = None if labels is None else encode_target(adapter, labels)
         features = adapter.prepare(rows)

@@ -22,6 +22,7 @@ from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.validation import BoolArray, FloatArray, printable
 from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.oob.mean_outputs import refuse_other_than_means
 
 __all__ = ["TrainingRows", "left_out_cautions", "read_training_rows", "usable_rows"]
 
@@ -81,6 +82,7 @@ def read_training_rows(
     """
     ensemble, inner = unwrap(model, X)
     adapter = find_adapter(ensemble)
+    refuse_other_than_means(adapter)
     if isinstance(ensemble, CustomEnsemble) and not isinstance(ensemble, EstimatorEnsemble):
         raise InputError(
             "This CustomEnsemble was made of arrays, so its members cannot predict changed or new rows. Make it of "

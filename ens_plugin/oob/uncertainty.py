@@ -12,6 +12,7 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.row_blocks import tally_rows
+from ens_plugin.analysis.rows.targets import refuse_own_loss
 from ens_plugin.analysis.training_variance import training_variance
 from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
 from ens_plugin.core.tallies.tally import ValueTally, select_rows
@@ -151,6 +152,7 @@ def predict_with_uncertainty(
     with model_errors(model), granted_threads(n_jobs):
         rows = read_training_rows(model, X_train, y_train, sample_weight, groups)
         adapter = rows.adapter
+        refuse_own_loss(adapter, "The interval of a prediction")
         if adapter.classes is not None and sample_weight is not None:
             raise InputError(
                 "sample_weight weighs the residuals behind the interval of a regression, and this model is a "

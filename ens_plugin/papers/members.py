@@ -12,7 +12,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.rows.targets import encode_target, refuse_own_weights
+from ens_plugin.analysis.rows.targets import encode_target, refuse_own_loss, refuse_own_weights
 from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 
@@ -182,6 +182,7 @@ def _prepared(model: Any, X: Any, y: ArrayLike, *, are_fresh: bool) -> tuple[Ens
     ensemble, rows = unwrap(model, X, are_fresh=are_fresh)
     adapter = find_adapter(ensemble)
     refuse_own_weights(adapter, "This function")
+    refuse_own_loss(adapter, "This function")
     target = encode_target(adapter, y)
     features = adapter.prepare(rows)
     if features.shape[0] != target.size:

@@ -41,7 +41,7 @@ class EnsembleReport(ReportContent):
         Rows left out because they were out of bag for too few members.
     mean_oob_members : float
         Mean number of out-of-bag members of a row (all members for held-out data).
-    aggregation : {"vote", "mean_proba", "mean_score", "mean"}
+    aggregation : {"vote", "mean_proba", "mean_score", "mean", "quantile"}
         Rule by which the model's own ``predict`` combines its members.
     bags : {"recorded", "proved", "given", "holdout"}
         Origin of the bags, the rows that each member was trained on.

@@ -55,6 +55,7 @@ MOST_LABELS = 10
 _AGGREGATIONS = {
     "vote": "majority vote of the members",
     "mean_proba": "mean of the members' probabilities",
+    "quantile": "quantile of the members' predictions",
     "mean_score": "mean of the members' raw scores",
     "mean": "mean of the members' predictions",
 }

@@ -21,7 +21,7 @@ from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_block
-from ens_plugin.analysis.rows.targets import refuse_own_weights
+from ens_plugin.analysis.rows.targets import refuse_own_loss, refuse_own_weights
 from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report.result import EnsembleReport
@@ -160,6 +160,7 @@ def analyze_frame(
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)
     refuse_own_weights(adapter, "The analysis of a Spark DataFrame")
+    refuse_own_loss(adapter, "The analysis of a Spark DataFrame")
     settings = resolve_options(adapter, options)
     if weight_col is not None:
         refuse_weighted_metric(settings.metric, "weight_col")

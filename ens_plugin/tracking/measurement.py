@@ -16,6 +16,7 @@ from ens_plugin.tracking.store.models import load_model
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+    from ens_plugin.analysis.checks.judged_metric import JudgedMetric
     from ens_plugin.analysis.checks.judged_rows import JudgedRows
 
 __all__ = ["Measurement", "RowSource", "Rows", "check_digest", "measure", "recorded_digest"]
@@ -39,15 +40,15 @@ class Rows(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """The report of an analysis, the loss of each row, and the digest of the rows."""
+    """The report of an analysis, the loss of each row or what a metric is computed on, and the digest of the rows."""
 
     report: EnsembleReport
-    judged: JudgedRows
+    judged: JudgedRows | JudgedMetric
     digest: str
 
 
-def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Measurement:
-    """Analyse a registered version on `rows`.  Loading the model runs code stored with it.
+def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows, metric: str | None) -> Measurement:
+    """Analyse a registered version on `rows`, by a metric if one is named.  Loading the model runs code stored with it.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
     X, y = rows.source(model)
     digest = data_digest(X, y)
     check_digest(digest, recorded_digest(client, version.model_id, version.run_id), rows.data, version.uri)
-    report, judged = analyze_rows(model, X, y, data=rows.data)
+    report, judged = analyze_rows(model, X, y, data=rows.data, metric=metric)
     return Measurement(report, judged, digest)
 
 

@@ -23,6 +23,8 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, RegressorChain
 
 from ens_plugin import CustomEnsemble, analyze, register_adapter
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, FileReadable, find_adapter, outputs_by_member
@@ -151,6 +153,9 @@ def test_boosting_is_refused_with_its_reason(booster: object) -> None:
         (VotingRegressor([]), r"of a VotingRegressor .*from_estimators\(model\.estimators_, None\)"),
         (StackingClassifier([]), r"A StackingClassifier puts another model on top"),
         (StackingRegressor([]), r"A StackingRegressor puts another model on top"),
+        (ClassifierChain(None), r"In a ClassifierChain, each model takes.*or a MultiOutputClassifier"),
+        (RegressorChain(None), r"In a RegressorChain, each model takes.*or a MultiOutputClassifier"),
+        (OneVsRestClassifier(None), r"Pass each alone: model\.estimators_\[k\] with \(y == model\.classes_\[k\]\)"),
     ],
     ids=lambda part: type(part).__name__,
 )
@@ -172,14 +177,17 @@ def test_the_advice_on_wrappers_works() -> None:
     voting = VotingRegressor(forests).fit(X[:150], y[:150])
     held_out = CustomEnsemble.from_estimators(voting.estimators_, None)
     assert analyze(held_out, X[150:], y[150:], data="holdout").n_members == 3
+    rest = OneVsRestClassifier(RandomForestClassifier(40, random_state=0)).fit(X, np.digitize(y, [-50.0, 50.0]))
+    own = (np.digitize(y, [-50.0, 50.0]) == rest.classes_[2]).astype(int)
+    assert analyze(rest.estimators_[2], X, own).bags == "recorded"
 
 
-@pytest.mark.parametrize("library", ["h2o", "cuml"])
-def test_forests_that_keep_no_bags_are_refused_with_what_to_pass(library: str) -> None:
+@pytest.mark.parametrize(
+    ("library", "advice"), [("h2o", "Its trees keep no bags"), ("cuml", r"model\.as_sklearn\(\).*data='holdout'")]
+)
+def test_forests_that_keep_no_bags_are_refused_with_what_to_pass(library: str, advice: str) -> None:
     model = type("RandomForestClassifier", (), {"__module__": f"{library}.ensemble"})()
-    with pytest.raises(
-        UnsupportedModelError, match=rf"of {library}\. Convert the forest .*CustomEnsemble\(outputs, None"
-    ):
+    with pytest.raises(UnsupportedModelError, match=rf"of {library}\. .*{advice}.*CustomEnsemble\(outputs, None"):
         find_adapter(model)
 
 

@@ -63,7 +63,7 @@ def test_every_class_of_adapter_has_a_case_or_checks_of_its_own() -> None:
     shipped = {cls for cls in EnsembleAdapter.__subclasses__() if cls.__module__.startswith("ens_plugin.")}
     # An analysis makes it of the adapters of several outputs; no model has it.
     for cls in shipped - {StackedOutputs} - tested:
-        # ens_plugin.adapters.sksurv.forest: those of libraries that may be missing, and of other targets.
+        # ens_plugin.adapters.sksurv: those of libraries that may be missing, and of other targets.
         files = (Path(__file__).parent / cls.__module__.split(".")[2]).glob("test_*.py")
         assert any("check_adapter(" in file.read_text(encoding="utf-8") for file in files), cls
 

@@ -113,7 +113,10 @@ ROWS = {
         "quantile_forest", made("quantile_forest", "RandomForestQuantileRegressor"), values
     ),
     "`RegressionForest`": Row("econml", made("econml.grf", "RegressionForest", n_estimators=80), values),
-    "`RandomSurvivalForest`": Row("sksurv", made("sksurv.ensemble", "RandomSurvivalForest"), censored, at_time),
+    "`RandomSurvivalForest`": Row("sksurv", made("sksurv.ensemble", "RandomSurvivalForest"), censored),
+    "`survival_at(RandomSurvivalForest, time)`": Row(
+        "sksurv", made("sksurv.ensemble", "RandomSurvivalForest"), censored, at_time
+    ),
     "`RandomForestModel`": Row("ydf", ydf_learner, labels),
 }
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")

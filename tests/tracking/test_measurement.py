@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, ttest_rel
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import roc_auc_score
 
 from ens_plugin import analyze, gate
 from ens_plugin.analysis import analyze_rows
@@ -101,6 +102,16 @@ def test_held_out_rows_are_compared_in_pairs(versions: Any) -> None:
     assert decision.comparison == "version 1 of measured-good, by paired differences on 219 held-out rows"
     assert decision.data_digest == data_digest(X[TEST], Y[TEST])
     assert decision.report is None
+
+
+def test_the_metric_of_a_policy_is_measured_and_compared(versions: Any) -> None:
+    policy = {"report": {"metric": "roc_auc", "roc_auc": {"min": 0.5}}, "baseline": {"no_worse": True}}
+    rows = {"X": X[TEST], "y": Y[TEST], "data": "holdout"}
+    decision = gate(versions["poor"].uri, policy, baseline=versions["good"].uri, **rows)
+    scores = {name: roc_auc_score(Y[TEST], MODELS[name].predict_proba(X[TEST])[:, 1]) for name in ("good", "poor")}
+    assert decision.checks[0].value == pytest.approx(scores["poor"], abs=1e-9)
+    assert decision.comparison == "version 1 of measured-good, by roc_auc on the same 219 held-out rows"
+    assert gate(versions["good"].uri, policy, baseline=versions["poor"].uri, **rows).passed
 
 
 def test_squared_errors_are_compared_by_students_interval(versions: Any) -> None:

@@ -19,7 +19,13 @@ from ens_plugin.analysis.curves.label_metric import (
     line_in_error,
 )
 from ens_plugin.analysis.curves.metric_resampling import Resampled, resample_level, resample_rows
-from ens_plugin.analysis.curves.metric_rows import MetricRows, SubsetAverages, largest_subsets, subset_averages
+from ens_plugin.analysis.curves.metric_rows import (
+    MetricRows,
+    SubsetAverages,
+    largest_subsets,
+    metric_rows,
+    subset_averages,
+)
 from ens_plugin.analysis.curves.metric_size import MetricChange, metric_size
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
@@ -28,9 +34,9 @@ from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.report.estimates import ErrorCurve, MetricBasis
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis
 
-__all__ = ["with_metric_curve"]
+__all__ = ["estimate_own_loss", "with_metric_curve"]
 
 # The skewness of 200 normal values has a standard error of 0.17.
 CLEAR_SKEWNESS = 0.35
@@ -98,27 +104,93 @@ def with_metric_curve(
     InputError
         If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
-    if metric.greater_is_better and adapter.classes is not None:
-        # In the type of the labels, whatever the container of y.
-        y = adapter.classes[sample.block.target]
-    is_weighted = metric.takes_weights and bool(np.ptp(sample.weight) > 0)
-    rows = MetricRows(metric, sample, y, adapter.inverse_link, sample.weight if is_weighted else None)
-    rows = rows.recognised(adapter.classes)
-    trials = np.count_nonzero(sample.block.seen, axis=0)[rows.known]
-    subsets = largest_subsets(trials, limit)
+    rows = metric_rows(metric, adapter, sample, y)
+    subsets = largest_subsets(np.count_nonzero(sample.block.seen, axis=0)[rows.known], limit)
     _refuse_no_value(rows)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     by_error = None
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
         by_error = _label_road(rows, estimates.error_draws, adapter.classes, groups, wanted, settings, label_errors)
     found = _subset_road(rows, subsets, groups, wanted, settings) if by_error is None else by_error
+    curve = _error_curve(found, rows, settings)
+    return replace(
+        estimates,
+        error_curve=curve,
+        algorithmic_sd=float("nan"),
+        cautions=(
+            *estimates.cautions,
+            _of_other_loss(metric, estimates, settings),
+            *_perfect_caution(curve, found.limits),
+            *ranking_caution(metric, sample.block),
+        ),
+        metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
+    )
+
+
+def estimate_own_loss(
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    y: NDArray[Any],
+    settings: ResolvedOptions,
+    *,
+    limit: int | None = None,
+    groups: NDArray[np.integer] | None = None,
+) -> Estimates:
+    """Return the estimates of an ensemble whose predictions neither labels nor squared errors describe.
+
+    All are of its own loss, or of the metric that the user asked for in its place.  The parameters are those of
+    :func:`with_metric_curve`.
+
+    Raises
+    ------
+    TooFewMembersError, InputError
+        As :func:`with_metric_curve`.
+    """
+    metric = settings.metric
+    assert metric is not None
+    rows = metric_rows(metric, adapter, sample, y)
+    subsets = largest_subsets(np.count_nonzero(sample.block.seen, axis=0)[rows.known], limit)
+    wanted = np.append(settings.sizes.astype(np.float64), np.inf)
+    found = _subset_road(rows, subsets, groups, wanted, settings)
+    curve = _error_curve(found, rows, settings)
+    size = metric_size(found.change, adapter.n_members, None, settings)
+    return Estimates(
+        error_curve=curve,
+        recommendation=size,
+        bias_variance=_parts(found, metric, adapter.n_members),
+        algorithmic_sd=float("nan"),
+        cautions=_perfect_caution(curve, found.limits),
+        criteria=(size,),
+        metric_size=size,
+    )
+
+
+def _parts(found: _Curve, metric: ResolvedMetric, n_members: int) -> BiasVariance:
+    """Return the loss of one member and of the ensemble, and their distance, with scores negated."""
+    assert isinstance(found.change, MetricChange)
+    sign = -1.0 if metric.greater_is_better else 1.0
+    values = found.change.law.at([1, n_members, np.inf])
+    one, current, infinite = (float(sign * value) for value in np.clip(values, *found.limits))
+    return BiasVariance(
+        member_error=one,
+        member_variance=one - infinite,
+        ensemble_error=current,
+        asymptotic_error=infinite,
+        bias=infinite,
+        loss=f"-{metric.name}" if metric.greater_is_better else metric.name,
+    )
+
+
+def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> ErrorCurve:
+    """Return the curve with its intervals, limited to the range of the metric."""
+    metric = rows.metric
     lowest, highest = found.limits
     error = np.clip(found.raw, lowest, highest)
     skewness = found.moments.skewness if abs(found.moments.skewness) > CLEAR_SKEWNESS else 0.0
     below, above = (distance * found.noise for distance in hall_limits(skewness, settings.interval_level))
     lower = np.maximum(error - np.hypot(below, found.model), lowest)
     upper = np.minimum(error + np.hypot(above, found.model), highest)
-    curve = ErrorCurve(
+    return ErrorCurve(
         sizes=settings.sizes,
         error=error[:-1],
         lower=lower[:-1],
@@ -133,18 +205,8 @@ def with_metric_curve(
             greater_is_better=metric.greater_is_better,
             lowest=metric.lowest,
             highest=metric.highest,
-            n_rows=trials.size,
+            n_rows=rows.known.size,
         ),
-    )
-    return replace(
-        estimates,
-        error_curve=curve,
-        algorithmic_sd=float("nan"),
-        cautions=(
-            *_cautions(metric, estimates, curve, found.limits, settings),
-            *ranking_caution(metric, sample.block),
-        ),
-        metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
     )
 
 
@@ -197,26 +259,19 @@ def _subset_road(
     return _Curve(change, law.at(wanted), law.model_error(wanted), np.sqrt(variance), limits, moments)
 
 
-def _cautions(
-    metric: ResolvedMetric,
-    estimates: Estimates,
-    curve: ErrorCurve,
-    limits: tuple[float, float],
-    settings: ResolvedOptions,
-) -> tuple[str, ...]:
+def _of_other_loss(metric: ResolvedMetric, estimates: Estimates, settings: ResolvedOptions) -> str:
     own = estimates.bias_variance.loss
-    about = (
-        f"Bias and variance are those of the {own}, not of {metric.name}."
-        if settings.criterion == "metric"
-        else f"Only the curve is of {metric.name}: the recommended size, bias and variance are those of the {own}."
-    )
+    if settings.criterion == "metric":
+        return f"Bias and variance are those of the {own}, not of {metric.name}."
+    return f"Only the curve is of {metric.name}: the recommended size, bias and variance are those of the {own}."
+
+
+def _perfect_caution(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[str, ...]:
     raw, limit = curve.asymptote_raw, curve.asymptote
     if limits[0] - 1e-12 <= raw <= limits[1] + 1e-12:
-        return (*estimates.cautions, about)
+        return ()
     return (
-        *estimates.cautions,
-        about,
-        f"The {metric.name} of the infinite ensemble was estimated at {raw:.4g} and is reported as {limit:.4g}, "
+        f"The {curve.metric} of the infinite ensemble was estimated at {raw:.4g} and is reported as {limit:.4g}, "
         "that of perfect outputs.",
     )
 
@@ -255,7 +310,7 @@ def _range(rows: MetricRows, law: Extrapolation) -> tuple[float, float]:
     if metric.greater_is_better:
         return metric.lowest, metric.highest
     target, weight = rows.target[known].copy(), None if rows.weight is None else rows.weight[known]
-    perfect: NDArray[Any] = np.eye(block.n_labels)[block.target[known]] if block.n_labels else target.astype(np.float64)
+    perfect = np.eye(block.n_labels)[block.target[known]] if block.n_labels else block.target[known].astype(np.float64)
     try:
         best = float(metric.evaluate(target, perfect, weight))
     except Exception:  # a user's function may raise anything

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.analysis.curves.metric_rows import MetricRows, SubsetAverages, end_outputs
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["Resampled", "resample_level", "resample_rows"]
+__all__ = ["Resampled", "bootstrap_counts", "resample_level", "resample_rows"]
 
 N_RESAMPLES = 200
 # Bootstrap samples for the change between two sizes, each with two more calls of a metric without a formula.
@@ -77,6 +78,15 @@ def resample_rows(
     one_order = float(contrast @ averages.covariance[np.ix_(ends, ends)] @ contrast)
     found = _of_levels(levels)
     return Resampled(found.sd, found.skewness, max(float(shared[1, 1]) - one_order, 0.0), float(shared[0, 1]))
+
+
+def bootstrap_counts(
+    rows: MetricRows, chosen: NDArray[np.intp], n_draws: int, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Yield how often each of the `chosen` rows, by position, is in bootstrap samples of them that have every label."""
+    codes = _codes(rows)
+    for _ in range(n_draws):
+        yield np.bincount(_draw(chosen, codes, None, rng), minlength=codes.size)[chosen].astype(np.float64)
 
 
 def _of_levels(levels: FloatArray) -> Resampled:

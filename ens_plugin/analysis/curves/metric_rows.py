@@ -10,15 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import CombinesMembers
 from ens_plugin.analysis.metrics.formulas import Formula, OfWeights, find_formula, of_labels, squared_error
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.estimates.extrapolation import subset_sizes
 from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
-from ens_plugin.core.tallies.subsets import Sample, subset_mean_orders, subset_means
+from ens_plugin.core.tallies.subsets import (
+    Combine,
+    Sample,
+    combined_outputs,
+    subset_combinations,
+    subset_mean_orders,
+    subset_means,
+)
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import TooFewMembersError
 
-__all__ = ["MetricRows", "SubsetAverages", "end_outputs", "largest_subsets", "subset_averages"]
+__all__ = ["MetricRows", "SubsetAverages", "end_outputs", "largest_subsets", "metric_rows", "subset_averages"]
 
 # The noise of the orders falls with the rows, as that of the metric does.
 N_ORDERS, FEWEST_ORDERS = 30, 8
@@ -42,6 +51,8 @@ class MetricRows:
         Returns probabilities or values for mean outputs.
     weight : ndarray, shape (n_sampled,), or None
         None where all rows count the same, or the metric takes no weights.
+    combine : callable or None
+        What members predict together, where that is not their mean.
     formula : Formula or None
         Of the metric, where one is known.
     losses : str
@@ -56,6 +67,7 @@ class MetricRows:
     target: NDArray[Any]
     link: Callable[[FloatArray], FloatArray]
     weight: FloatArray | None
+    combine: Combine | None = field(default=None, kw_only=True)
     formula: Formula | None = field(default=None, kw_only=True)
     losses: str = field(default="", kw_only=True)
     is_of_labels: bool = field(default=False, kw_only=True)
@@ -69,16 +81,25 @@ class MetricRows:
         if self.sample.block.n_labels == 0 or linked.ndim == 2:
             found = find_formula(self.metric, self.target[known], self.sample.block.target[known], linked, weight)
         if found is not None:
-            return replace(self, formula=found[0], losses=found[1] if np.array_equal(linked, mean) else "")
+            of_means = self.combine is None and np.array_equal(linked, mean)
+            return replace(self, formula=found[0], losses=found[1] if of_means else "")
         if not self._is_of_labels(linked, known):
             return self
         is_weighted = self.metric.takes_weights and classes is not None
         formula = of_labels(self.metric, classes) if is_weighted and classes is not None else None
         return replace(self, formula=formula, is_of_labels=True)
 
+    def without_members(self, left_out: NDArray[np.bool_]) -> MetricRows:
+        """Return the same rows with the other members only; `left_out` has shape (n_members,)."""
+        block = self.sample.block
+        others = replace(block, outputs=block.outputs[~left_out], seen=block.seen[~left_out])
+        return replace(self, sample=replace(self.sample, block=others))
+
     @cached_property
     def mean(self) -> FloatArray:
-        """Return the mean output of each row over its members."""
+        """Return the mean output of each row over its members, or what else they predict together."""
+        if self.combine is not None:
+            return combined_outputs(self.sample.block, self.combine)
         return self.sample.mean_outputs()
 
     @cached_property
@@ -161,6 +182,28 @@ class SubsetAverages:
         return np.asarray(np.cov(self.by_order, rowvar=False))
 
 
+def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any]) -> MetricRows:
+    """Return the rows of a sample as a metric of an ensemble takes them, with its formula if one is known.
+
+    Parameters
+    ----------
+    metric : ResolvedMetric
+    adapter : EnsembleAdapter
+    sample : Sample
+    y : ndarray, shape (n_sampled,)
+        Target of the sampled rows as the user gave it.
+    """
+    if metric.greater_is_better and adapter.classes is not None and not metric.is_joint:
+        # In the type of the labels, whatever the container of y.
+        y = adapter.classes[sample.block.target]
+    is_weighted = metric.takes_weights and bool(np.ptp(sample.weight) > 0)
+    weight = sample.weight if is_weighted else None
+    combine = adapter.combined if isinstance(adapter, CombinesMembers) else None
+    rows = MetricRows(metric, sample, y, adapter.inverse_link, weight, combine=combine)
+    # Formulas are of one output.
+    return rows if metric.is_joint else rows.recognised(adapter.classes)
+
+
 def largest_subsets(trials: IntArray, limit: int | None) -> tuple[int, int]:
     """Return the largest subset sizes that nine in ten rows, and half of them, have members for; `limit` if given.
 
@@ -237,7 +280,10 @@ def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Gener
     sizes = averages.sizes[list(averages.ends)]
     if averages.is_expected:
         return list(_expected_outputs(rows, averages.rows, sizes))
-    return [rows.link(mean) for mean in subset_means(rows.sample.select(averages.rows).block, sizes, rng)]
+    block = rows.sample.select(averages.rows).block
+    if rows.combine is not None:
+        return list(next(subset_combinations(block, sizes, 1, rng, rows.combine)))
+    return [rows.link(mean) for mean in subset_means(block, sizes, rng)]
 
 
 def _orders(
@@ -251,6 +297,9 @@ def _orders(
         return
     n_orders = int(np.clip(ROWS_OF_ORDERS // max(chosen.size, 1), FEWEST_ORDERS, N_ORDERS))
     block = rows.sample.select(chosen).block
+    if rows.combine is not None:
+        yield from subset_combinations(block, sizes, n_orders, rng, rows.combine)
+        return
     for means in subset_mean_orders(block, sizes, n_orders, rng):
         yield (rows.link(mean) for mean in means)
 

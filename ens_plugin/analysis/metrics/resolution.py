@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, accepts_weights
 from ens_plugin.analysis.metrics.scorers import has_greatest, is_scorer, resolve_scorer, scorer_called
 from ens_plugin.analysis.options import Metric
@@ -19,7 +20,9 @@ __all__ = ["check_metric", "resolve_metric"]
 
 
 def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedMetric | None:
-    """Return the metric that a user asked for, ready to be computed from y and mean outputs; None for None.
+    """Return the metric that a user asked for, ready to be computed from y and mean outputs.
+
+    For None, the loss of an ensemble that is judged by a loss of its own; None for any other ensemble.
 
     Parameters
     ----------
@@ -35,12 +38,18 @@ def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedM
     """
     check_metric(metric)
     if metric is None:
-        return None
+        return _own(adapter.loss, adapter.loss_name) if isinstance(adapter, JudgedByLoss) else None
     if isinstance(metric, str):
         return resolve_scorer(metric, scorer_called(metric), adapter.classes, _outputs_of(adapter))
     if is_scorer(metric):
         return resolve_scorer(None, metric, adapter.classes, _outputs_of(adapter))
-    return _own(metric)
+    name = getattr(metric, "__name__", None)
+    if has_greatest(metric):
+        raise InputError(
+            f"Of metric={name}, greater values are better, and of a function lower ones count as better. Pass its name "
+            f"as in sklearn.metrics.get_scorer_names(), or make_scorer({name})."
+        )
+    return _own(metric, one_line(name if isinstance(name, str) else type(metric).__name__))
 
 
 def check_metric(metric: object) -> None:
@@ -61,20 +70,14 @@ def _outputs_of(adapter: EnsembleAdapter) -> str:
     return "scores" if adapter.output_kind == "scores" and has_no_link else "probabilities"
 
 
-def _own(function: Callable[..., float]) -> ResolvedMetric:
-    """Return a user's own function as a metric; lower is better."""
-    name = getattr(function, "__name__", None)
-    if has_greatest(function):
-        raise InputError(
-            f"Of metric={name}, greater values are better, and of a function lower ones count as better. Pass its name "
-            f"as in sklearn.metrics.get_scorer_names(), or make_scorer({name})."
-        )
+def _own(function: Callable[..., float], name: str) -> ResolvedMetric:
+    """Return a function that is no scorer as a metric; lower is better."""
 
     def evaluate(target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None) -> float:
         return function(target, mean) if weight is None else function(target, mean, sample_weight=weight)
 
     return ResolvedMetric(
-        name=one_line(name if isinstance(name, str) else type(function).__name__),
+        name=name,
         evaluate=evaluate,
         greater_is_better=False,
         lowest=-inf,

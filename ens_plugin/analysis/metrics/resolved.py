@@ -43,6 +43,8 @@ class ResolvedMetric:
     takes_weights : bool
     compares_rows : bool
         Whether it ranks rows of one label against rows of another.
+    is_joint : bool
+        Whether it is the mean over several outputs, which takes positions of rows in place of y.
     """
 
     name: str
@@ -53,6 +55,7 @@ class ResolvedMetric:
     is_absolute: bool
     takes_weights: bool
     compares_rows: bool = False
+    is_joint: bool = False
 
     def value(self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
         """Return the metric of the target and the mean outputs, on the weighted rows where weights are given.

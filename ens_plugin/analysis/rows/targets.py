@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.adapters.shared.labels import find_labels
 from ens_plugin.core.validation import LARGEST, BoolArray, as_array, as_values, one_line, shown, with_missing
 from ens_plugin.errors import InputError, UnsupportedModelError
 
-__all__ = ["encode_target", "evaluation_weights", "refuse_own_weights", "target_array"]
+__all__ = ["encode_target", "evaluation_weights", "refuse_own_loss", "refuse_own_weights", "target_array"]
 
 NAMED_ROWS = 5
 
@@ -96,6 +97,15 @@ def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
         raise UnsupportedModelError(
             f"{what} counts all rows alike, and rows of a {type(adapter.model).__name__} are weighted by their target, "
             "because some are censored. Pass the model and its target to ens_plugin.analyze, on one machine."
+        )
+
+
+def refuse_own_loss(adapter: EnsembleAdapter, what: str) -> None:
+    """Raise UnsupportedModelError for an ensemble that is judged by a loss of its own, where `what` has another."""
+    if isinstance(adapter, JudgedByLoss):
+        raise UnsupportedModelError(
+            f"{what} is about labels or squared errors, and this {type(adapter.model).__name__} is judged by "
+            f"{adapter.loss_name}. Pass the model and its target to ens_plugin.analyze, on one machine."
         )
 
 

@@ -17,7 +17,19 @@ from ens_plugin.core.tallies.tally import RowBlock, label_support, sum_over_memb
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
-__all__ = ["Sample", "content_order", "subset_mean_orders", "subset_means", "subset_statistics"]
+__all__ = [
+    "Combine",
+    "Sample",
+    "combined_outputs",
+    "content_order",
+    "subset_combinations",
+    "subset_mean_orders",
+    "subset_means",
+    "subset_statistics",
+]
+
+# Returns what members predict together, shape (n_rows,), from their outputs, shape (n_members, n_rows).
+Combine = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +165,46 @@ def subset_mean_orders(
         )
     for order in islice(_rotations(packed.seen.shape[0], n_orders, rng), n_orders):
         yield _means_in_order(packed, sizes, order)
+
+
+def combined_outputs(block: RowBlock, combine: Combine) -> FloatArray:
+    """Return what each row's members predict together by a rule other than the mean, shape (n_rows,).
+
+    Parameters
+    ----------
+    block : RowBlock
+        Of values.
+    combine : callable
+        Of outputs without NaN.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+        0 for rows without members.
+    """
+    packed = _pack_outputs(block)
+    trials = np.count_nonzero(packed.seen, axis=0)
+    found = np.zeros(trials.size)
+    for n_members in np.unique(trials[trials > 0]):
+        rows = np.flatnonzero(trials == n_members)
+        found[rows] = combine(packed.outputs[:n_members, rows].astype(np.float64))
+    return found
+
+
+def subset_combinations(
+    block: RowBlock, sizes: IntArray, n_orders: int, rng: np.random.Generator, combine: Combine
+) -> Iterator[FloatArray]:
+    """Yield what random subsets of each row's members predict together by a rule other than the mean.
+
+    As :func:`subset_mean_orders`, which is faster, yields their means; `combine` returns NaN for rows with NaN.
+    """
+    packed = _pack_outputs(block)
+    values = np.where(packed.seen, packed.outputs.astype(np.float64), np.nan)
+    for order in islice(_rotations(values.shape[0], n_orders, rng), n_orders):
+        # The members that count come first, in random order.
+        counted_first = np.argsort(~packed.seen[order], axis=0, kind="stable")
+        own = np.take_along_axis(values[order], counted_first, axis=0)
+        yield np.stack([combine(own[:size]) for size in sizes])
 
 
 def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ens_plugin.analysis.checks.judged_metric import JudgedMetric, metric_difference, rows_of_both
 from ens_plugin.analysis.checks.judged_rows import judged_by_both, paired_difference
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.uncertainty.paired_losses import Difference, separate_difference
@@ -40,7 +41,8 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
     """Return the difference of two models' errors from their losses row by row.
 
     On out-of-bag rows, where fewer members predict than the models have, the difference is corrected for the
-    missing members of both, so that it is the difference at the models' own sizes.  The interval includes what
+    missing members of both, so that it is the difference at the models' own sizes.  Of a metric it is positive where
+    the candidate is worse.  The interval includes what
     another seed would change in both models, so that training again with another seed rarely shows an increase.
 
     Raises
@@ -49,12 +51,24 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
         If fewer than two rows are out of bag for members of both models, or the models have different tasks.
     """
     _check_same_error(candidate.report, baseline.report)
-    n_rows = int(np.count_nonzero(judged_by_both(candidate.judged, baseline.judged)))
+    first, second = candidate.judged, baseline.judged
+    kind = "held-out" if candidate.report.data == "holdout" else "out-of-bag"
+    if isinstance(first, JudgedMetric):
+        assert isinstance(second, JudgedMetric)
+        n_rows = _enough(rows_of_both(first, second)[0].size)
+        name = candidate.report.error_curve.metric
+        return Comparison(metric_difference(first, second, LEVEL), f"{name} on the same {n_rows} {kind} rows")
+    assert not isinstance(second, JudgedMetric)
+    n_rows = _enough(int(np.count_nonzero(judged_by_both(first, second))))
+    increase = paired_difference(first, second, candidate.report.task, LEVEL)
+    return Comparison(increase, f"paired differences on {n_rows} {kind} rows")
+
+
+def _enough(n_rows: int) -> int:
+    """Return the number of rows; raise GateError where it is too small."""
     if n_rows < FEWEST_PAIRS:
         raise GateError(f"Only {n_rows} rows can be scored by both models. Pass more rows.")
-    increase = paired_difference(candidate.judged, baseline.judged, candidate.report.task, LEVEL)
-    kind = "held-out" if candidate.report.data == "holdout" else "out-of-bag"
-    return Comparison(increase, f"paired differences on {n_rows} {kind} rows")
+    return n_rows
 
 
 def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Comparison:
@@ -74,7 +88,10 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
                 f"{f'{report.error_curve.interval_level:.4g} ones' if known else 'none at that size'}. "
                 f"Analyse the model again with interval_level={LEVEL:g} and the default estimator."
             )
-    apart = (Difference(report.error, *report.error_interval) for report in (candidate, baseline))
+    apart = [Difference(report.error, *report.error_interval) for report in (candidate, baseline)]
+    if candidate.error_curve.greater_is_better:
+        # An increase of the error is a decrease of the score.
+        apart.reverse()
     return Comparison(separate_difference(*apart), "both 95 % data intervals")
 
 

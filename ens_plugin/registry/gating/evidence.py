@@ -109,11 +109,12 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
     if request.rows is None:
         logged = read_report(client, version, request.prefix)
         refuse_doubts(logged.report, version)
+        _check_metric(logged.report, version, request.policy)
         _check_level(logged.report, version, request.policy)
         return GateEvidence(
             logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}"
         )
-    measured = measure(client, version, request.rows)
+    measured = measure(client, version, request.rows, request.policy.metric)
     refuse_doubts(measured.report, version)
     words = f"{_rows_in_words(measured.report)}, measured by the gate (digest {measured.digest})"
     return GateEvidence(measured.report, None, measured, words)
@@ -145,6 +146,17 @@ def _check_level(report: EnsembleReport, version: RegisteredVersion, policy: Pol
             f"The policy bounds {bounded[0]!r}, an end of a {100 * LEVEL:g} % interval, and the report of version "
             f"{version.version} of {printable(version.name, 80)} has {100 * level:.4g} % intervals. Analyse the model "
             f"again with interval_level={LEVEL:g}."
+        )
+
+
+def _check_metric(report: EnsembleReport, version: RegisteredVersion, policy: Policy) -> None:
+    """Raise GateError where a policy names a metric, and a logged report is of another."""
+    found = report.error_curve.metric
+    if policy.metric is not None and found != policy.metric:
+        raise GateError(
+            f"The policy is about {policy.metric!r}, and the logged report of version {version.version} of "
+            f"{printable(version.name, 80)} about {printable(found, 40)!r}. Log one made with "
+            f"metric={policy.metric!r}, or pass rows, on which the gate computes it."
         )
 
 
@@ -192,7 +204,7 @@ def _compared(
         return compare_intervals(evidence.report, _relied_on(client, baseline, request))
     assert request.rows is not None
     try:
-        measured = measure(client, baseline, request.rows)
+        measured = measure(client, baseline, request.rows, request.policy.metric)
         refuse_doubts(measured.report, baseline)
         return compare_pairs(evidence.measurement, measured)
     except NOT_SCORED as error:

@@ -35,6 +35,7 @@ SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}")
 BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
 NO_WORSE = "no_worse"
 REQUIRED = "required"
+METRIC = "metric"
 TABLES = ("report", "baseline", "metrics")
 BOUNDS: tuple[Bound, ...] = ("max", "min")
 # Every model would meet a bound on a share outside of these: 6 in place of 0.06, for example.
@@ -81,12 +82,15 @@ class Policy:
         At least one; all must hold.
     baseline_required : bool
         Whether a baseline alias without a version, as before the first promotion, is an error.
+    metric : str or None
+        Name of the scorer of scikit-learn that reports and comparisons are of; None for the error.
     digest : str
         ``"sha256:"`` and the sum of the policy file's bytes, as ``sha256sum`` prints it.
     """
 
     requirements: tuple[Requirement, ...]
     baseline_required: bool
+    metric: str | None
     digest: str
 
     def compares(self) -> bool:
@@ -218,8 +222,9 @@ def _policy(content: Mapping[str, Any], digest: str) -> Policy:
     tables = {name: _table(content.get(name, {}), name) for name in TABLES}
     baseline = tables["baseline"]
     required = _switch(baseline.pop(REQUIRED, True), f"baseline.{REQUIRED}")
+    metric = _metric(tables["report"].pop(METRIC, None))
     requirements = (
-        *_requirements("report", tables["report"], REPORT_SCALARS),
+        *_requirements("report", tables["report"], (*REPORT_SCALARS, METRIC)),
         *_baseline_requirements(baseline),
         *_requirements("metrics", tables["metrics"], None),
     )
@@ -228,7 +233,7 @@ def _policy(content: Mapping[str, Any], digest: str) -> Policy:
             "The policy has no requirement, so every model would pass. Add one, 'error_upper.max = 0.1' under "
             "'[report]' for example."
         )
-    return Policy(requirements, required, digest)
+    return Policy(requirements, required, metric, digest)
 
 
 def _baseline_requirements(table: dict[str, Any]) -> Iterator[Requirement]:
@@ -303,6 +308,21 @@ def _number(value: Any, place: str) -> float:
 def _switch(value: Any, place: str) -> bool:
     if not isinstance(value, bool):
         raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}. Write true or false.")
+    return value
+
+
+def _metric(value: Any) -> str | None:
+    from sklearn.metrics import get_scorer_names
+
+    if value is None:
+        return None
+    if not isinstance(value, str) or value not in get_scorer_names():
+        near = get_close_matches(str(value)[:80], get_scorer_names(), n=1)
+        hint = f"; did you mean {near[0]!r}" if near else ""
+        raise InputError(
+            f"The policy has 'report.metric' = {_quoted(value)}, which is no scorer of scikit-learn{hint}. Write "
+            'metric = "roc_auc" for example.'
+        )
     return value
 
 

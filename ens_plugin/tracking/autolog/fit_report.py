@@ -23,13 +23,15 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.training import TrainingData
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.metrics.resolution import resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.autolog.delivery import ReportUpload, unreachable
 from ens_plugin.tracking.autolog.destinations import mlflow_delivery, store_of, tracker_delivery
-from ens_plugin.tracking.autolog.row_budget import affordable_rows, pass_seconds
+from ens_plugin.tracking.autolog.metric_cost import metric_seconds_per_row
+from ens_plugin.tracking.autolog.row_budget import PILOT_SHARE, affordable_rows, pass_seconds
 from ens_plugin.tracking.autolog.sending import Delivery, not_logged, send_all
 from ens_plugin.tracking.autolog.settings import AutologOptions, inform, warn_once
 from ens_plugin.tracking.logging.artifacts import RENDERING_S, render_artifacts, write_data
@@ -199,8 +201,15 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     cautions: list[str] = []
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
+        rng, metric = np.random.default_rng(options.random_state), resolve_metric(settings.metric, adapter)
+        enough = PILOT_SHARE * (deadline - time.perf_counter())
+        metric_pace = (
+            0.0
+            if metric is None
+            else metric_seconds_per_row(adapter, features, bags, data.y, metric, enough=enough, rng=rng)
+        )
         left = deadline - time.perf_counter()
-        rows = affordable_rows(adapter, features, bags, left, allowance, options.random_state)
+        rows = affordable_rows(adapter, features, bags, left, allowance, options.random_state, metric_pace=metric_pace)
         if rows is not None:
             cautions.append(
                 f"Only {rows.size} of the {features.shape[0]} training rows were analysed, drawn at random, to keep "

@@ -17,7 +17,7 @@ from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import InputError
 from ens_plugin.tracking.store.data_digest import data_digest
 
-__all__ = ["PassSeconds", "affordable_rows", "pass_seconds"]
+__all__ = ["PILOT_SHARE", "PassSeconds", "affordable_rows", "pass_seconds"]
 
 PILOT_ROWS = (8, 8, 64, 512, 2048)  # the first call of some members takes longer
 PILOT_SHARE = 0.05  # of the time left; a pilot that took longer is long enough to measure the pace
@@ -69,7 +69,14 @@ def _time_passes(rows: Any, target: NDArray[Any]) -> PassSeconds:
 
 
 def affordable_rows(
-    adapter: EnsembleAdapter, features: Any, bags: Bags, seconds: float, allowance: float, random_state: int | None
+    adapter: EnsembleAdapter,
+    features: Any,
+    bags: Bags,
+    seconds: float,
+    allowance: float,
+    random_state: int | None,
+    *,
+    metric_pace: float,
 ) -> NDArray[np.intp] | None:
     """Return rows chosen at random, as many as can be analysed in the given time.
 
@@ -86,6 +93,8 @@ def affordable_rows(
         Time allowed for the whole report; half of it may go into the first 1000 rows, whatever is left.
     random_state : int or None
         Seed of the choice; how many rows are chosen depends on how fast the members predict.
+    metric_pace : float
+        Seconds for each row of all evaluations of a metric; 0 without one.
 
     Returns
     -------
@@ -99,15 +108,15 @@ def affordable_rows(
     """
     n_rows = int(features.shape[0])
     rng = np.random.default_rng(random_state)
-    pace = _seconds_per_row(adapter, features, bags, PILOT_SHARE * seconds, rng)
+    pace = _seconds_per_row(adapter, features, bags, PILOT_SHARE * seconds, rng) + metric_pace
     least = min(FEW_ROWS, n_rows, int(0.5 * allowance / pace))
     n_chosen = max(_rows_within(seconds - ESTIMATE_S, pace), least)
     if n_chosen >= n_rows:
         return None
     if n_chosen < TOO_FEW_ROWS:
         raise InputError(
-            f"The members take {pace:.2g} s to predict a row, so there is no time for {TOO_FEW_ROWS} rows. Raise "
-            "max_overhead of ens_plugin.autolog, or call ens_plugin.analyze later."
+            f"The members{' and the metric' if metric_pace else ''} take {pace:.2g} s for a row, so there is no time "
+            f"for {TOO_FEW_ROWS} rows. Raise max_overhead of ens_plugin.autolog, or call ens_plugin.analyze later."
         )
     return np.sort(rng.choice(n_rows, n_chosen, replace=False))
 

@@ -1,4 +1,4 @@
-"""scikit-survival's forests at one time, against the library's own Brier score."""
+"""scikit-survival's forests, at one time and by their risk score, against the library's own scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from tests.extras import imported
 
 imported("sksurv")
 from sksurv.ensemble import ExtraSurvivalTrees, RandomSurvivalForest  # noqa: E402
-from sksurv.metrics import brier_score, cumulative_dynamic_auc  # noqa: E402
+from sksurv.metrics import (  # noqa: E402
+    brier_score,
+    concordance_index_censored,
+    concordance_index_ipcw,
+    cumulative_dynamic_auc,
+)
 from sksurv.util import Surv  # noqa: E402
 
 # Slow, so that they are run where .ci/run has installed the library.
@@ -93,8 +98,6 @@ def test_without_censoring_all_rows_count_the_same() -> None:
 
 def test_what_is_refused() -> None:
     forest = FORMS["default"].fit(X, Y)
-    with pytest.raises(UnsupportedModelError, match=r"survival_at\(forest, time\)"):
-        ens_plugin.analyze(forest, X, Y)
     with pytest.raises(InputError, match=r"0 rows have an event up to time 1e-09.*choose one between"):
         ens_plugin.analyze(survival_at(forest, 1e-9), X, Y)
     with pytest.raises(InputError, match="y is no target of scikit-survival"):
@@ -107,3 +110,71 @@ def test_what_is_refused() -> None:
         ens_plugin.analyze(survival_at(ExtraSurvivalTrees(5, bootstrap=False).fit(X, Y), TIME), X, Y)
     with pytest.raises(DataMismatchError, match="rows the model was trained on"):
         ens_plugin.analyze(survival_at(forest, TIME), X, Y, data="holdout")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_contract_of_the_risk_score(name: str) -> None:
+    forest = FORMS[name].fit(X, Y)
+    promises = check_adapter(forest, X, Y, samples=lambda model: model.estimators_samples_, tolerance=1e-12)
+    assert len(promises) == 16 + forest.oob_score
+
+
+def test_the_loss_of_the_out_of_bag_risk_scores_is_the_library_s_own() -> None:
+    forest = RandomSurvivalForest(n_estimators=100, random_state=0, oob_score=True).fit(X, Y)
+    found = ens_plugin.oob_predictions(forest, X, Y)
+    np.testing.assert_array_equal(found.values, forest.oob_prediction_)
+    assert concordance_index_censored(Y["event"], Y["time"], found.values)[0] == forest.oob_score_
+    report = ens_plugin.analyze(forest, X, Y)
+    assert report.error_curve.metric == report.bias_variance.loss == report.recommendation.of_metric == "1 - C"
+    # Of 37 out-of-bag members, the loss is that of an ensemble of about this size.
+    assert report.error_curve.at(37) == pytest.approx(1.0 - forest.oob_score_, abs=2e-3)
+    assert {found.criterion for found in report.criteria} == {"metric"}
+
+
+def test_on_held_out_rows_the_loss_is_that_of_the_library_s_score() -> None:
+    rows, y = X[250:], Y[250:]
+    forest = RandomSurvivalForest(n_estimators=60, random_state=0).fit(X[:250], Y[:250])
+    report = ens_plugin.analyze(forest, rows, y, data="holdout")
+    assert report.error == pytest.approx(1.0 - forest.score(rows, y), abs=1e-12)
+    by_tree = [concordance_index_censored(y["event"], y["time"], tree.predict(rows))[0] for tree in forest.estimators_]
+    # The value at one member is a mean over 30 of the 60 trees.
+    noise = np.std(by_tree, ddof=1) * np.sqrt(1 / 30 - 1 / 60)
+    assert report.error_curve.at(1) == pytest.approx(1.0 - np.mean(by_tree), abs=3.0 * noise)
+
+
+def test_a_loss_of_the_user_s_takes_the_place_of_the_concordance_index() -> None:
+    forest = FORMS["default"].fit(X, Y)
+
+    def ipcw(y: Any, risk: Any) -> float:
+        return 1.0 - float(concordance_index_ipcw(Y, y, risk, tau=2.0)[0])
+
+    report = ens_plugin.analyze(forest, X, Y, metric=ipcw, sizes=[1, 40])
+    expected = ipcw(Y, ens_plugin.oob_predictions(forest, X, Y).values)
+    assert report.error_curve.at(15) == pytest.approx(expected, abs=0.01)
+    assert report.bias_variance.loss == "ipcw"
+
+
+def test_low_memory_keeps_the_risk_score() -> None:
+    forest, lean = (RandomSurvivalForest(40, random_state=0, low_memory=low).fit(X, Y) for low in (False, True))
+    reports = [ens_plugin.analyze(model, X, Y, random_state=0, sizes=[1, 40]) for model in (forest, lean)]
+    assert reports[0].error == pytest.approx(reports[1].error, rel=1e-9)
+    assert not any("not proved" in warning for warning in reports[0].warnings)
+    assert any("y is not proved" in warning for warning in reports[1].warnings)
+
+
+def test_copies_of_rows_are_a_doubt() -> None:
+    rows, y = np.concatenate([X[:200], X[:40]]), np.concatenate([Y[:200], Y[:40]])
+    with pytest.raises(InputError, match="copies"):
+        ens_plugin.analyze(RandomSurvivalForest(40, random_state=0).fit(rows, y), rows, y, sizes=[1, 40])
+
+
+def test_what_else_the_risk_score_refuses() -> None:
+    forest = FORMS["default"].fit(X, Y)
+    with pytest.raises(InputError, match=r"judged by 1 - C.*criterion='auto'"):
+        ens_plugin.analyze(forest, X, Y, criterion="error")
+    with pytest.raises(InputError, match="takes no weights"):
+        ens_plugin.analyze(forest, X, Y, sample_weight=np.ones(len(Y)))
+    with pytest.raises(UnsupportedModelError, match=r"The interval of a prediction.*judged by 1 - C"):
+        ens_plugin.predict_with_uncertainty(forest, X, Y, X)
+    with pytest.raises(InputError, match="y is no target of scikit-survival"):
+        ens_plugin.analyze(forest, X, TIMES)

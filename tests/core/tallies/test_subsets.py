@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies import RowBlock, Sample, subset_means, subset_statistics
+from ens_plugin.core.tallies.subsets import combined_outputs, subset_combinations
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -168,3 +169,25 @@ def test_parts_of_a_sample_are_copied_to_their_places(kind: str) -> None:
         np.testing.assert_array_equal(own, other)
     np.testing.assert_array_equal(joined.rows, whole.rows)
     np.testing.assert_array_equal(joined.weight, whole.weight)
+
+
+def test_combinations_average_over_all_subsets_of_a_row_s_own_members() -> None:
+    data, sizes = block("values"), np.array([1, 2, 3])
+
+    def highest(outputs: FloatArray) -> FloatArray:
+        return np.asarray(outputs.max(axis=0))
+
+    orders = subset_combinations(data, sizes, 120, EveryOrder(5), highest)  # type: ignore[arg-type]
+    found = np.mean(list(orders), axis=0)
+    for row in range(4):
+        for place, size in enumerate(sizes):
+            expected = np.mean([max(subset) for subset in combinations(said_by(data, row), int(size))])
+            assert found[place, row] == pytest.approx(expected, rel=1e-12)
+
+
+def test_combined_outputs_are_of_the_members_that_count() -> None:
+    data = block("values")
+    data.seen[:, 3] = False
+    found = combined_outputs(data, lambda outputs: np.median(outputs, axis=0))
+    np.testing.assert_array_equal(found[:3], [np.median(said_by(data, row)) for row in range(3)])
+    assert found[3] == 0.0

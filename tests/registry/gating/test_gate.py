@@ -333,3 +333,25 @@ def test_a_report_on_a_score_is_judged_by_it(embedded: Client, name: str) -> Non
     assert not gate(version.uri, {"report": {"roc_auc_lower": {"min": 0.95}}}).passed
     with pytest.raises(GateError, match="error"):
         gate(version.uri, {"report": {"error": {"max": 0.1}}})
+
+
+def test_of_two_scores_the_greater_is_no_worse(embedded: Client, name: str) -> None:
+    """A decrease of the score is the increase of the error that the policy bounds."""
+    report = score_report()
+    curve = report.error_curve
+    lower = {key: getattr(curve, key) - 0.3 for key in ("error", "lower", "upper")}
+    limit = {"asymptote": 0.657, "asymptote_raw": 0.657, "asymptote_interval": (0.637, 0.677)}
+    worse = replace(report, error_curve=replace(curve, **lower, **limit))
+    champion = register(embedded, name, report)
+    embedded.set_registered_model_alias(name, "champion", champion.version)
+    assert not gate(register(embedded, name, worse).uri, NO_WORSE, baseline="champion").passed
+    embedded.set_registered_model_alias(name, "champion", register(embedded, name, worse).version)
+    decision = gate(champion.uri, NO_WORSE, baseline="champion")
+    assert decision.passed
+    assert decision.checks[0].value < -0.2
+
+
+def test_a_logged_report_of_another_metric_has_no_verdict(embedded: Client, name: str) -> None:
+    policy = {"report": {"metric": "average_precision", "size_ratio": {"max": 100.0}}}
+    with pytest.raises(GateError, match=r"policy is about 'average_precision'.*'roc_auc'.*or pass rows"):
+        gate(register(embedded, name, score_report()).uri, policy)

@@ -36,11 +36,23 @@ class Clock:
 
 
 def choose(
-    monkeypatch: pytest.MonkeyPatch, seconds_per_row: float, seconds: float, allowance: float = 2.0
+    monkeypatch: pytest.MonkeyPatch,
+    seconds_per_row: float,
+    seconds: float,
+    allowance: float = 2.0,
+    metric_pace: float = 0.0,
 ) -> tuple[Any, Clock]:
     clock = Clock(seconds_per_row)
     monkeypatch.setattr(row_budget, "time", clock)
-    rows = affordable_rows(clock, FEATURES, BAGS, seconds, allowance, random_state=0)  # type: ignore[arg-type]
+    rows = affordable_rows(
+        clock,
+        FEATURES,
+        BAGS,
+        seconds,
+        allowance,
+        random_state=0,
+        metric_pace=metric_pace,  # type: ignore[arg-type]
+    )
     return rows, clock
 
 
@@ -69,11 +81,19 @@ def test_the_first_thousand_may_take_half_of_the_allowance(monkeypatch: pytest.M
     assert choose(monkeypatch, 2e-3, -1.0, allowance=20.0)[0].size == 1000
 
 
+def test_a_metric_counts_as_much_as_the_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, _ = choose(monkeypatch, 1e-4, 5.0, metric_pace=9e-4)
+    alone, _ = choose(monkeypatch, 1e-3, 5.0)
+    assert rows.size == pytest.approx(alone.size, rel=1e-6)
+    with pytest.raises(InputError, match=r"The members and the metric take 0\.1 s"):
+        choose(monkeypatch, 1e-4, 2.0, metric_pace=0.1)
+
+
 def test_members_that_are_too_slow_are_refused_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(0.1)
     monkeypatch.setattr(row_budget, "time", clock)
     with pytest.raises(InputError, match=r"take 0\.1 s.*max_overhead"):
-        affordable_rows(clock, FEATURES, BAGS, 2.0, 2.0, random_state=0)  # type: ignore[arg-type]
+        affordable_rows(clock, FEATURES, BAGS, 2.0, 2.0, random_state=0, metric_pace=0.0)  # type: ignore[arg-type]
     assert sum(clock.asked) <= 16
 
 

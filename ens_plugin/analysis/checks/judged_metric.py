@@ -1,0 +1,113 @@
+"""The difference of two ensembles' metrics on the same rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.curves.metric_resampling import bootstrap_counts
+from ens_plugin.analysis.curves.metric_rows import MetricRows, metric_rows
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.core.uncertainty.paired_losses import Difference
+
+__all__ = ["JudgedMetric", "judge_metric", "metric_difference", "rows_of_both"]
+
+N_RESAMPLES = 400
+# Groups of members that are left out, one after the other.
+N_GROUPS = 20
+
+
+class JudgedMetric(NamedTuple):
+    """The rows that a metric of one ensemble is computed on.
+
+    Attributes
+    ----------
+    rows : MetricRows
+    seed_variance : float
+        Variance of the metric over seeds, for its members of these rows.
+    shift : float
+        Metric of all members less that of each row's out-of-bag members.
+    """
+
+    rows: MetricRows
+    seed_variance: float
+    shift: float
+
+
+def judge_metric(
+    adapter: EnsembleAdapter, evidence: TalliedRows, labels: NDArray[Any], metric: ResolvedMetric, error: float
+) -> JudgedMetric:
+    """Return the rows of a metric, from their out-of-bag members alone.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    evidence : TalliedRows
+        One entry for each row, all of equal weight.
+    labels : ndarray, shape (n_rows,)
+        Target as the user gave it.
+    metric : ResolvedMetric
+    error : float
+        The report's value at the ensemble's own size.
+    """
+    sample = evidence.rows_of_metric
+    rows = metric_rows(metric, adapter, sample, labels[sample.rows])
+    level = rows.linked_value(rows.linked[rows.known], rows.known)
+    return JudgedMetric(rows, _variance_over_members(rows), error - level)
+
+
+def rows_of_both(candidate: JudgedMetric, baseline: JudgedMetric) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places, in each of the two, of the rows that members of both predict, in the same order."""
+    first, second = (judged.rows.sample.rows[judged.rows.known] for judged in (candidate, baseline))
+    _, own, other = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    return candidate.rows.known[own], baseline.rows.known[other]
+
+
+def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: float) -> Difference:
+    """Return by how much the candidate is worse than the baseline, at their own sizes, on the rows that both predict.
+
+    The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.
+
+    Parameters
+    ----------
+    candidate, baseline : JudgedMetric
+        Of the same rows and the same metric; at least two are predicted by both.
+    level : float
+        Level of the interval.
+    """
+    places = rows_of_both(candidate, baseline)
+    values = [
+        judged.rows.of_counts(judged.rows.linked[here], here)
+        for judged, here in zip((candidate, baseline), places, strict=True)
+    ]
+    sign = -1.0 if candidate.rows.metric.greater_is_better else 1.0
+
+    def worse(counts: NDArray[np.float64]) -> float:
+        return sign * (values[0](counts) - values[1](counts))
+
+    rng = np.random.default_rng(0)
+    draws = [worse(counts) for counts in bootstrap_counts(candidate.rows, places[0], N_RESAMPLES, rng)]
+    variance = float(np.var(draws, ddof=1)) + candidate.seed_variance + baseline.seed_variance
+    estimate = worse(np.ones(places[0].size)) + sign * (candidate.shift - baseline.shift)
+    reach = float(norm.ppf(0.5 + level / 2.0)) * np.sqrt(variance)
+    return Difference(estimate, float(estimate - reach), float(estimate + reach))
+
+
+def _variance_over_members(rows: MetricRows) -> float:
+    """Return the variance of the metric over seeds, by the jackknife that leaves out groups of members."""
+    sample = rows.sample
+    n_groups = min(N_GROUPS, sample.block.seen.shape[0])
+    group = np.arange(sample.block.seen.shape[0]) % n_groups
+    values = np.array([_without(rows, group == left_out) for left_out in range(n_groups)])
+    return float((n_groups - 1) / n_groups * np.sum((values - values.mean()) ** 2))
+
+
+def _without(rows: MetricRows, left_out: NDArray[np.bool_]) -> float:
+    """Return the metric without some of the members, on the rows that others predict."""
+    part = rows.without_members(left_out)
+    return part.linked_value(part.linked[part.known], part.known)
