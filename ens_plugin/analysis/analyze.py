@@ -176,9 +176,9 @@ def _has_columns(y: Any) -> bool:
 
 
 def analyze_rows(
-    model: Any, X: Any, y: ArrayLike, *, data: Literal["oob", "holdout"]
+    model: Any, X: Any, y: ArrayLike, *, data: Literal["oob", "holdout"], metric: Metric | None = None
 ) -> tuple[EnsembleReport, JudgedRows]:
-    """Return the report of :func:`analyze` with its default options, and the loss of each row.
+    """Return the report of :func:`analyze` with its defaults but for the metric, and the loss of each row.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def analyze_rows(
     """
     with model_errors(model):
         _refuse_outputs(model, "The comparison of models row by row")
-        report, rows = _analyzed(model, X, y, AnalysisOptions(data=data), judges=True)
+        report, rows = _analyzed(model, X, y, AnalysisOptions(data=data, metric=metric), judges=True)
     assert rows is not None
     return report, rows
 

@@ -25,8 +25,9 @@ from ens_plugin.cli.console import (
     write_text,
 )
 from ens_plugin.cli.oob import oob
-from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, analysis_of
+from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, analysis_of, feature_arguments
 from ens_plugin.cli.spark import SparkEngine, spark_options
+from ens_plugin.cli.table_files import KINDS
 from ens_plugin.errors import EnsPluginError, spelled
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary
@@ -203,17 +204,20 @@ def recommend(
 @click.argument("model")
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
 @click.option("--baseline", metavar="VERSION", help="Compare with this version: an alias of the same model, or a URI.")
-@click.option("--data", metavar="FILE", help="csv or parquet file to measure both models on.")
+@click.option("--data", metavar="FILE", help=f"File to measure both models on: {KINDS}.")
 @click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
 @click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
+@click.option("--metric", metavar="NAME", help="With --data: scorer of scikit-learn that the policy bounds.")
+@feature_arguments
 @click.option("--promote", metavar="ALIAS", help="Move this alias to the version if it passes.")
 @click.option("--prefix", default=DEFAULT_PREFIX, show_default=True, help="Prefix that the report was logged with.")
-@click.option("--audit-log", metavar="FILE", type=Path, help="Append the audit lines here instead of to stderr.")
+@click.option("--audit-log", metavar="FILE", type=Path, help="Append a line of JSON for each event; - for stderr.")
 @click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
 @format_option
 def gate(
     model: str, policy: Path, baseline: str | None, data: str | None, target: str | None, holdout: bool,
-    promote: str | None, prefix: str, audit_log: Path | None, tracking_uri: str | None, style: Format,
+    metric: str | None, drop: tuple[str, ...], features: tuple[str, ...], promote: str | None, prefix: str,
+    audit_log: Path | None, tracking_uri: str | None, style: Format,
 ) -> None:  # fmt: skip
     """Judge a registered MODEL version by a policy, and promote it with --promote.
 
@@ -224,17 +228,22 @@ def gate(
     Exits with 1 if the version does not meet the policy, with 2 if there is no verdict; then
     nothing is promoted.
     """
-    from ens_plugin.cli.gate import decide, rows_from_file
+    from ens_plugin.cli.gate import RowFile, decide, rows_from_file
 
-    if data is None and (target is not None or holdout):
-        raise click.UsageError("--target and --holdout describe the rows of --data. Add --data.")
+    if data is None and (target or holdout or metric or drop or features):
+        raise click.UsageError(
+            "--target, --holdout, --metric, --drop and --features are for the rows of --data. Add --data."
+        )
     if data is not None and target is None:
         raise click.UsageError("--data needs --target, the column with the true labels or values.")
+    rows = None
+    if data is not None and target is not None:
+        rows = rows_from_file(RowFile(data, target, holdout, metric, drop, features))
     decision = decide(
         model,
         policy,
         baseline=baseline,
-        rows=None if data is None or target is None else rows_from_file(data, target, holdout),
+        rows=rows,
         promote=promote,
         prefix=prefix,
         audit_log=audit_log,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
+from ens_plugin.analysis.options import Metric
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
@@ -31,11 +32,13 @@ class Rows(NamedTuple):
     source : callable
         Takes a native model and returns X and y in the form that this model takes.
     data : {"oob", "holdout"}
-        As for :func:`ens_plugin.analyze`.
+    metric : str, scorer or callable, optional
+        As for :func:`ens_plugin.analyze`, as is `data`.
     """
 
     source: RowSource
     data: Literal["oob", "holdout"]
+    metric: Metric | None = None
 
 
 class Measurement(NamedTuple):
@@ -63,7 +66,7 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows) -> Mea
     X, y = rows.source(model)
     digest = data_digest(X, y)
     check_digest(digest, recorded_digest(client, version.model_id, version.run_id), rows.data, version.uri)
-    report, judged = analyze_rows(model, X, y, data=rows.data)
+    report, judged = analyze_rows(model, X, y, data=rows.data, metric=rows.metric)
     return Measurement(report, judged, digest)
 
 
