@@ -21,8 +21,8 @@ from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
-from ens_plugin.adapters.xgboost.document.leaves import LeafReader
 from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken
+from ens_plugin.adapters.xgboost.document.leaves import LeafReader
 from ens_plugin.adapters.xgboost.document.model import LEAF, Forest, read_forest, read_shape
 from ens_plugin.adapters.xgboost.document.truncation import truncated_trees
 from ens_plugin.adapters.xgboost.hessians import hessian_of_a_row

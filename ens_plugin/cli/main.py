@@ -83,16 +83,16 @@ def demo(tracking_uri: str | None) -> None:
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
     """
-    from ens_plugin.cli.demo import EXPERIMENT, demo_experiment, demonstrations, log_demonstrations, results_table
+    from ens_plugin.cli.demo import demo_experiments, demonstrations, log_demonstrations, results_table
     from ens_plugin.cli.store import browse_hint, use_store
 
     uri = use_store(tracking_uri)
-    experiment_id = demo_experiment(uri)
+    experiments = demo_experiments(uri)
     shown = demonstrations()
     click.echo(results_table(shown))
-    log_demonstrations(shown, uri, experiment_id)
-    click.echo(f"\nLogged {len(shown)} runs to the MLflow experiment {EXPERIMENT!r}. To see their curves:\n")
-    click.echo(browse_hint(uri, experiment_id))
+    log_demonstrations(shown, uri, experiments)
+    click.echo(f"\nLogged {len(shown)} runs to MLflow, each to an experiment of its own. To see the first curve:\n")
+    click.echo(browse_hint(uri, next(iter(experiments.values()))))
 
 
 @cli.command(
