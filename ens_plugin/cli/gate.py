@@ -6,10 +6,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import click
 from numpy.typing import ArrayLike
 
 from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, quiet_libraries
@@ -37,14 +38,12 @@ PATIENCE = {
 }
 
 
-@dataclass(frozen=True)
-class RowFile:
+class RowFile(NamedTuple):
     """The options of a gate that describe a file with rows.
 
     Attributes
     ----------
-    path : str
-    target : str
+    target : str or None
         Column with the true labels or values.
     holdout : bool
     metric : str or None
@@ -52,27 +51,37 @@ class RowFile:
         As of :class:`ens_plugin.cli.request.AnalysisRequest`.
     """
 
-    path: str
-    target: str
+    target: str | None
     holdout: bool
     metric: str | None
     drop: tuple[str, ...]
     features: tuple[str, ...]
 
 
-def rows_from_file(file: RowFile) -> Rows:
-    """Read a file and return its rows, which are split into features and target for each model.
+def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
+    """Read a file and return its rows, which are split into features and target for each model; None without a file.
 
     Raises
     ------
+    click.UsageError
+        If there are options for rows without a file, or no target with it.
     InputError
         If the file cannot be read.
     """
-    frame = read_table(file.path)
+    if path is None:
+        if any(file):
+            raise click.UsageError(
+                "--target, --holdout, --metric, --drop and --features are for the rows of --data. Add --data."
+            )
+        return None
+    target = file.target
+    if target is None:
+        raise click.UsageError("--data needs --target, the column with the true labels or values.")
+    frame = read_table(path)
     noted: set[tuple[str, ...]] = set()
 
     def source(model: Any) -> tuple[Any, ArrayLike]:
-        rows = rows_for_model(frame, model, target=file.target, drop=file.drop, features=file.features)
+        rows = rows_for_model(frame, model, target=target, drop=file.drop, features=file.features)
         # The baseline mostly lacks the same columns as the candidate.
         if rows.left_out and rows.left_out not in noted:
             noted.add(rows.left_out)

@@ -56,7 +56,7 @@ format_option = click.option(
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     epilog=("\b\nExample:\n  ens-plugin demo\n  ens-plugin analyze forest.joblib --data train.csv --target label\n"),
 )
 @click.version_option(package_name="ens-plugin")
@@ -99,9 +99,10 @@ def demo(tracking_uri: str | None) -> None:
     epilog=(
         "\b\n"
         "Example:\n"
-        "  ens-plugin analyze models:/churn@champion --data train.parquet --target churned\n"
-        "  ens-plugin analyze forest.joblib --data train.csv --target y --html report.html\n"
-        "  ens-plugin analyze forest.joblib --engine spark --data rows.parquet --target y --holdout\n"
+        "  ens-plugin analyze models:/churn@champion --data rows.parquet --target y\n"
+        "  ens-plugin analyze forest.joblib --data rows.csv --target y --html page.html\n"
+        "  ens-plugin analyze forest.joblib --data rows.parquet --target y --holdout \\\n"
+        "      --engine spark\n"
     )
 )
 @analysis_arguments
@@ -151,9 +152,10 @@ def analyze(
     epilog=(
         "\b\n"
         "Example:\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target y --confidence 0.995\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target y --measure --format markdown \\\n"
-        "      --picture curve.png --max-size-ratio 2\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y \\\n"
+        "      --confidence 0.995\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y --measure \\\n"
+        "      --format markdown --picture curve.png --max-size-ratio 2\n"
     )
 )
 @analysis_arguments
@@ -198,7 +200,8 @@ def recommend(
         "Example:\n"
         "  ens-plugin gate models:/churn/7 --policy policy.toml\n"
         "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline champion \\\n"
-        "      --data test.parquet --target churned --holdout --promote champion --audit-log gate.jsonl\n"
+        "      --data test.parquet --target churned --holdout --promote champion \\\n"
+        "      --audit-log gate.jsonl\n"
     )
 )
 @click.argument("model")
@@ -219,7 +222,7 @@ def gate(
     metric: str | None, drop: tuple[str, ...], features: tuple[str, ...], promote: str | None, prefix: str,
     audit_log: Path | None, tracking_uri: str | None, style: Format,
 ) -> None:  # fmt: skip
-    """Judge a registered MODEL version by a policy, and promote it with --promote.
+    """Judge a registered version by a policy, and promote it.
 
     MODEL is models:/NAME/VERSION or models:/NAME@ALIAS. Verdict and reasons become tags of the
     version. Without --data the logged report decides and no model is loaded; with --data both
@@ -230,15 +233,7 @@ def gate(
     """
     from ens_plugin.cli.gate import RowFile, decide, rows_from_file
 
-    if data is None and (target or holdout or metric or drop or features):
-        raise click.UsageError(
-            "--target, --holdout, --metric, --drop and --features are for the rows of --data. Add --data."
-        )
-    if data is not None and target is None:
-        raise click.UsageError("--data needs --target, the column with the true labels or values.")
-    rows = None
-    if data is not None and target is not None:
-        rows = rows_from_file(RowFile(data, target, holdout, metric, drop, features))
+    rows = rows_from_file(data, RowFile(target, holdout, metric, drop, features))
     decision = decide(
         model,
         policy,
@@ -259,14 +254,15 @@ def gate(
         "\b\n"
         "Example:\n"
         "  ens-plugin rightsize models:/churn/7 --data train.parquet --target churned\n"
-        "  ens-plugin rightsize models:/churn@champion --data test.csv --target churned --holdout\n"
+        "  ens-plugin rightsize models:/churn@champion --data test.csv \\\n"
+        "      --target churned --holdout\n"
     )
 )
 @analysis_arguments
 @format_option
 @click.option("--register", metavar="NAME", help="Registered model that gets the new version; MODEL's own by default.")
 def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> None:
-    """Cut MODEL to its recommended size and log that as a new version.
+    """Cut MODEL to its recommended size, as a new version.
 
     MODEL is models:/NAME/VERSION, models:/NAME@ALIAS, models:/m-... or runs:/ID/PATH; FILE is as for
     `ens-plugin analyze`. The smaller model is compared with MODEL on these rows, logged with its
@@ -288,8 +284,10 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     epilog=(
         "\b\n"
         "Example:\n"
-        "  ens-plugin gate-server --policy policy.toml --baseline champion --promote champion\n"
-        "  ens-plugin gate-server --policy policy.toml --on-alias challenger --audit-log gate.jsonl\n"
+        "  ens-plugin gate-server --policy policy.toml --baseline champion \\\n"
+        "      --promote champion\n"
+        "  ens-plugin gate-server --policy policy.toml --on-alias challenger \\\n"
+        "      --audit-log gate.jsonl\n"
     )
 )
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
@@ -312,9 +310,9 @@ def gate_server(
     policy: Path, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret_variable: str,
     host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
 ) -> None:  # fmt: skip
-    """Run the gate on every new version that MLflow's registry webhooks name.
+    """Run the gate for webhooks of MLflow's registry.
 
-    Unsigned, wrongly signed, stale and repeated deliveries are refused. Versions are judged one
+    It judges every new version that they name. Unsigned, wrongly signed, stale and repeated deliveries are refused. Versions are judged one
     after the other, as by `ens-plugin gate` without --data.
     """
     from ens_plugin.cli.gate import serve

@@ -127,7 +127,7 @@ def gain_sentence(report: ReportContent) -> str:
 
 
 def root_sentence(report: ReportContent) -> str:
-    """Return a sentence with the root of a mean squared error, which is in the target's unit; empty for other errors."""
+    """Return a sentence with the root of a mean squared error, in the target's unit; empty for other errors."""
     found = report.metrics()
     if "rmse" not in found:
         return ""

@@ -80,7 +80,8 @@ def log_report(
     (:meth:`EnsembleReport.metrics`); curves ``ens/error``, ``ens/error_lower`` and
     ``ens/error_upper``, whose step is the ensemble size and whose last value is the scalar; artifacts are in
     ``ensemble/``, or ``ensemble/<prefix>/`` for another prefix.  Where the experiment has other runs with a report on
-    as many rows, ``comparison.png`` there has the newest of them with their intervals on the same axes.  The run's description is written only if it is empty
+    as many rows, ``comparison.png`` there draws the newest of them with their intervals on the same axes.
+    The run's description is written only if it is empty
     or from an earlier report, and only as far as MLflow's limit of 8000 characters allows.
     Without configuration, MLflow decides where runs go: ``sqlite:///mlflow.db`` in its current
     versions.  ``docs/trackers.md`` has the names in other trackers.
