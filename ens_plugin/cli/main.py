@@ -312,8 +312,8 @@ def gate_server(
 ) -> None:  # fmt: skip
     """Run the gate for webhooks of MLflow's registry.
 
-    It judges every new version that they name. Unsigned, wrongly signed, stale and repeated deliveries are refused. Versions are judged one
-    after the other, as by `ens-plugin gate` without --data.
+    It judges every new version that they name, one after the other, as `ens-plugin gate` does without
+    --data. Unsigned, wrongly signed, stale and repeated deliveries are refused.
     """
     from ens_plugin.cli.gate import serve
 
