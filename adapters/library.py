@@ -249,6 +249,20 @@ class NativeInterface(Library):
         """Return the number of features that the model was trained on; None where it is not stored."""
         return getattr(model, "n_features_in_", None)
 
+    @classmethod
+    def with_categories(cls, model: Any, table: Any) -> Any:
+        """Return a table whose columns of categories are those that the model was trained on.
+
+        Files such as csv do not say which columns are categories.  By default the table is returned as it is.
+
+        Parameters
+        ----------
+        model : fitted model
+        table : DataFrame, shape (n_rows, n_features)
+            Its columns are the features in training order.
+        """
+        return table
+
 
 # Class attributes that a class must define.
 _NAMES = ((Library, "library"), (FileReadable, "title"), (FileReadable, "requirement"))

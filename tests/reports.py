@@ -136,7 +136,7 @@ def perfect_report() -> EnsembleReport:
     recommendation = SizeRecommendation(
         1, "agreement", 0.99, None, 1.0, (1, 1), "All members agree on every row.", 20_001, sizes, np.ones(sizes.size)
     )
-    bias_variance = BiasVariance(0.0, 0.0, 0.0, 0.0, 0.0, "0-1 loss")
+    bias_variance = BiasVariance(0.0, 0.0, 0.0, 0.0, 0.0, "0-1 error")
     return replace(
         classification_report(),
         n_members=25,
@@ -307,7 +307,7 @@ def _classification(
         ensemble_error=curve.at(n_members),
         asymptotic_error=limit,
         bias=limit,
-        loss="0-1 loss",
+        loss="0-1 error",
     )
     return EnsembleReport(
         task="classification",

@@ -107,7 +107,7 @@ def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Pat
     job = run_action(workshop, tmp_path, criterion="agreement", max_size_ratio="1.1", measure="false")
     assert job.code == 1
     assert job.outputs["passed"] == "false"
-    assert "FAILED" in job.summary
+    assert job.summary.startswith("**FAILED: 120 members: ")
     assert "pickled" not in job.summary
 
 
@@ -115,8 +115,25 @@ def test_what_cannot_be_told_fails_with_the_reason(workshop: Path, tmp_path: Pat
     job = run_action(workshop, tmp_path, target="no such column")
     assert job.code == 2
     assert "no such column" in job.stderr
-    assert job.summary == ""
+    heading, _, *message = job.summary.splitlines()
+    assert heading == "**The size of the model could not be recommended.**"
+    assert message[0].startswith("    Error: There is no target column 'no such column' in the data.")
+    assert all(line.startswith("    ") for line in message)
     assert job.outputs["passed"] == ""
+
+
+def test_requirements_of_the_model_are_installed_first_when_named(workshop: Path, tmp_path: Path) -> None:
+    """pip is replaced by a program that writes down what it is to install, before a Python without ens-plugin."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/calls"\n[ "$1" = -m ]\n', encoding="utf-8")
+    python.chmod(0o755)
+    run_action(workshop, tmp_path, python=str(python), requirements="model requirements.txt")
+    calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
+    assert calls[0] == f"-m pip install --quiet --requirement {workshop}/model requirements.txt"
+    assert calls[2] == f"-m pip install --quiet {ROOT}"
+    (tmp_path / "calls").unlink()
+    run_action(workshop, tmp_path, python=str(python))
+    assert "--requirement" not in (tmp_path / "calls").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("text", ["$(touch pwned)", "'; touch pwned; '", "--help", "`touch pwned`"])
@@ -220,7 +237,7 @@ def test_the_gitlab_job_runs(workshop: Path, tmp_path: Path) -> None:
     for name in ("model.joblib", "train.csv"):
         (tmp_path / name).symlink_to(workshop / name)
     variables = {name: str(value) for name, value in job["variables"].items()}
-    command = job["script"][-1].replace("python -m", f"{sys.executable} -m")
+    command = "\n".join(job["script"][2:]).replace("python -m", f"{sys.executable} -m")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True

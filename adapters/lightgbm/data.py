@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.categories import check_no_text, is_text, with_trained_categories
 from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.errors import DataMismatchError, InputError
 
-__all__ = ["PreparedRows", "prepare_table"]
+__all__ = ["PreparedRows", "prepare_table", "with_categories"]
 
 
 class PreparedRows:
@@ -46,9 +47,9 @@ def prepare_table(booster: Any, X: Any) -> Any:
     Raises
     ------
     DataMismatchError
-        If the columns are not the ones the model was trained on.
+        If the columns, or those of them that are categories, are not the ones the model was trained on.
     InputError
-        If `X` is not a table.
+        If `X` is not a table, or columns hold text.
     """
     if hasattr(X, "iloc"):
         table = X
@@ -65,7 +66,50 @@ def prepare_table(booster: Any, X: Any) -> Any:
         )
     if hasattr(table, "columns"):
         _check_names(booster.feature_name(), table.columns)
+        _check_categories(booster, table)
     return table
+
+
+def with_categories(booster: Any, table: Any) -> Any:
+    """Return a DataFrame whose columns of text, or of values that were categories, are the booster's categories.
+
+    The booster stores the categories of each column in order, without its name.  The table is returned as it is where
+    neither the columns of text nor those that the trees split by category are as many as that.
+
+    Raises
+    ------
+    DataMismatchError
+        If no value of a column is among its categories.
+    """
+    stored = booster.pandas_categorical or []
+    if not stored or _category_columns(table):
+        return table
+    texts = [name for name, column in table.items() if is_text(column)]
+    for names in (texts, [name for name in table.columns if name in {*texts, *_split_by_category(booster, table)}]):
+        if len(names) == len(stored):
+            return with_trained_categories(table, dict(zip(names, stored, strict=True)))
+    return table
+
+
+def _split_by_category(booster: Any, table: Any) -> list[Any]:
+    known = booster.dump_model(num_iteration=1)["feature_infos"]
+    trained = zip(booster.feature_name(), table.columns, strict=True)
+    return [name for own, name in trained if known.get(own, {}).get("values")]
+
+
+def _category_columns(table: Any) -> list[str]:
+    return [str(name) for name, column in table.items() if hasattr(column.dtype, "categories")]
+
+
+def _check_categories(booster: Any, table: Any) -> None:
+    found, stored = _category_columns(table), booster.pandas_categorical or []
+    if len(found) != len(stored):
+        raise DataMismatchError(
+            f"The model was trained on {len(stored)} columns of categories, and X has {len(found)}"
+            f"{f' ({shortened(found)})' if found else ''}. Pass the same columns as categories of pandas as for "
+            "training: X[column] = X[column].astype(X_train[column].dtype)."
+        )
+    check_no_text(table)
 
 
 def _as_array(X: Any) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Trainable
 from ens_plugin.adapters.lightgbm import damage
+from ens_plugin.adapters.lightgbm.data import with_categories
 from ens_plugin.adapters.lightgbm.text import MODEL_START
 from ens_plugin.adapters.shared.labels import label_positions
 from ens_plugin.adapters.shared.refusals import GROWABLE
@@ -116,6 +117,12 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
     def n_features(cls, model: Any) -> int | None:
         """Return the number of features that the model was trained on; None where it is not stored."""
         return int(model.num_feature()) if _is_booster(model) else super().n_features(model)
+
+    @classmethod
+    def with_categories(cls, model: Any, table: Any) -> Any:
+        """Return a table whose columns of categories are those that the booster was trained on."""
+        booster = model if _is_booster(model) else getattr(model, "booster_", None)
+        return table if booster is None else with_categories(booster, table)
 
 
 def train_arguments(arguments: Mapping[str, Any]) -> TrainingData:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Trainable
+from ens_plugin.adapters.shared.categories import with_trained_categories
 from ens_plugin.adapters.shared.labels import label_positions
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
@@ -130,6 +131,20 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
     def n_features(cls, model: Any) -> int | None:
         """Return the number of features that the model was trained on; None where it is not stored."""
         return int(model.num_features()) if _is_booster(model) else super().n_features(model)
+
+    @classmethod
+    def with_categories(cls, model: Any, table: Any) -> Any:
+        """Return a table whose columns of categories are those that the booster was trained on.
+
+        Boosters store them from XGBoost 3.1 on; before, the table is returned as it is.
+        """
+        booster = model if _is_booster(model) else model.get_booster()
+        if "c" not in (booster.feature_types or ()) or not hasattr(booster, "get_categories"):
+            return table
+        stored = booster.get_categories(export_to_arrow=True).to_arrow()
+        if stored is None:
+            return table
+        return with_trained_categories(table, {name: own.to_pylist() for name, own in stored if own is not None})
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import xgboost
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from ens_plugin.adapters.shared.categories import check_no_text
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["Rows"]
@@ -129,6 +130,7 @@ def _check_columns(rows: Rows, booster: Any) -> None:
         )
     if hasattr(rows.table, "iloc"):
         _check_names([str(name) for name in rows.table.columns], rows.names)
+        check_no_text(rows.table)
 
 
 def _check_names(found: Any, expected: Any) -> None:

@@ -21,6 +21,7 @@ from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
+from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken
 from ens_plugin.adapters.xgboost.document.leaves import LeafReader
 from ens_plugin.adapters.xgboost.document.model import LEAF, Forest, read_forest, read_shape
 from ens_plugin.adapters.xgboost.document.truncation import truncated_trees
@@ -219,6 +220,12 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
                 "with two labels, or pass a forest of scikit-learn or LightGBM."
             )
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
+
+    def cautions(self, data: str) -> tuple[str, ...]:
+        """Return a warning of predictions that a learning rate below 1 leaves near the base score."""
+        rate = learning_rate(self.forest)
+        own = () if rate is None or rate > FULL_RATE else (shrunken(rate),)
+        return (*super().cautions(data), *own)
 
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
         """Return bags that are drawn from the booster's seed, for some rows at a time by position."""

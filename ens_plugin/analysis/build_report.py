@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.distributions import installed_version
 from ens_plugin.adapters.capabilities import JudgedByLoss
+from ens_plugin.adapters.shared.distributions import installed_version
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
 from ens_plugin.analysis.curves.classification import draw_label_errors, estimate_classification

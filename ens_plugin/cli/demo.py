@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,16 @@ from ens_plugin.tracking.store.connection import check_server, tracking_errors
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EXPERIMENT", "Demonstration", "demo_experiment", "demonstrations", "log_demonstrations", "results_table"]
+__all__ = ["Demonstration", "demo_experiments", "demonstrations", "log_demonstrations", "results_table"]
 
-EXPERIMENT = "ens-plugin demo"
+# An experiment for each data set, because errors on different data cannot be read off the same chart.
+EXPERIMENTS = {name: f"ens-plugin demo: {name}" for name in ("breast cancer", "digits", "diabetes")}
 
 EXPLANATION = """\
 Error        at the current number of trees, from the out-of-bag rows of each
              tree: share of wrong labels; diabetes: mean squared error, in squared
-             points of disease progression. In brackets its {level} interval.
+             points of disease progression (root: {rmse}). In brackets its
+             {level} interval.
 Infinite     the same error with infinitely many trees.
 Needed       trees until the probabilities (mean Brier score) are within 0.5 %
              of the infinite forest's; diabetes: until the error is within 1 %.
@@ -61,8 +63,8 @@ def _demonstrate(name: str, load: Any, forest: Any) -> Demonstration:
     return Demonstration(name, forest, X, analyze(forest, X, y))
 
 
-def demo_experiment(uri: str) -> str:
-    """Return the id of the experiment of the demonstrations, which is created if it does not exist.
+def demo_experiments(uri: str) -> dict[str, str]:
+    """Return the ids of the experiments by data set; those that do not exist are created.
 
     Raises
     ------
@@ -74,11 +76,11 @@ def demo_experiment(uri: str) -> str:
     with only_results_on_stdout(), quiet_libraries():
         check_server(uri)
         with tracking_errors(uri):
-            return str(mlflow.set_experiment(EXPERIMENT).experiment_id)
+            return {name: str(mlflow.set_experiment(title).experiment_id) for name, title in EXPERIMENTS.items()}
 
 
-def log_demonstrations(shown: Sequence[Demonstration], uri: str, experiment_id: str) -> None:
-    """Log each demonstration to a run of its own, with the model.
+def log_demonstrations(shown: Sequence[Demonstration], uri: str, experiments: Mapping[str, str]) -> None:
+    """Log each demonstration to a run in the experiment of its data set, with the model.
 
     Raises
     ------
@@ -87,7 +89,7 @@ def log_demonstrations(shown: Sequence[Demonstration], uri: str, experiment_id: 
     """
     with only_results_on_stdout(), quiet_libraries(), tracking_errors(uri):
         for demonstration in progress_bar(shown, len(shown)):
-            _log(demonstration, experiment_id)
+            _log(demonstration, experiments[demonstration.name])
 
 
 def _log(demonstration: Demonstration, experiment_id: str) -> None:
@@ -114,8 +116,9 @@ def results_table(shown: Sequence[Demonstration]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
     lines = [_aligned(row, widths) for row in rows]
     lines.insert(1, "-" * len(lines[0]))
+    rmse = next((f"{one.report.rmse:.3g} points" for one in shown if one.report.is_squared), "-")
     level = level_text(shown[0].report.error_curve.interval_level)
-    return "\n".join([*lines, "", EXPLANATION.format(level=level)])
+    return "\n".join([*lines, "", EXPLANATION.format(level=level, rmse=rmse)])
 
 
 def _row(name: str, report: EnsembleReport) -> tuple[str, ...]:

@@ -8,15 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import click
 from numpy.typing import ArrayLike
 
-from ens_plugin.cli.console import notice, only_results_on_stdout, quiet_libraries
+from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, quiet_libraries
 from ens_plugin.cli.store import use_store
-from ens_plugin.cli.table import read_table, rows_for_model
+from ens_plugin.cli.table import left_out_note, rows_for_model
+from ens_plugin.cli.table_files import read_table
 from ens_plugin.errors import InputError
-from ens_plugin.registry.gating.audit import Audit, audit_to_file
+from ens_plugin.registry.gating.audit import Audit, audit_to_file, audit_to_log
 from ens_plugin.registry.gating.decision import GateDecision
 from ens_plugin.registry.gating.gate import audited_errors, gate_request, run_gate
 from ens_plugin.registry.server.server import GateWorker, gate_app
@@ -25,7 +27,7 @@ from ens_plugin.tracking.store.connection import check_server
 from ens_plugin.tracking.store.model_version import VersionAddress, check_alias
 from ens_plugin.tracking.store.scratch import scratch_folder
 
-__all__ = ["decide", "rows_from_file", "serve"]
+__all__ = ["RowFile", "decide", "rows_from_file", "serve"]
 
 BACKLOG = 1024
 
@@ -36,35 +38,67 @@ PATIENCE = {
 }
 
 
-def rows_from_file(path: str, target: str, holdout: bool) -> Rows:
-    """Read a file and return its rows, which are split into features and target for each model.
+class RowFile(NamedTuple):
+    """The options of a gate that describe a file with rows.
+
+    Attributes
+    ----------
+    target : str or None
+        Column with the true labels or values.
+    holdout : bool
+    drop, features : tuple of str
+        As of :class:`ens_plugin.cli.request.AnalysisRequest`.
+    """
+
+    target: str | None
+    holdout: bool
+    drop: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
+    """Read a file and return its rows, which are split into features and target for each model; None without a file.
 
     Raises
     ------
+    click.UsageError
+        If there are options for rows without a file, or no target with it.
     InputError
         If the file cannot be read.
     """
+    if path is None:
+        if any(file):
+            raise click.UsageError("--target, --holdout, --drop and --features are for the rows of --data. Add --data.")
+        return None
+    target = file.target
+    if target is None:
+        raise click.UsageError("--data needs --target, the column with the true labels or values.")
     frame = read_table(path)
+    noted: set[tuple[str, ...]] = set()
 
     def source(model: Any) -> tuple[Any, ArrayLike]:
-        rows = rows_for_model(frame, model, target=target)
+        rows = rows_for_model(frame, model, target=target, drop=file.drop, features=file.features)
+        # The baseline mostly lacks the same columns as the candidate.
+        if rows.left_out and rows.left_out not in noted:
+            noted.add(rows.left_out)
+            paragraph(left_out_note(rows.left_out))
         return rows.X, rows.y
 
-    return Rows(source, "holdout" if holdout else "oob")
+    return Rows(source, "holdout" if file.holdout else "oob")
 
 
 def decide(
     model_uri: str, policy: Path, *, baseline: str | None, rows: Rows | None, promote: str | None, prefix: str,
     audit_log: Path | None, tracking_uri: str | None,
 ) -> GateDecision:  # fmt: skip
-    """Return the decision of the gate on a version; audit lines are written to a file, or else to stderr.
+    """Return the decision of the gate on a version; audit lines are appended to a file, or "-" for stderr.
 
     Raises
     ------
     EnsPluginError
         As :func:`ens_plugin.gate`.
     """
-    audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
+    audit = audit_to_log if audit_log is None else _audit(audit_log)
     request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
     with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
         uri = use_store(tracking_uri)
@@ -87,7 +121,7 @@ def serve(
         If an argument is wrong, or the tracking server cannot be reached at the start.
     """
     uvicorn = _server_library()
-    audit: Audit = notice if audit_log is None else audit_to_file(audit_log)
+    audit = notice if audit_log is None else _audit(audit_log)
     if baseline is not None:
         check_alias(baseline, "baseline")
     if on_alias is not None and on_alias == promote:
@@ -106,6 +140,10 @@ def serve(
         with _patience():
             notice(f"Listening on {host}:{port}.")
             uvicorn.run(app, host=host, port=port, log_level="warning", http=_protocol(), backlog=BACKLOG)
+
+
+def _audit(audit_log: Path) -> Audit:
+    return notice if str(audit_log) == "-" else audit_to_file(audit_log)
 
 
 def _server_library() -> Any:

@@ -25,8 +25,9 @@ from ens_plugin.cli.console import (
     write_text,
 )
 from ens_plugin.cli.oob import oob
-from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, analysis_of
+from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, analysis_of, feature_arguments
 from ens_plugin.cli.spark import SparkEngine, spark_options
+from ens_plugin.cli.table_files import KINDS
 from ens_plugin.errors import EnsPluginError, spelled
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary
@@ -55,7 +56,7 @@ format_option = click.option(
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     epilog=("\b\nExample:\n  ens-plugin demo\n  ens-plugin analyze forest.joblib --data train.csv --target label\n"),
 )
 @click.version_option(package_name="ens-plugin")
@@ -82,25 +83,26 @@ def demo(tracking_uri: str | None) -> None:
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
     """
-    from ens_plugin.cli.demo import EXPERIMENT, demo_experiment, demonstrations, log_demonstrations, results_table
+    from ens_plugin.cli.demo import demo_experiments, demonstrations, log_demonstrations, results_table
     from ens_plugin.cli.store import browse_hint, use_store
 
     uri = use_store(tracking_uri)
-    experiment_id = demo_experiment(uri)
+    experiments = demo_experiments(uri)
     shown = demonstrations()
     click.echo(results_table(shown))
-    log_demonstrations(shown, uri, experiment_id)
-    click.echo(f"\nLogged {len(shown)} runs to the MLflow experiment {EXPERIMENT!r}. To see their curves:\n")
-    click.echo(browse_hint(uri, experiment_id))
+    log_demonstrations(shown, uri, experiments)
+    click.echo(f"\nLogged {len(shown)} runs to MLflow, each to an experiment of its own. To see the first curve:\n")
+    click.echo(browse_hint(uri, next(iter(experiments.values()))))
 
 
 @cli.command(
     epilog=(
         "\b\n"
         "Example:\n"
-        "  ens-plugin analyze models:/churn@champion --data train.parquet --target churned\n"
-        "  ens-plugin analyze forest.joblib --data train.csv --target y --html report.html\n"
-        "  ens-plugin analyze forest.joblib --engine spark --data rows.parquet --target y --holdout\n"
+        "  ens-plugin analyze models:/churn@champion --data rows.parquet --target y\n"
+        "  ens-plugin analyze forest.joblib --data rows.csv --target y --html page.html\n"
+        "  ens-plugin analyze forest.joblib --data rows.parquet --target y --holdout \\\n"
+        "      --engine spark\n"
     )
 )
 @analysis_arguments
@@ -150,9 +152,10 @@ def analyze(
     epilog=(
         "\b\n"
         "Example:\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target y --confidence 0.995\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target y --measure --format markdown \\\n"
-        "      --picture curve.png --max-size-ratio 2\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y \\\n"
+        "      --confidence 0.995\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y --measure \\\n"
+        "      --format markdown --picture curve.png --max-size-ratio 2\n"
     )
 )
 @analysis_arguments
@@ -197,25 +200,28 @@ def recommend(
         "Example:\n"
         "  ens-plugin gate models:/churn/7 --policy policy.toml\n"
         "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline champion \\\n"
-        "      --data test.parquet --target churned --holdout --promote champion --audit-log gate.jsonl\n"
+        "      --data test.parquet --target churned --holdout --promote champion \\\n"
+        "      --audit-log gate.jsonl\n"
     )
 )
 @click.argument("model")
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
 @click.option("--baseline", metavar="VERSION", help="Compare with this version: an alias of the same model, or a URI.")
-@click.option("--data", metavar="FILE", help="csv or parquet file to measure both models on.")
+@click.option("--data", metavar="FILE", help=f"File to measure both models on: {KINDS}.")
 @click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
 @click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
+@feature_arguments
 @click.option("--promote", metavar="ALIAS", help="Move this alias to the version if it passes.")
 @click.option("--prefix", default=DEFAULT_PREFIX, show_default=True, help="Prefix that the report was logged with.")
-@click.option("--audit-log", metavar="FILE", type=Path, help="Append the audit lines here instead of to stderr.")
+@click.option("--audit-log", metavar="FILE", type=Path, help="Append a line of JSON for each event; - for stderr.")
 @click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
 @format_option
 def gate(
     model: str, policy: Path, baseline: str | None, data: str | None, target: str | None, holdout: bool,
-    promote: str | None, prefix: str, audit_log: Path | None, tracking_uri: str | None, style: Format,
+    drop: tuple[str, ...], features: tuple[str, ...], promote: str | None, prefix: str, audit_log: Path | None,
+    tracking_uri: str | None, style: Format,
 ) -> None:  # fmt: skip
-    """Judge a registered MODEL version by a policy, and promote it with --promote.
+    """Judge a registered version by a policy, and promote it.
 
     MODEL is models:/NAME/VERSION or models:/NAME@ALIAS. Verdict and reasons become tags of the
     version. Without --data the logged report decides and no model is loaded; with --data both
@@ -224,17 +230,14 @@ def gate(
     Exits with 1 if the version does not meet the policy, with 2 if there is no verdict; then
     nothing is promoted.
     """
-    from ens_plugin.cli.gate import decide, rows_from_file
+    from ens_plugin.cli.gate import RowFile, decide, rows_from_file
 
-    if data is None and (target is not None or holdout):
-        raise click.UsageError("--target and --holdout describe the rows of --data. Add --data.")
-    if data is not None and target is None:
-        raise click.UsageError("--data needs --target, the column with the true labels or values.")
+    rows = rows_from_file(data, RowFile(target, holdout, drop, features))
     decision = decide(
         model,
         policy,
         baseline=baseline,
-        rows=None if data is None or target is None else rows_from_file(data, target, holdout),
+        rows=rows,
         promote=promote,
         prefix=prefix,
         audit_log=audit_log,
@@ -250,14 +253,15 @@ def gate(
         "\b\n"
         "Example:\n"
         "  ens-plugin rightsize models:/churn/7 --data train.parquet --target churned\n"
-        "  ens-plugin rightsize models:/churn@champion --data test.csv --target churned --holdout\n"
+        "  ens-plugin rightsize models:/churn@champion --data test.csv \\\n"
+        "      --target churned --holdout\n"
     )
 )
 @analysis_arguments
 @format_option
 @click.option("--register", metavar="NAME", help="Registered model that gets the new version; MODEL's own by default.")
 def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> None:
-    """Cut MODEL to its recommended size and log that as a new version.
+    """Cut MODEL to its recommended size, as a new version.
 
     MODEL is models:/NAME/VERSION, models:/NAME@ALIAS, models:/m-... or runs:/ID/PATH; FILE is as for
     `ens-plugin analyze`. The smaller model is compared with MODEL on these rows, logged with its
@@ -279,8 +283,10 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     epilog=(
         "\b\n"
         "Example:\n"
-        "  ens-plugin gate-server --policy policy.toml --baseline champion --promote champion\n"
-        "  ens-plugin gate-server --policy policy.toml --on-alias challenger --audit-log gate.jsonl\n"
+        "  ens-plugin gate-server --policy policy.toml --baseline champion \\\n"
+        "      --promote champion\n"
+        "  ens-plugin gate-server --policy policy.toml --on-alias challenger \\\n"
+        "      --audit-log gate.jsonl\n"
     )
 )
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
@@ -303,10 +309,10 @@ def gate_server(
     policy: Path, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret_variable: str,
     host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
 ) -> None:  # fmt: skip
-    """Run the gate on every new version that MLflow's registry webhooks name.
+    """Run the gate for webhooks of MLflow's registry.
 
-    Unsigned, wrongly signed, stale and repeated deliveries are refused. Versions are judged one
-    after the other, as by `ens-plugin gate` without --data.
+    It judges every new version that they name, one after the other, as `ens-plugin gate` does without
+    --data. Unsigned, wrongly signed, stale and repeated deliveries are refused.
     """
     from ens_plugin.cli.gate import serve
 

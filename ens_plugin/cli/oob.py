@@ -25,18 +25,20 @@ __all__ = ["oob"]
     epilog=(
         "\b\n"
         "Example:\n"
-        "  ens-plugin oob forest.joblib --data train.csv --target label --out preds.parquet\n"
-        "  ens-plugin oob models:/churn@champion --data train.parquet --target churned --out preds.csv\n"
+        "  ens-plugin oob forest.joblib --data train.csv --target y --out preds.parquet\n"
+        "  ens-plugin oob models:/churn@champion --data train.parquet \\\n"
+        "      --target churned --out preds.csv\n"
     )
 )
 @row_arguments
 @output_option("--out", "csv or parquet file to write, one line for each row of FILE, in their order.", required=True)
 def oob(request: AnalysisRequest, out_path: Path) -> None:
-    """Write what each training row is predicted to be by the members not trained on it.
+    """Write the out-of-bag prediction of each training row.
 
-    The columns written are label, value_LABEL for each label (its probability, or share of votes), and
-    n_members, the number of members that predicted the row; of a regression, value and n_members. A row
-    that every member was trained on has empty cells and n_members 0.
+    It is that of the members that were not trained on the row. The columns written are label,
+    value_LABEL for each label (its probability, or share of votes), and n_members, the number of
+    members that predicted the row; of a regression, value and n_members. A row that every member was
+    trained on has empty cells and n_members 0.
 
     MODEL is as for `ens-plugin analyze`. Loading a model runs code stored in it: load only what you
     trust. FILE holds the exact training rows in their order. Columns of weights and groups are no

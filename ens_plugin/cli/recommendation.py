@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -15,7 +16,15 @@ from ens_plugin.cli.savings_table import markdown_lines, text_lines
 from ens_plugin.errors import InputError
 from ens_plugin.report.quantities import level_text, members_text, recommended_interval_text, recommended_text
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
-from ens_plugin.report.text import WIDTH, criterion_words, escaped_markdown, printable, size_label, verdict
+from ens_plugin.report.text import (
+    WIDTH,
+    criterion_words,
+    escaped_markdown,
+    printable,
+    root_sentence,
+    size_label,
+    verdict,
+)
 from ens_plugin.sizing.checks import Check
 
 if TYPE_CHECKING:
@@ -174,6 +183,8 @@ def as_json(found: Recommendation) -> str:
         "schema_version": SCHEMA_VERSION,
         "model": found.report.model,
         "n_members": found.report.n_members,
+        "error": _known(found.report.error),
+        "rmse": _known(found.report.rmse),
         **brief,
         "passed": found.passed,
         "checks": [asdict(check) for check in found.checks],
@@ -183,10 +194,15 @@ def as_json(found: Recommendation) -> str:
     return json.dumps(content, indent=1, allow_nan=False)
 
 
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
 def as_text(found: Recommendation) -> str:
     """Return a recommendation as text, at most 80 columns wide."""
     report = found.report
     lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
+    lines += textwrap.wrap(root_sentence(report), WIDTH)
     if report.n_rows < FEWEST_ROWS or report.basis.doubts:
         lines = [textwrap.fill(f"Warning: {verdict(report)}", WIDTH), *lines]
     lines += text_lines(found.savings)
@@ -197,14 +213,18 @@ def as_text(found: Recommendation) -> str:
 def as_markdown(found: Recommendation) -> str:
     """Return a recommendation in Markdown, with all text of the report escaped."""
     report = found.report
+    failed = [f"**{escaped_markdown(check.text, 400)}**\n" for check in found.checks if not check.passed]
     lines = [
+        *failed,
         f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(verdict(report), 600)}**",
         "",
         _size_line(report, "**"),
         escaped_markdown(report.recommendation.reason, 400),
     ]
+    if report.is_squared:
+        lines += ["", escaped_markdown(root_sentence(report), 400)]
     lines += markdown_lines(found.savings)
-    demands = [f"- {check.text}" for check in found.checks[1:]]
+    demands = [f"- {escaped_markdown(check.text, 400)}" for check in found.checks[1:] if check.passed]
     lines += [*([""] if demands else []), *demands]
     if found.picture is not None:
         lines += ["", f"[The error curve as a picture](<{_link_target(found.picture)}>)"]

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import click
 
 from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, CRITERIA, REGRESSION_ESTIMATORS, AnalysisOptions
-from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
+from ens_plugin.cli.console import only_results_on_stdout, paragraph, progress_bar, quiet_libraries
 from ens_plugin.cli.store import use_store
-from ens_plugin.cli.table import ModelRows, read_table, rows_for_model
+from ens_plugin.cli.table import ModelRows, left_out_note, rows_for_model
+from ens_plugin.cli.table_files import KINDS, read_table
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.models import is_uri, load_model
 
@@ -21,6 +22,7 @@ __all__ = [
     "AnalysisRequest",
     "analysis_arguments",
     "analysis_of",
+    "feature_arguments",
     "load_requested",
     "model_and_rows",
     "row_arguments",
@@ -29,6 +31,7 @@ __all__ = [
 Argument = Callable[[Callable[..., None]], Callable[..., None]]
 
 ESTIMATORS = ("auto", *dict.fromkeys((*CLASSIFICATION_ESTIMATORS, *REGRESSION_ESTIMATORS)))
+PLACES = ("model", "data", "target", "sample_weight", "groups", "drop", "features", "tracking_uri")
 OPTIONS = ("metric", "criterion", "confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
 
 
@@ -46,6 +49,9 @@ class AnalysisRequest:
         Column with the true labels or values.
     sample_weight, groups : str or None
         Columns with the weights and the groups of the rows.
+    drop, features : tuple of str
+        Columns that are no features, and those that are; all others are features if `features` is empty.  Each may be
+        several names with commas between them.
     tracking_uri : str or None
     options : AnalysisOptions
         Without the weights and the groups, which are in the file.
@@ -56,13 +62,34 @@ class AnalysisRequest:
     target: str
     sample_weight: str | None
     groups: str | None
+    drop: tuple[str, ...]
+    features: tuple[str, ...]
     tracking_uri: str | None
     options: AnalysisOptions
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The arguments of :func:`ens_plugin.cli.rows_for_model` that name columns."""
+        return {name: getattr(self, name) for name in ("target", "sample_weight", "groups", "drop", "features")}
 
+
+FEATURES = (
+    click.option(
+        "--drop",
+        multiple=True,
+        metavar="COL",
+        help="Columns that are no features: COL,COL or the option several times.",
+    ),
+    click.option(
+        "--features",
+        multiple=True,
+        metavar="COL",
+        help="The columns that are features, in training order: COL,COL or the option several times.",
+    ),
+)
 MODEL_AND_ROWS = (
     click.argument("model"),
-    click.option("--data", required=True, metavar="FILE", help="csv or parquet file with the rows."),
+    click.option("--data", required=True, metavar="FILE", help=f"File with the rows: {KINDS}."),
     click.option("--target", required=True, metavar="COL", help="Column with the true labels or values."),
 )
 COLUMNS = (
@@ -72,6 +99,7 @@ COLUMNS = (
         metavar="COL",
         help="Column with the group of each row: a patient, a machine. It is not a feature.",
     ),
+    *FEATURES,
 )
 MEANS = (
     click.option("--n-jobs", type=int, help="Threads to use; -1 for all. Never changes the result."),
@@ -144,14 +172,10 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the shared arguments, which are passed to `command` as one AnalysisRequest."""
 
     @wraps(command)
-    def with_request(
-        model: str, data: str, target: str, sample_weight: str | None, groups: str | None, tracking_uri: str | None,
-        holdout: bool, **values: Any,
-    ) -> None:  # fmt: skip
+    def with_request(holdout: bool, **values: Any) -> None:
         chosen = {name: values.pop(name) for name in OPTIONS}
         options = AnalysisOptions(data="holdout" if holdout else "oob", **chosen)
-        request = AnalysisRequest(model, data, target, sample_weight, groups, tracking_uri, options)
-        command(request=request, **values)
+        command(request=_request(values, options), **values)
 
     return _with_arguments(with_request, ARGUMENTS)
 
@@ -160,14 +184,20 @@ def row_arguments(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the arguments that name a model and its training rows, which it gets as one `request`."""
 
     @wraps(command)
-    def with_request(
-        model: str, data: str, target: str, sample_weight: str | None, groups: str | None, tracking_uri: str | None,
-        n_jobs: int | None, **values: Any,
-    ) -> None:  # fmt: skip
-        options = AnalysisOptions(n_jobs=n_jobs)
-        command(request=AnalysisRequest(model, data, target, sample_weight, groups, tracking_uri, options), **values)
+    def with_request(n_jobs: int | None, **values: Any) -> None:
+        command(request=_request(values, AnalysisOptions(n_jobs=n_jobs)), **values)
 
     return _with_arguments(with_request, ROW_ARGUMENTS)
+
+
+def feature_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options that choose columns as features."""
+    return _with_arguments(command, FEATURES)
+
+
+def _request(values: dict[str, Any], options: AnalysisOptions) -> AnalysisRequest:
+    """Return a request from the values of the arguments, which are taken out of `values`."""
+    return AnalysisRequest(options=options, **{name: values.pop(name) for name in PLACES})
 
 
 def _with_arguments(command: Callable[..., None], arguments: Sequence[Argument]) -> Callable[..., None]:
@@ -206,9 +236,9 @@ def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:
     """Return the model of a request, loaded, and its rows."""
     frame = read_table(request.data)
     model = load_requested(request)
-    rows = rows_for_model(
-        frame, model, target=request.target, sample_weight=request.sample_weight, groups=request.groups
-    )
+    rows = rows_for_model(frame, model, **request.columns)
+    if rows.left_out:
+        paragraph(left_out_note(rows.left_out))
     return model, rows
 
 

@@ -18,9 +18,9 @@ import click
 import numpy as np
 
 from ens_plugin.adapters.unwrap.spark_wrappers import is_spark_model
-from ens_plugin.cli.console import only_results_on_stdout
+from ens_plugin.cli.console import only_results_on_stdout, paragraph
 from ens_plugin.cli.request import AnalysisRequest, load_requested
-from ens_plugin.cli.table import rows_for_model
+from ens_plugin.cli.table import left_out_note, rows_for_model
 from ens_plugin.errors import ClusterError, InputError
 from ens_plugin.report.result import EnsembleReport
 
@@ -118,16 +118,15 @@ def feature_columns(names: list[str], model: Any, request: AnalysisRequest, row_
     Raises
     ------
     InputError, DataMismatchError
-        If features are missing, or there are columns that are not the model's.
+        As :func:`ens_plugin.cli.rows_for_model`.
     """
     import pandas as pd
 
-    kept = [name for name in names if name != row_id]
-    no_rows = pd.DataFrame({name: np.empty(0) for name in kept})
-    rows = rows_for_model(no_rows, model, target=request.target, sample_weight=request.sample_weight)
-    if isinstance(rows.X, pd.DataFrame):
-        return [str(name) for name in rows.X.columns]
-    return [name for name in kept if name not in (request.target, request.sample_weight)]
+    no_rows = pd.DataFrame({name: np.empty(0) for name in names if name != row_id})
+    rows = rows_for_model(no_rows, model, **request.columns)
+    if rows.left_out:
+        paragraph(left_out_note(rows.left_out))
+    return list(rows.names)
 
 
 @contextmanager

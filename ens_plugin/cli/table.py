@@ -1,9 +1,9 @@
-"""Tables of rows: reading them from a file, and splitting them into a model's features, target and weights."""
+"""Tables of rows, split into a model's features, target, weights and groups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,86 +17,46 @@ from ens_plugin.errors import DataMismatchError, InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ModelRows", "read_table", "rows_for_model"]
+__all__ = ["ModelRows", "left_out_note", "rows_for_model"]
 
 MAX_NAMES = 20
 
 
 class ModelRows(NamedTuple):
-    """Features, target, weights and groups of a table, in the form of the arguments of ``analyze``."""
+    """Features, target, weights and groups of a table, in the form of the arguments of ``analyze``.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Columns of the features.
+    left_out : tuple of str
+        Columns that the model was not trained on.
+    """
 
     X: Any
     y: NDArray[Any]
     sample_weight: NDArray[np.float64] | None
     groups: NDArray[Any] | None = None
-
-
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a csv or parquet file, numbers to the last bit, and return it as a data frame.
-
-    Parameters
-    ----------
-    path : str or Path
-        Ends in ``.csv`` (possibly compressed: ``.csv.gz``), ``.parquet`` or ``.pq``.
-
-    Returns
-    -------
-    DataFrame, shape (n_rows, n_columns)
-
-    Raises
-    ------
-    InputError
-        If there is no such file, its name ends otherwise, it is not a file of the kind in its name,
-        or it has no rows.
-
-    Examples
-    --------
-    >>> read_table("rows.csv")
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.InputError: There is no data file 'rows.csv'. Pass a csv or parquet file.
-    """
-    import pandas as pd
-
-    path = Path(path)
-    name = path.name.lower()
-    if not path.is_file():
-        raise InputError(f"There is no data file {str(path)!r}. Pass a csv or parquet file.")
-    try:
-        if name.endswith((".parquet", ".pq")):
-            frame = pd.read_parquet(path)
-        elif name.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip")):
-            frame = pd.read_csv(path, **_exact_floats(pd.__version__))
-        else:
-            raise InputError(f"The data file {str(path)!r} is neither .csv nor .parquet. Convert it to one of them.")
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(
-            f"The data file {str(path)!r} cannot be read: {reason}. Check that it is complete and really "
-            f"{'parquet' if name.endswith(('.parquet', '.pq')) else 'a csv table with one header line, in UTF-8'}."
-        ) from error
-    if frame.empty:
-        raise InputError(f"The data file {str(path)!r} has no rows. Pass the rows to analyse the model on.")
-    return frame
-
-
-def _exact_floats(pandas_version: str) -> dict[str, Any]:
-    """Return options by which read_csv keeps every bit: one bit can decide which leaf of a tree a row is in."""
-    release = tuple(int(part) for part in pandas_version.split(".")[:2])
-    # From 3.1 the default parser is exact and the option is deprecated.
-    return {"float_precision": "round_trip"} if release < (3, 1) else {}
+    names: Sequence[str] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def rows_for_model(
-    frame: pd.DataFrame, model: Any, *, target: str, sample_weight: str | None = None, groups: str | None = None
+    frame: pd.DataFrame,
+    model: Any,
+    *,
+    target: str,
+    sample_weight: str | None = None,
+    groups: str | None = None,
+    drop: Sequence[str] = (),
+    features: Sequence[str] = (),
 ) -> ModelRows:
     """Return a table as the features that `model` was trained on, the target, the weights and the groups.
 
     Features are ordered by the names that the model was trained on, as it keeps them
-    (``feature_names_in_``, or a booster's own list).  A model that was trained without names gets a
-    plain array, in the order of the file.
+    (``feature_names_in_``, or a booster's own list); columns that it does not know are left out.  A model that was
+    trained without names gets a plain array, in the order of `features`, or else of the file.  Columns of text become
+    categories where a booster was trained on categories.
 
     Parameters
     ----------
@@ -108,6 +68,10 @@ def rows_for_model(
         Column with the rows' weights.
     groups : str, optional
         Column with the group of each row.
+    drop : sequence of str, default=()
+        Columns to leave out; each may be several names with commas between them.
+    features : sequence of str, default=()
+        The only columns to take as features, named as in `drop`; all that are left if empty.
 
     Returns
     -------
@@ -116,25 +80,60 @@ def rows_for_model(
     Raises
     ------
     InputError
-        If `target`, `sample_weight` or `groups` is not a column, or weights or features are not numbers
-        where they have to be.
+        If `target`, `sample_weight`, `groups`, or one of `drop` or `features` is not a column, or weights or features
+        are not numbers where they have to be.
     DataMismatchError
-        If features are missing, or there are columns that are not the model's.
+        If features are missing, or the model was trained without names on another number of features.
     UnsupportedModelError
         If stages of a Spark pipeline come before the ensemble: they take a DataFrame of Spark.
     """
     inner_ensemble(model)
     y = _column(frame, target, "target").to_numpy()
-    features = frame.drop(columns=[target])
+    rest = frame.drop(columns=[target])
     weights = None
     if sample_weight is not None:
-        weights = _numeric(_column(features, sample_weight, "sample weight"))
-        features = features.drop(columns=[sample_weight])
+        weights = _numeric(_column(rest, sample_weight, "sample weight"))
+        rest = rest.drop(columns=[sample_weight])
     together = None
     if groups is not None:
-        together = _column(features, groups, "group").to_numpy()
-        features = features.drop(columns=[groups])
-    return ModelRows(_features(features, model), y, weights, together)
+        together = _column(rest, groups, "group").to_numpy()
+        rest = rest.drop(columns=[groups])
+    chosen = _chosen(rest, drop, features)
+    known = _trained_names(model)
+    if known is None:
+        return ModelRows(_plain_features(chosen, model), y, weights, together, [str(name) for name in chosen.columns])
+    X, left_out = _named_features(chosen, known)
+    if inner_ensemble(model) is model:
+        # The steps of a pipeline take the columns as they are in the file.
+        X = _interface(model).with_categories(model, X)
+    return ModelRows(X, y, weights, together, list(X.columns), left_out)
+
+
+def left_out_note(columns: Sequence[str]) -> str:
+    """Return a sentence on columns that were left out, because the model was not trained on them.
+
+    Examples
+    --------
+    >>> left_out_note(["id"])
+    'Note: the model was not trained on the column id, which is left out.'
+    """
+    are = "column {}, which is" if len(columns) == 1 else "columns {}, which are"
+    return f"Note: the model was not trained on the {are.format(_listed(list(columns)))} left out."
+
+
+def _chosen(frame: pd.DataFrame, drop: Sequence[str], features: Sequence[str]) -> pd.DataFrame:
+    """Return the columns of `features`, or else all, without those of `drop`."""
+    names = [str(column) for column in frame.columns]
+    dropped, wanted = (_split_names(names, given) for given in (drop, features))
+    for name in (*dropped, *wanted):
+        _column(frame, name, "feature")
+    kept = [names.index(name) for name in wanted] if wanted else range(len(names))
+    return frame.iloc[:, [place for place in kept if names[place] not in dropped]]
+
+
+def _split_names(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Return names of columns, of which several may have been given as one text with commas between them."""
+    return [name for text in given for name in ([text] if text in names else text.split(","))]
 
 
 def _column(frame: pd.DataFrame, name: str, role: str) -> pd.Series[Any]:
@@ -157,21 +156,20 @@ def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:
         ) from error
 
 
-def _features(features: pd.DataFrame, model: Any) -> Any:
-    known = _trained_names(model)
-    if known is not None:
-        return _named_features(features, known)
+def _plain_features(features: pd.DataFrame, model: Any) -> NDArray[np.float64]:
+    """Return the features for a model that was trained without names."""
     n_wanted = _n_trained_on(model, features.shape[1])
     if features.shape[1] != n_wanted:
         raise DataMismatchError(
             f"The model was trained on {n_wanted} features without names, and the data has {features.shape[1]} "
-            f"besides the target: {_listed(list(features.columns))}. Remove the others from the file."
+            f"besides the target: {_listed(list(features.columns))}. Leave the others out with --drop, or name the "
+            "features in training order with --features."
         )
     texts = [name for name, kind in features.dtypes.items() if kind.kind not in "biuf"]
     if texts:
         raise InputError(
             f"The model was trained on plain arrays, and these columns are not numbers: {_listed(texts)}. "
-            "Encode them as they were for training, or remove them."
+            "Encode them as they were for training, or leave them out with --drop."
         )
     return features.to_numpy(dtype=np.float64, na_value=np.nan)
 
@@ -200,23 +198,26 @@ def _interface(model: Any) -> type[NativeInterface]:
     return find_library(model, NativeInterface) or NativeInterface
 
 
-def _named_features(features: pd.DataFrame, known: list[str]) -> pd.DataFrame:
+def _named_features(features: pd.DataFrame, known: list[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the columns that the model was trained on, in its order, and the names of the others."""
     names = [str(name) for name in features.columns]
     features = features.set_axis(names, axis="columns")
     wanted = _file_names(names, known)
     missing = [name for name in wanted if name not in names]
-    unexpected = [name for name in names if name not in wanted]
-    if missing or unexpected:
-        found = [
-            f"{what}: {_listed(columns)}"
-            for what, columns in (("missing", missing), ("not in the model", unexpected))
-            if columns
-        ]
+    others = tuple(name for name in names if name not in wanted)
+    if missing:
+        found = f"missing: {_listed(missing)}" + (f"; not in the model: {_listed(list(others))}" if others else "")
         raise DataMismatchError(
-            f"The columns are not the {len(known)} features the model was trained on ({'; '.join(found)}). "
-            "Pass a file with these features and the target only (name a weight column with --sample-weight)."
+            f"The columns are not the {len(known)} features the model was trained on ({found}). "
+            "Pass a file with these features and the target."
         )
-    return features[wanted]
+    doubled = [name for name in wanted if names.count(name) > 1]
+    doubled += [name for name in others if name.replace(" ", "_") in wanted]
+    if doubled:
+        raise DataMismatchError(
+            f"The data has more than one column for the feature {doubled[0]!r}. Leave out all but one with --drop."
+        )
+    return features[wanted], others
 
 
 def _file_names(names: list[str], known: list[str]) -> list[str]:

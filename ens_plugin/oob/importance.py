@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PermutationImportance", "oob_permutation_importance"]
 
-DRAWN_COLUMNS = 20
-
 
 @dataclass(frozen=True, eq=False)
 class PermutationImportance:
@@ -70,28 +68,25 @@ class PermutationImportance:
         index = pd.Index(self.feature_names, name="feature")
         return pd.DataFrame({name: getattr(self, name) for name in columns}, index=index)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
         """Draw the largest importances, at most 20, with two standard errors to each side.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Axes to draw on; a new figure with one if None.
+            Axes to draw on; a new figure with one if None.  Beside importances that the axes already show, the bars
+            have the next colour of the axes' property cycle, and a legend names them.
+        label : str, optional
+            Name in that legend.
 
         Returns
         -------
         matplotlib Axes
         """
-        from ens_plugin.report.chart_style import BLUE, INK, new_axes
+        from ens_plugin.oob.importance_chart import draw_importances
 
-        ax = new_axes() if ax is None else ax
-        drawn = np.argsort(self.importances_mean, kind="stable")[-DRAWN_COLUMNS:]
-        error = np.nan_to_num(2.0 * self.standard_error[drawn])
-        places = np.arange(drawn.size)
-        ax.barh(places, self.importances_mean[drawn], xerr=error, color=BLUE, ecolor=INK)
-        ax.set_yticks(places, [self.feature_names[column] for column in drawn], parse_math=False)
-        ax.set_xlabel("Rise of the out-of-bag error")
-        return ax
+        error = np.nan_to_num(2.0 * self.standard_error)
+        return draw_importances(self.feature_names, self.importances_mean, error, label, ax)
 
 
 def oob_permutation_importance(

@@ -1,12 +1,14 @@
 """Figures of the papers of 2007 and 2013 for the user's data (matplotlib).
 
-Every function draws on the given axes and returns them, as those of :mod:`ens_plugin.report.plots`.
+Every function draws on the given axes and returns them, as those of :mod:`ens_plugin.report.plots`.  On axes that show
+such a figure already, lines have the next colours of the axes' property cycle and other dashes, and one legend has all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +19,10 @@ from ens_plugin.errors import InputError
 from ens_plugin.papers.ensemble_size_2013.borderline import limiting_disagreement, limiting_row_size_tail
 from ens_plugin.papers.ensemble_size_2013.vote_size import row_size, row_size_tail
 from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_error
-from ens_plugin.report.chart_style import BLUE, GREEN, INK, ORANGE, label_in_percent, new_axes
+from ens_plugin.report.chart_style import inks_of, label_in_percent, legend_label, merge_legend, new_axes
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 __all__ = [
@@ -30,9 +33,16 @@ __all__ = [
     "plot_row_sizes",
 ]
 
-LINES = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00")
+LineStyle = str | tuple[int, tuple[int, ...]]
+SOLID = "-"
 DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 3)), (0, (2, 2)), (0, (5, 1, 1, 1, 1, 1)))
 BINS_PER_DECADE = 4
+OVERLAID = 0.55  # opacity of a histogram in front of another
+
+# What the values of a line or a bar are of.  The artists know their axes, so that what a user clears is forgotten.
+_quantity_of: WeakKeyDictionary[Artist, str] = WeakKeyDictionary()
+# A line returns the name of its style, but not its dashes.
+_styles_of: WeakKeyDictionary[Artist, LineStyle] = WeakKeyDictionary()
 
 
 def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax: Axes | None = None) -> Axes:
@@ -64,15 +74,15 @@ def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax
     >>> len(ax.get_lines())
     4
     """
-    styles = _styles(len(n_votes), "n_votes")
-    ax = new_axes() if ax is None else ax
+    _check_count(len(n_votes), "n_votes")
+    quantity = f"Expected estimate of the error\nat B = {'∞' if np.isinf(size) else f'{size:g}'}"
+    ax = _axes_for(quantity, ax)
     p = np.linspace(0.0, 1.0, 401)
-    for votes, (colour, dashes) in zip(n_votes, styles, strict=True):
-        expected = expected_plugin_error(p, votes, [size])[0]
-        ax.plot(p, expected, color=colour, linestyle=dashes, linewidth=1.6, label=f"M = {votes}")
-    ax.plot(p, majority_error(p, [size])[0], color=INK, linewidth=1.8, label="M → ∞")
+    for place, votes in enumerate(n_votes):
+        _add_line(ax, quantity, p, expected_plugin_error(p, votes, [size])[0], f"M = {votes}", DASHES[place])
+    _add_reference(ax, quantity, p, majority_error(p, [size])[0], "M → ∞", SOLID)
     ax.set_xlabel("Probability that one member is wrong")
-    ax.set_ylabel(f"Expected estimate of the error\nat B = {'∞' if np.isinf(size) else f'{size:g}'}")
+    ax.set_ylabel(quantity)
     return _finished(ax)
 
 
@@ -113,21 +123,28 @@ def plot_estimated_curves(
     ['test rows', 'M = 27']
     """
     at = _as_finite_sizes(sizes)
-    styles = _styles(len(estimates), "estimates")
-    ax = new_axes() if ax is None else ax
-    ax.plot(at, _as_shares(test_error, "test_error", at.size), color=INK, linewidth=1.8, label="test rows")
-    for (name, estimate), (colour, dashes) in zip(estimates.items(), styles, strict=True):
-        curve = _as_shares(estimate, f"estimates[{name!r}]", at.size)
-        ax.plot(at, curve, color=colour, linestyle=dashes, linewidth=1.6, label=name)
+    _check_count(len(estimates), "estimates")
+    error = _as_shares(test_error, "test_error", at.size)
+    curves = {name: _as_shares(values, f"estimates[{name!r}]", at.size) for name, values in estimates.items()}
+    quantity = "0-1 error (%)"
+    ax = _axes_for(quantity, ax)
+    _add_reference(ax, quantity, at, error, "test rows", SOLID)
+    for place, (name, curve) in enumerate(curves.items()):
+        _add_line(ax, quantity, at, curve, name, DASHES[place])
     ax.set_xscale("log")
     ax.set_xlabel("Ensemble size (members)")
-    ax.set_ylabel("0-1 error (%)")
+    ax.set_ylabel(quantity)
     label_in_percent(ax.yaxis)
     return _finished(ax)
 
 
 def plot_row_sizes(
-    probability: ArrayLike, *, weight: ArrayLike | None = None, confidence: float = 0.99, ax: Axes | None = None
+    probability: ArrayLike,
+    *,
+    weight: ArrayLike | None = None,
+    confidence: float = 0.99,
+    label: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw a histogram over rows of how many votes give the infinite ensemble's label (2013 Fig. 2, left).
 
@@ -138,6 +155,8 @@ def plot_row_sizes(
     weight : array-like, shape (n_rows,), optional
     confidence : float, default=0.99
         Wanted probability of the infinite ensemble's label, strictly between 0.5 and 1.
+    label : str, optional
+        Name in the legend, which is drawn as soon as the axes show two histograms.
     ax : matplotlib Axes, optional
         Axes to draw on; those of a new figure if None.
 
@@ -160,19 +179,27 @@ def plot_row_sizes(
     """
     p = as_probability(probability, "probability")
     w = as_weight(weight, p.size)
-    ax = new_axes() if ax is None else ax
     own = row_size(p, confidence)
+    quantity = f"Votes that settle a row\nwith {100 * confidence:g} % confidence"
+    ax = _axes_for(quantity, ax)
+    earlier = {str(_quantity_of[bar]) for bar in ax.patches if bar in _quantity_of}
     settled = np.isfinite(own)
     largest = float(own[settled].max(initial=10.0))
     steps = int(np.ceil(np.log10(largest) * BINS_PER_DECADE + 1e-9))
     edges = (10.0 ** (np.arange(steps + 1) / BINS_PER_DECADE)).tolist()
-    ax.hist(own[settled], edges, weights=w[settled] / w.sum(), color=LINES[0], edgecolor="white")
-    ax.set_xscale("log")
     left_out = float(w[~settled].sum() / w.sum())
     note = f" ({100 * left_out:.3g} % never are)" if left_out else ""
-    ax.set_xlabel(f"Votes that settle a row\nwith {100 * confidence:g} % confidence{note}", parse_math=False)
+    name = legend_label(f"{label or 'rows'}{note}", set(ax.get_legend_handles_labels()[1]))
+    paper = inks_of(ax).paper
+    style = {"edgecolor": paper, "alpha": OVERLAID if earlier else None, "label": name}
+    for bar in ax.hist(own[settled], edges, weights=w[settled] / w.sum(), **style)[2].patches:
+        _quantity_of[bar] = quantity
+    ax.set_xscale("log")
+    ax.set_xlabel(quantity if earlier else f"{quantity}{note}", parse_math=False)
     ax.set_ylabel("Rows (%)")
     label_in_percent(ax.yaxis)
+    if earlier:
+        return _finished(ax)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -183,6 +210,7 @@ def plot_row_size_tail(
     *,
     weight: ArrayLike | None = None,
     confidence: float = 0.99,
+    label: str = "measured",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the share of rows that need more votes than each size, and its law for large sizes (2013 Fig. 2, right).
@@ -193,6 +221,8 @@ def plot_row_size_tail(
         As for :func:`plot_row_sizes`.
     density : float
         f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline.borderline_density`.
+    label : str, default="measured"
+        Name of the measured shares in the legend.
     ax : matplotlib Axes, optional
         Axes to draw on; those of a new figure if None.
 
@@ -217,14 +247,22 @@ def plot_row_size_tail(
     sizes = np.asarray(2.0 * np.unique(np.round(np.geomspace(0.5, 5e4, 120))) + 1.0, dtype=np.float64)
     tail = row_size_tail(probability, sizes, confidence, weight)
     law = limiting_row_size_tail(density, sizes, confidence)
-    ax = new_axes() if ax is None else ax
-    _draw_law(ax, sizes, tail, law)
+    quantity = f"Rows not settled with\n{100 * confidence:g} % confidence (%)"
+    ax = _axes_for(quantity, ax)
+    _draw_law(ax, quantity, sizes, tail, law, label)
     ax.set_xlabel("Ensemble size (members)")
-    ax.set_ylabel(f"Rows not settled with\n{100 * confidence:g} % confidence (%)", parse_math=False)
+    ax.set_ylabel(quantity, parse_math=False)
     return _finished(ax)
 
 
-def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float, *, ax: Axes | None = None) -> Axes:
+def plot_disagreement(
+    sizes: ArrayLike,
+    disagreement: ArrayLike,
+    density: float,
+    *,
+    label: str = "measured",
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the disagreement with the infinite ensemble by size, and its law for large sizes (2013 Fig. 4).
 
     Parameters
@@ -235,6 +273,8 @@ def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float,
         Share of rows on which an ensemble of each size differs from a very large one.
     density : float
         f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline.borderline_density`.
+    label : str, default="measured"
+        Name of the measured shares in the legend.
     ax : matplotlib Axes, optional
         Axes to draw on; those of a new figure if None.
 
@@ -262,38 +302,87 @@ def plot_disagreement(sizes: ArrayLike, disagreement: ArrayLike, density: float,
     at = _as_finite_sizes(sizes)
     measured = _as_shares(disagreement, "disagreement", at.size)
     law = limiting_disagreement(density, at)
-    ax = new_axes() if ax is None else ax
-    _draw_law(ax, at, measured, law)
+    quantity = "Disagreement with the\ninfinite ensemble (%)"
+    ax = _axes_for(quantity, ax)
+    _draw_law(ax, quantity, at, measured, law, label)
     ax.set_xlabel("Ensemble size (members)")
-    ax.set_ylabel("Disagreement with the\ninfinite ensemble (%)")
+    ax.set_ylabel(quantity)
     return _finished(ax)
 
 
-def _draw_law(ax: Axes, sizes: FloatArray, measured: FloatArray, law: FloatArray) -> None:
+def _draw_law(
+    ax: Axes, quantity: str, sizes: FloatArray, measured: FloatArray, law: FloatArray, label: str
+) -> None:  # fmt: skip
     """Draw measured shares and their law on logarithmic axes, without shares of 0, which have no logarithm."""
     from matplotlib.ticker import LogLocator
 
-    ax.plot(sizes, np.where(measured > 0, measured, np.nan), color=LINES[0], linewidth=1.8, label="measured")
+    _add_line(ax, quantity, sizes, np.where(measured > 0, measured, np.nan), label, SOLID)
     drawn = np.where((law > 0) & (law <= 1), law, np.nan)
-    ax.plot(sizes, drawn, color=INK, linestyle=DASHES[0], linewidth=1.2, label="law for large ensembles")
+    _add_reference(ax, quantity, sizes, drawn, "law for large ensembles", DASHES[0])
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(10.0, subs=(1.0, 2.0, 5.0)))
     label_in_percent(ax.yaxis)
 
 
-def _finished(ax: Axes) -> Axes:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize="small")
+def _axes_for(quantity: str, ax: Axes | None) -> Axes:
+    """Return the given axes, or new ones.
+
+    Raises
+    ------
+    InputError
+        If the axes show a figure of another quantity.
+    """
+    if ax is None:
+        return new_axes()
+    for artist in (*ax.lines, *ax.patches):
+        shown = _quantity_of.get(artist, quantity)
+        if shown != quantity:
+            raise InputError(
+                f"These axes show {_one_line(shown)!r}, and this figure is of {_one_line(quantity)!r}, which cannot be "
+                "read off the same axis; draw it on axes of its own."
+            )
     return ax
 
 
-def _styles(count: int, name: str) -> list[tuple[str, tuple[int, tuple[int, ...]]]]:
-    if count > len(LINES):
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ")
+
+
+def _add_line(ax: Axes, quantity: str, x: FloatArray, y: FloatArray, name: str, style: LineStyle) -> None:
+    """Draw a line in the next colour of the property cycle, in other dashes than a line of the same colour."""
+    _draw_line(ax, quantity, x, y, name, style, None)
+
+
+def _add_reference(ax: Axes, quantity: str, x: FloatArray, y: FloatArray, name: str, style: LineStyle) -> None:
+    """Draw the line that others are compared with, in the colour of text."""
+    _draw_line(ax, quantity, x, y, name, style, inks_of(ax).ink)
+
+
+def _draw_line(
+    ax: Axes, quantity: str, x: FloatArray, y: FloatArray, name: str, style: LineStyle, colour: str | None
+) -> None:  # fmt: skip
+    label = legend_label(name, set(ax.get_legend_handles_labels()[1]))
+    used = [(line.get_color(), _styles_of.get(line)) for line in ax.lines]
+    given = {} if colour is None else {"color": colour}
+    (line,) = ax.plot(x, y, linewidth=1.7, label=label, **given)
+    free = [own for own in (style, *DASHES, SOLID) if (line.get_color(), own) not in used]
+    line.set_linestyle(free[0] if free else style)
+    _styles_of[line] = free[0] if free else style
+    _quantity_of[line] = quantity
+
+
+def _finished(ax: Axes) -> Axes:
+    ax.spines[["top", "right"]].set_visible(False)
+    merge_legend(ax)
+    return ax
+
+
+def _check_count(count: int, name: str) -> None:
+    if count > len(DASHES):
         raise InputError(
-            f"{name} has {count} lines, and more than {len(LINES)} cannot be distinguished. Draw several figures."
+            f"{name} has {count} lines, and more than {len(DASHES)} cannot be distinguished. Draw several figures."
         )
-    return list(zip(LINES[:count], DASHES[:count], strict=True))
 
 
 def _as_finite_sizes(sizes: ArrayLike) -> FloatArray:

@@ -70,6 +70,23 @@ class ReportContent:
             return math.nan, math.nan
         return self.error_curve.interval_at(self.n_members)
 
+    @property
+    def rmse(self) -> float:
+        """Return the root of the mean squared error at the current size, in the target's unit; NaN for other errors."""
+        return math.sqrt(max(self.error, 0.0)) if self.is_squared else math.nan
+
+    @property
+    def is_squared(self) -> bool:
+        """Return whether the error is the mean squared error, of which the root is shown too."""
+        return self.error_curve.metric == "mean squared error"
+
+    def _rmse_metrics(self) -> dict[str, float]:
+        if not self.is_squared:
+            return {}
+        squares = dict(zip(("rmse", "rmse_lower", "rmse_upper"), (self.error, *self.error_interval), strict=True))
+        squares["asymptotic_rmse"] = self.error_curve.asymptote
+        return {name: math.sqrt(max(value, 0.0)) for name, value in squares.items()}
+
     def metrics(self) -> dict[str, float]:
         """Return the scalars of the report that are logged to MLflow, by name without a prefix.
 
@@ -80,7 +97,8 @@ class ReportContent:
             scikit-learn has its name in place of "error": ``"roc_auc"``, ``"roc_auc_lower"``, ``"roc_auc_upper"``,
             ``"asymptotic_roc_auc"``.  Values that
             this report does not define (``"agreement"`` for regression, the asymptote of the path
-            estimator) are missing.  ``"recommended_size"`` is `max_size` when the recommendation
+            estimator) are missing.  A mean squared error has its root beside it: ``"rmse"``, ``"rmse_lower"``,
+            ``"rmse_upper"``, ``"asymptotic_rmse"``.  ``"recommended_size"`` is `max_size` when the recommendation
             is above it, and ``"size_capped"`` is then 1; without a recommendation both are missing.
         """
         lower, upper = self.error_interval
@@ -100,6 +118,7 @@ class ReportContent:
             "member_error": self.bias_variance.member_error,
             "member_variance": self.bias_variance.member_variance,
             "bias": self.bias_variance.bias,
+            **self._rmse_metrics(),
         }
         if not self.recommendation.is_known:
             values["recommended_size"] = values["size_capped"] = None

@@ -276,7 +276,7 @@ class BiasVariance:
 
     :func:`ens_plugin.training_variance` estimates the variance of the ensemble's predictions over training sets.
 
-    0-1 loss (Domingos 2000): the main prediction is the infinite ensemble's label; `bias` is the
+    0-1 error (Domingos 2000): the main prediction is the infinite ensemble's label; `bias` is the
     error of that label, `member_variance` the probability that one member's label differs from it.
     Squared loss: `bias` is the infinite ensemble's mean squared error (noise included), and
     `member_error` = `bias` + `member_variance`.
@@ -295,7 +295,7 @@ class BiasVariance:
         Equal to `asymptotic_error` for the losses above: bias over seeds, given this training set, which contains
         the noise and the variance over training sets.
     loss : str
-        ``"0-1 loss"`` or ``"squared loss"``.
+        ``"0-1 error"`` or ``"squared loss"``.
     """
 
     member_error: float

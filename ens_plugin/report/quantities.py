@@ -27,7 +27,7 @@ __all__ = [
 
 NOT_KNOWN = "not estimated"
 
-SHARES = ("0-1 error", "0-1 loss")
+SHARES = ("0-1 error", "0-1 loss")  # the latter in reports of earlier versions
 
 
 def error_text(value: float, metric: str) -> str:

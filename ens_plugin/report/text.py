@@ -43,6 +43,7 @@ __all__ = [
     "gain_sentence",
     "markdown_summary",
     "printable",
+    "root_sentence",
     "size_label",
     "summarize",
     "tells_size",
@@ -75,7 +76,7 @@ _ESTIMATORS = {
     "subset_average": "average over random subsets of the members (subset_average)",
 }
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
-_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!\"']")
+_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
 
 
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
@@ -124,6 +125,22 @@ def gain_sentence(report: ReportContent) -> str:
         return f"Adding members would leave the {metric} at {here}."
     change = "lower" if curve.asymptote < curve.at(now) else "raise"
     return f"Adding members without end would {change} the {metric} from {here} to {limit}."
+
+
+def root_sentence(report: ReportContent) -> str:
+    """Return a sentence with the root of a mean squared error, in the target's unit; empty for other errors."""
+    found = report.metrics()
+    if "rmse" not in found:
+        return ""
+    interval = ""
+    if "rmse_upper" in found:
+        interval = f" ({level_text(report.error_curve.interval_level)} interval {found['rmse_lower']:.4g} to "
+        interval += f"{found['rmse_upper']:.4g})"
+    limit = f", and {found['asymptotic_rmse']:.4g} with infinitely many" if "asymptotic_rmse" in found else ""
+    return (
+        f"Root mean squared error (RMSE), in the target's unit: {found['rmse']:.4g}{interval} with "
+        f"{members_text(report.n_members)}{limit}."
+    )
 
 
 def tells_size(report: ReportContent) -> bool:
@@ -207,6 +224,7 @@ def summarize(report: ReportContent) -> str:
             "",
             *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
             *(_row(*line) for line in error_lines(report)),
+            *_wrapped(root_sentence(report)),
             "",
             *_wrapped(_size_sentence(report)),
             *_wrapped(printable(report.recommendation.reason), indent="  "),
@@ -236,6 +254,7 @@ def markdown_summary(report: ReportContent) -> str:
     rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]
     sentences = [
         gain_sentence(report),
+        root_sentence(report),
         output_sentence(report),
         *(f"Warning: {text}" for text in all_cautions(report)),
         _size_sentence(report),

@@ -134,7 +134,7 @@ def _check_recommendation(found: SizeRecommendation, name: str) -> None:
 
 
 def _check_bias_variance(found: BiasVariance) -> None:
-    largest = {"0-1 loss": 1.0, "squared loss": math.inf}.get(found.loss)
+    largest = {"0-1 error": 1.0, "0-1 loss": 1.0, "squared loss": math.inf}.get(found.loss)
     for key in ("member_error", "member_variance", "ensemble_error", "asymptotic_error", "bias"):
         value = getattr(found, key)
         _finite(value, f"bias_variance.{key}")

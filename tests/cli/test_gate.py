@@ -68,10 +68,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return run
 
 
-def test_a_pass_is_exit_code_0_with_the_decision_on_stdout_and_the_audit_on_stderr(
-    run: Run, churn: Version, client: mlflow.MlflowClient
-) -> None:
-    outcome = run(churn.uri, "--policy", "loose.toml", "--promote", "champion")
+def test_a_pass_is_exit_code_0_with_the_decision_alone(run: Run, churn: Version) -> None:
+    outcome = run(churn.uri, "--policy", "loose.toml")
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_audit_lines_go_to_stderr_where_asked(run: Run, churn: Version, client: mlflow.MlflowClient) -> None:
+    outcome = run(churn.uri, "--policy", "loose.toml", "--promote", "champion", "--audit-log", "-")
     assert outcome.code == 0
     assert outcome.out.startswith(f"PASS: version 1 of {churn.name} meets the policy sha256:")
     assert outcome.out.endswith("Alias 'champion' points at version 1.\n")
@@ -109,6 +112,7 @@ def test_a_fail_is_exit_code_1(run: Run, churn: Version, client: mlflow.MlflowCl
         (("nobody", "--policy", "loose.toml"), "is not the URI of a registered version"),
         (("models:/nobody/1", "--policy", "loose.toml", "--holdout"), "Add --data"),
         (("models:/nobody/1", "--policy", "loose.toml", "--target", "y"), "Add --data"),
+        (("models:/nobody/1", "--policy", "loose.toml", "--drop", "id"), "Add --data"),
         (("models:/nobody/1", "--policy", "loose.toml", "--data", "x.csv"), "needs --target"),
         (("models:/nobody/1", "--policy", "loose.toml", "--data", "x.csv", "--target", "y"), "no data file 'x.csv'"),
         (("models:/nobody/1", "--policy", "loose.toml", "--audit-log", "no/such.jsonl"), "cannot be written"),
@@ -125,7 +129,7 @@ def test_what_cannot_be_told_is_exit_code_2(
 
 def test_a_dead_server_is_exit_code_2_within_seconds_with_an_audit_line(run: Run) -> None:
     with tracking_to(None):
-        outcome = run("models:/churn/7", "--policy", "loose.toml", "--tracking-uri", DOWN)
+        outcome = run("models:/churn/7", "--policy", "loose.toml", "--tracking-uri", DOWN, "--audit-log", "-")
     assert (outcome.code, outcome.out) == (2, "")
     audit, *message = outcome.err.splitlines()
     assert json.loads(audit)["event"] == "error"

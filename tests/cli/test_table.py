@@ -26,11 +26,13 @@ def named(*names: str) -> SimpleNamespace:
     return model(feature_names_in_=np.array(names, dtype=object), n_features_in_=len(names))
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "T.CSV", "t.parquet", "t.pq"])
-def test_both_formats_are_read(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "T.CSV", "t.tsv", "t.tsv.gz", "t.parquet", "t.pq", "t.feather"])
+def test_every_format_is_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    if "csv" in name.lower():
-        FRAME.to_csv(path, index=False)
+    if "sv" in name.lower():
+        FRAME.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
+    elif "feather" in name:
+        FRAME.to_feather(path)
     else:
         FRAME.to_parquet(path)
     pd.testing.assert_frame_equal(read_table(path), FRAME)
@@ -51,7 +53,9 @@ def test_csv_numbers_keep_every_bit(tmp_path_factory: pytest.TempPathFactory, va
         ("t.csv", b'a,b\n1,2\n1,2,3,4\n"', "cannot be read"),
         ("t.csv", b"\xff\xfe\x00\x01", "cannot be read.*UTF-8"),
         ("t.parquet", b"not parquet at all", "cannot be read.*really parquet"),
-        ("t.xlsx", b"PK", r"neither \.csv nor \.parquet"),
+        ("t.feather", b"not feather at all", "cannot be read.*really feather"),
+        ("t.tsv", b"a\tb\n", "has no rows"),
+        ("t.xlsx", b"PK", "Convert it to csv, tsv, parquet or feather"),
         ("t.csv.gz", b"not gzip", "cannot be read"),
     ],
 )
@@ -136,6 +140,61 @@ def test_doubled_target_columns_are_refused() -> None:
         rows_for_model(frame, named("a"), target="y")
 
 
+def test_columns_that_the_model_never_knew_are_left_out() -> None:
+    rows = rows_for_model(FRAME, named("a"), target="y")
+    assert list(rows.X.columns) == ["a"]
+    assert rows.left_out == ("b", "w")
+    assert rows_for_model(FRAME, named("a"), target="y", drop=["b,w"]).left_out == ()
+
+
+def test_features_are_taken_in_the_order_given_by_a_model_without_names() -> None:
+    rows = rows_for_model(FRAME, model(n_features_in_=2), target="y", features=["w", "a"])
+    np.testing.assert_array_equal(rows.X, [[1, 3], [2, 4]])
+    dropped = rows_for_model(FRAME, model(n_features_in_=2), target="y", drop=["b"])
+    np.testing.assert_array_equal(dropped.X, [[3, 1], [4, 2]])
+
+
+def test_names_with_commas_are_names_first() -> None:
+    frame = FRAME.rename(columns={"a": "a,b"})
+    rows = rows_for_model(frame, model(n_features_in_=2), target="y", features=["a,b", "w,b"], drop=["w"])
+    np.testing.assert_array_equal(rows.X, [[3, 1.5], [4, 2.5]])
+
+
+@pytest.mark.parametrize("option", ["drop", "features"])
+def test_chosen_columns_must_be_there(option: str) -> None:
+    with pytest.raises(InputError, match=r"no feature column 'c' in the data.*Available: b, a, w"):
+        rows_for_model(FRAME, named("a"), target="y", **{option: ["c"]})  # type: ignore[arg-type]
+
+
+CITIES = pd.Categorical(["b", "a", "c", "b"] * 10, categories=["c", "b", "a"])
+CODES = pd.Categorical([3, 7, 9, 7] * 10)
+TRAINED = pd.DataFrame({"city": CITIES, "x": np.arange(40.0) % 7, "code": CODES})
+
+
+def trained_on_categories() -> list[Any]:
+    y = (TRAINED["city"] == "a") + TRAINED["x"]
+    own = lightgbm.LGBMRegressor(n_estimators=3, min_child_samples=1, min_data_per_group=1, verbose=-1).fit(TRAINED, y)
+    trees = xgboost.XGBRegressor(n_estimators=2, enable_categorical=True).fit(TRAINED, y)
+    return [own, own.booster_, trees, trees.get_booster()]
+
+
+def test_text_of_a_file_becomes_the_categories_of_a_boosters_training(tmp_path: Path) -> None:
+    TRAINED.assign(y=0.0).to_csv(tmp_path / "rows.csv", index=False)
+    frame = read_table(tmp_path / "rows.csv")
+    for model in trained_on_categories():
+        X = rows_for_model(frame, model, target="y").X
+        assert X["city"].cat.codes.tolist() == CITIES.codes.tolist()
+        assert X["code"].cat.categories.tolist() == [3, 7, 9]
+        assert X["x"].dtype == np.float64
+
+
+def test_values_that_are_no_categories_of_training_are_refused() -> None:
+    frame = TRAINED.assign(city="elsewhere", y=0.0)
+    for model in trained_on_categories():
+        with pytest.raises(DataMismatchError, match=r"No value of the column 'city' is among the categories .* 'c'"):
+            rows_for_model(frame.astype({"code": int}), model, target="y")
+
+
 def xgboost_booster(rows: Any) -> Any:
     return xgboost.train({"num_parallel_tree": 2}, xgboost.DMatrix(rows, [0.0, 1.0]), num_boost_round=1)
 
@@ -172,8 +231,12 @@ def test_underscores_that_lightgbm_puts_for_blanks_find_their_columns() -> None:
     rows = rows_for_model(frame, booster, target="y", sample_weight="w")
     assert list(rows.X.columns) == ["mean radius", "mean_area"]
     both = frame.rename(columns={"w": "mean_radius"})
-    with pytest.raises(DataMismatchError, match="not in the model: mean radius"):
+    with pytest.raises(DataMismatchError, match="more than one column for the feature 'mean radius'"):
         rows_for_model(both, booster, target="y")
+    assert list(rows_for_model(both, booster, target="y", drop=["mean radius"]).X.columns) == [
+        "mean_radius",
+        "mean_area",
+    ]
 
 
 def test_pipelines_of_spark_take_no_table() -> None:

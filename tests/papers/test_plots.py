@@ -142,3 +142,36 @@ def test_bad_input_is_named(draw: Callable[[], Any], message: str) -> None:
         draw()
     for number in set(plt.get_fignums()) - set(before):
         plt.close(number)
+
+
+TWICE = {name: draw for name, draw in FIGURES.items() if name != "expected plug-in at infinity"}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_two_figures_on_one_axis_are_told_apart(name: str) -> None:
+    ax = new_axes((6.4, 4.0))
+    TWICE[name](TWICE[name](ax))
+    solid = [line.get_color() for line in ax.get_lines() if line.get_linestyle() == "-"]
+    assert len(set(map(str, solid))) == len(solid)
+    labels = ax.get_legend_handles_labels()[1]
+    assert len(set(labels)) == len(labels)
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == labels
+
+
+def test_lines_have_the_colours_of_the_axes() -> None:
+    ax = new_axes()
+    ax.set_prop_cycle(color=["#112233", "#445566"])
+    plot_disagreement(SIZES, FOUND, 0.9, ax=ax)
+    plot_disagreement(SIZES, FOUND, 0.9, label="other", ax=ax)
+    measured = [line for line in ax.get_lines() if line.get_label() in ("measured", "other")]
+    assert [line.get_color() for line in measured] == ["#112233", "#445566"]
+
+
+def test_another_quantity_on_the_same_axes_is_refused() -> None:
+    ax = plot_disagreement(SIZES, FOUND, 0.9, ax=new_axes())
+    with pytest.raises(InputError, match="These axes show 'Disagreement with the infinite ensemble"):
+        plot_row_size_tail(ROWS, 0.9, ax=ax)
+    ax.clear()
+    plot_row_size_tail(ROWS, 0.9, ax=ax)

@@ -35,6 +35,10 @@ REPORT = "artifacts/ensemble/report.html"
 LINE = "path.js-line"
 VIEWER = "iframe.mlflow-html-iframe"
 BOTH_RUNS = "plot => new Set(plot.data.map(({uuid}) => uuid)).size === 2"
+PICTURE = "img[src^='blob:']"
+# The rows of the tables of a page, as texts.
+CELLS = """[...document.querySelectorAll('tr')]
+    .map(row => [...row.querySelectorAll('th, td')].map(cell => cell.innerText.trim()))"""
 FIRST_GLANCE_PX = 480  # height of the viewer on a small screen
 # The pictures of a page that are shown, and their texts that stick out of them.
 PICTURES = """[...document.querySelectorAll('svg')]
@@ -82,6 +86,25 @@ def forest_run(reports: dict[str, EnsembleReport]) -> str:
     return next(run_id for run_id, report in reports.items() if "RandomForest" in report.model)
 
 
+@pytest.fixture
+def newest(reports: dict[str, EnsembleReport]) -> str:
+    return next(iter(reports))
+
+
+def test_the_compare_page_shows_the_same_value_for_a_curve_and_its_scalar(
+    browser: Any, experiment: str, reports: dict[str, EnsembleReport]
+) -> None:
+    server, _, path = experiment.partition("/#/experiments/")
+    runs = "%2C".join(f"%22{run_id}%22" for run_id in reports)
+    address = f"{server}/#/compare-runs?runs=%5B{runs}%5D&experiments=%5B%22{path}%22%5D"
+    with open_tab(browser, address, "text=ens.error_upper") as (page, _):
+        cells = page.evaluate(CELLS)
+        for name in ("error", "error_lower", "error_upper"):
+            curve, scalar = (next(row[1:] for row in cells if row[0] == key) for key in (f"ens/{name}", f"ens.{name}"))
+            assert curve == scalar
+            assert len(curve) == len(reports)
+
+
 def test_two_runs_share_a_chart_of_the_error_against_the_size(
     browser: Any, experiment: str, reports: dict[str, EnsembleReport]
 ) -> None:
@@ -120,7 +143,7 @@ def test_verdict_and_curve_are_seen_at_first_glance(browser: Any, experiment: st
 
 
 def test_pictures_of_the_documentation_are_light(
-    browser: Any, experiment: str, forest_run: str, tmp_path: Path
+    browser: Any, experiment: str, forest_run: str, newest: str, tmp_path: Path
 ) -> None:
     directory = Path(os.environ.get("ENS_PLUGIN_SCREENSHOTS", tmp_path))
     with open_tab(browser, f"{experiment}/{CHARTS}", LINE) as (page, _):
@@ -130,6 +153,9 @@ def test_pictures_of_the_documentation_are_light(
     with open_tab(browser, f"{experiment}/runs/{forest_run}/{REPORT}", VIEWER) as (page, _):
         viewed(page)
         page.screenshot(path=directory / "mlflow_report.png")
+    with open_tab(browser, f"{experiment}/runs/{newest}/artifacts/ensemble/comparison.png", PICTURE) as (page, _):
+        page.wait_for_function("image => image.naturalWidth > 0", arg=page.locator(PICTURE).first.element_handle())
+        page.screenshot(path=directory / "mlflow_comparison.png")
     assert all(picture.stat().st_size < 200_000 for picture in directory.glob("mlflow_*.png"))
 
 

@@ -78,7 +78,7 @@ def increase(decision: Any) -> NDArray[np.float64]:
 
 
 def zero_one(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDArray[np.float64]:
-    """0-1 loss by scikit-learn's own probabilities; a tie, as of 40 votes, counts half."""
+    """0-1 error by scikit-learn's own probabilities; a tie, as of 40 votes, counts half."""
     margin = np.round(np.diff(probabilities, axis=1)[:, 0], 12) * (2 * target - 1)
     return np.asarray((1 - np.sign(margin)) / 2)
 

@@ -28,7 +28,7 @@ class JudgedRows(NamedTuple):
     Attributes
     ----------
     losses : ndarray, shape (n_rows,)
-        0-1 loss of the row's out-of-bag members, combined, or squared error at the ensemble's own size; NaN
+        0-1 error of the row's out-of-bag members, combined, or squared error at the ensemble's own size; NaN
         without enough members.
     seed_variance : float
         Variance, over seeds, of the error estimated from these rows, without the part that is independent between rows:

@@ -97,7 +97,7 @@ def estimate_classification(
         ensemble_error=float(now),
         asymptotic_error=float(limit),
         bias=float(limit),
-        loss="0-1 loss",
+        loss="0-1 error",
     )
     recommendation = _classification_size(size_model, n_members, settings)
     draws = draw_errors(models, anchor, settings.max_size, settings.random_state)

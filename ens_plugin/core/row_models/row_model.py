@@ -138,7 +138,7 @@ def row_means(model: RowModel, by_point: FloatArray, rows: IntArray | slice = AL
 
 
 def row_variances(model: RowModel, size: float) -> FloatArray:
-    """Return the posterior mean, for each row, of the variance over seeds of its 0-1 loss, shape (n_rows,)."""
+    """Return the posterior mean, for each row, of the variance over seeds of its 0-1 error, shape (n_rows,)."""
     wrong = model.error_by_point([size])
     return np.asarray(row_means(model, wrong * (1.0 - wrong))[0])
 

@@ -24,7 +24,7 @@ class Difference(NamedTuple):
 
 
 def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArray:
-    """Return the 0-1 loss or squared error, on each row, of the mean output of its out-of-bag members.
+    """Return the 0-1 error or squared error, on each row, of the mean output of its out-of-bag members.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) 
     Parameters
     ----------
     candidate, baseline : ndarray, shape (n_rows,)
-        0-1 losses.
+        0-1 errors.
     level : float
         Level of the interval.
 

@@ -29,6 +29,7 @@ Bound = Literal["max", "min"]
 REPORT_SCALARS = (
     "error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd", "n_members",
     "recommended_size", "size_capped", "agreement", "member_error", "member_variance", "bias", "size_ratio",
+    "rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse",
 )  # fmt: skip
 # Of the curve of a scorer of scikit-learn, which has its name in place of "error".
 SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}")

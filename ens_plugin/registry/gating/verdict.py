@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Mapping
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["VERDICT_TAG", "check_alias_stayed", "move_alias", "write_verdict"]
 
 VERDICT_TAG = "ens.gate"
-NONE = "none"
 TAG_LIMIT = 4000  # databases of older servers take 5000
+PART_LIMIT = 600
 READ_BACKS = 3
 READ_BACK_PAUSE_S = 0.5
 LOGGER = logging.getLogger("ens_plugin.gate")
@@ -43,16 +44,24 @@ def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
     if before not in (None, decision.verdict):
         client.delete_model_version_tag(name, version, VERDICT_TAG)
     details = {
-        f"{VERDICT_TAG}.reasons": "; ".join(decision.reasons),
-        f"{VERDICT_TAG}.policy_digest": decision.policy_digest,
-        f"{VERDICT_TAG}.time": decision.time,
-        f"{VERDICT_TAG}.report": decision.report or NONE,
-        f"{VERDICT_TAG}.evidence": decision.evidence,
-        f"{VERDICT_TAG}.baseline": decision.comparison or NONE,
+        f"{VERDICT_TAG}.reasons": printable("; ".join(decision.reasons), TAG_LIMIT),
+        f"{VERDICT_TAG}.record": _record(decision),
     }
     for key, value in details.items():
-        client.set_model_version_tag(name, version, key, printable(value, TAG_LIMIT))
+        client.set_model_version_tag(name, version, key, value)
     _write_last(client, decision, before)
+
+
+def _record(decision: GateDecision) -> str:
+    """Return policy, time, report, evidence and baseline of a decision as JSON."""
+    parts = {
+        "policy_digest": decision.policy_digest,
+        "time": decision.time,
+        "report": decision.report,
+        "evidence": decision.evidence,
+        "baseline": decision.comparison,
+    }
+    return json.dumps({name: None if part is None else printable(part, PART_LIMIT) for name, part in parts.items()})
 
 
 def _write_last(client: MlflowClient, decision: GateDecision, before: str | None) -> None:

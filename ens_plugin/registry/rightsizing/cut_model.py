@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["LoggedCut", "log_cut_model", "register_cut_model"]
 
 COMPARED_ROWS = 100
+LOGGER = logging.getLogger("ens_plugin.rightsize")
 NAME_LIMIT = 300
 
 
@@ -107,8 +109,8 @@ def log_cut_model(
     return LoggedCut(run_id, model_id)
 
 
-def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str]) -> LoggedCut:
-    """Register a logged model as a new version of `name`; no alias moves.
+def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str], description: str) -> LoggedCut:
+    """Register a logged model as a new version of `name` with a description; no alias moves.
 
     Raises
     ------
@@ -125,7 +127,19 @@ def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str]) ->
             f"{error} The smaller model itself is logged and checked, as {logged.uri}. Register it with "
             "mlflow.register_model."
         ) from error
+    _describe(name, str(version), description)
     return logged._replace(name=name, version=str(version))
+
+
+def _describe(name: str, version: str, description: str) -> None:
+    """Write the description of a version; the version is registered and stays so where that fails."""
+    import mlflow
+
+    try:
+        with tracking_errors(mlflow.get_registry_uri()):
+            mlflow.MlflowClient().update_model_version(name, version, description)
+    except TrackingError as error:
+        LOGGER.warning("Version %s of %s is registered, without a description: %s", version, printable(name, 80), error)
 
 
 def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:

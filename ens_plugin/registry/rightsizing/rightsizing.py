@@ -12,7 +12,7 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError
 from ens_plugin.registry.rightsizing.cut_model import LoggedCut, log_cut_model, register_cut_model
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
-from ens_plugin.report.quantities import members_text
+from ens_plugin.report.quantities import error_text, members_text
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import WIDTH, printable, tells_size, verdict
 from ens_plugin.tracking.store.models import load_model
@@ -237,8 +237,17 @@ def rightsize_analysed(
     name = register or source.name
     if name is not None:
         parent = {} if source.version is None else {"ens.parent_version": source.version}
-        logged = register_cut_model(logged, name, {**tags, **parent})
+        logged = register_cut_model(logged, name, {**tags, **parent}, _description(source, report, cut_report))
     return Rightsizing(source.uri, "logged", report, cut_report, checks, savings, logged)
+
+
+def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleReport) -> str:
+    """Return one sentence on a version: what it was cut from, and its error before and after."""
+    metric = cut.error_curve.metric
+    error = f"{printable(metric, 40)} {error_text(cut.error, metric)} instead of {error_text(report.error, metric)}"
+    return (
+        f"Cut from {report.n_members} to {members_text(cut.n_members)} of {printable(source.uri, 200)}, with {error}."
+    )
 
 
 def _size_to_cut_to(report: EnsembleReport) -> int | None:

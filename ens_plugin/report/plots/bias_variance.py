@@ -78,7 +78,7 @@ def plot_bias_variance(report: ReportContent, ax: Axes | None = None, *, label: 
     >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
     >>> from matplotlib.figure import Figure
     >>> plot_bias_variance(report, ax=Figure().subplots()).get_xlabel()
-    '0-1 loss (%)\nover seeds, given this training set'
+    '0-1 error (%)\nover seeds, given this training set'
     """
     ax = new_axes() if ax is None else ax
     shown = [_bars_of[artist] for artist in ax.patches if artist in _bars_of]

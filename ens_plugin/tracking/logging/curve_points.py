@@ -13,7 +13,7 @@ from ens_plugin.report.result import EnsembleReport
 __all__ = ["Point", "charted_sizes", "curve_points", "scalar_points"]
 
 SMALLEST_SIZE = 5
-N_POINTS = 100
+N_POINTS = 99  # and the current size
 
 
 class Point(NamedTuple):
@@ -56,36 +56,40 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
         About 300, by ascending size; points that are not finite are left out.
     """
     curve = report.error_curve
-    rows = np.searchsorted(curve.sizes, charted_sizes(report))
-    columns = {curve.key: curve.error, f"{curve.key}_lower": curve.lower, f"{curve.key}_upper": curve.upper}
+    sizes = charted_sizes(report).tolist()
+    lines = {curve.key: [curve.at(size) for size in sizes]}
+    for end, name in enumerate(("lower", "upper")):
+        lines[f"{curve.key}_{name}"] = [curve.interval_at(size)[end] for size in sizes]
     return [
-        Point(f"{prefix}/{name}", float(values[row]), int(curve.sizes[row]))
-        for name, values in columns.items()
-        for row in rows
-        if math.isfinite(values[row])
+        Point(f"{prefix}/{name}", float(value), size)
+        for name, values in lines.items()
+        for size, value in zip(sizes, values, strict=True)
+        if math.isfinite(value)
     ]
 
 
 def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
-    """Return the sizes at which the error curve is logged: about 100 odd ones, log-spaced, in ascending order.
+    """Return the sizes at which the error curve is logged: about 100, log-spaced, in ascending order.
 
-    The first is half the smallest of current, recommended and last tabulated size, but at least 5;
-    the last is the larger of twice the current and 1.2 times the recommended size: MLflow's chart has a
-    linear axis, on which the steep beginning would flatten the rest.  Only tabulated sizes are
-    taken, so a curve that starts later, ends earlier or has only even sizes is logged at those.
+    The first is half the smallest of half the current, the recommended and the last tabulated size, but at least 5:
+    the steep beginning would flatten the rest on the linear axis of MLflow's chart.  The last is the current size,
+    because MLflow shows a curve's last value as the value of the run, so that this one equals the scalar.  All others
+    are odd and tabulated, so a curve that starts later, ends earlier or has only even sizes is logged at those.
 
     Returns
     -------
     ndarray of int64, shape (n_sizes,)
     """
-    recommended = report.recommended_size or report.recommendation.max_size
+    now, recommended = report.n_members, report.recommended_size or report.recommendation.max_size
     sizes = report.error_curve.sizes
-    first = max(SMALLEST_SIZE, min(report.n_members, recommended, int(sizes[-1])) // 2)
-    last = max(2 * report.n_members, math.ceil(1.2 * recommended))
-    for wanted in ((sizes >= first) & (sizes <= last) & (sizes % 2 == 1), sizes <= last, sizes > 0):
+    first = max(SMALLEST_SIZE, min(now // 2, recommended, int(sizes[-1])) // 2)
+    for wanted in ((sizes >= first) & (sizes < now) & (sizes % 2 == 1), sizes < now, sizes > 0):
         if wanted.any():
-            return _log_spaced(sizes[wanted])
-    return sizes
+            charted = _log_spaced(sizes[wanted])
+            break
+    if report.error_curve.reaches(now):
+        return np.union1d(charted[charted < now], [now])
+    return charted
 
 
 def _log_spaced(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

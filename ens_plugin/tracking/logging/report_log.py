@@ -15,6 +15,7 @@ from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX, artifact_path, render_artifacts
 from ens_plugin.tracking.logging.mlflow_run import MlflowRun
 from ens_plugin.tracking.logging.report_content import report_parts
+from ens_plugin.tracking.logging.run_comparison import log_comparison
 from ens_plugin.tracking.store.connection import check_server, tracking_errors
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
 
@@ -77,8 +78,10 @@ def log_report(
     -----
     In MLflow, scalars are called ``ens.error``, ``ens.recommended_size`` and so on
     (:meth:`EnsembleReport.metrics`); curves ``ens/error``, ``ens/error_lower`` and
-    ``ens/error_upper``, whose step is the ensemble size; artifacts are in ``ensemble/``, or
-    ``ensemble/<prefix>/`` for another prefix.  The run's description is written only if it is empty
+    ``ens/error_upper``, whose step is the ensemble size and whose last value is the scalar; artifacts are in
+    ``ensemble/``, or ``ensemble/<prefix>/`` for another prefix.  Where the experiment has other runs with a report on
+    as many rows, ``comparison.png`` there draws the newest of them with their intervals on the same axes.
+    The run's description is written only if it is empty
     or from an earlier report, and only as far as MLflow's limit of 8000 characters allows.
     Without configuration, MLflow decides where runs go: ``sqlite:///mlflow.db`` in its current
     versions.  ``docs/trackers.md`` has the names in other trackers.
@@ -124,11 +127,16 @@ def _log_to_mlflow(
             client.get_logged_model(model_id)
         target = run_id or _active_run_id()
         if target is not None:
-            send(client, target, content)
+            _send_all(client, target, content, report)
             return target
         with mlflow.start_run() as run:
-            send(client, run.info.run_id, content)
+            _send_all(client, run.info.run_id, content, report)
             return str(run.info.run_id)
+
+
+def _send_all(client: MlflowClient, run_id: str, content: RunContent, report: EnsembleReport) -> None:
+    send(client, run_id, content)
+    log_comparison(client, run_id, report, content.parts.prefix)
 
 
 class RunContent(NamedTuple):

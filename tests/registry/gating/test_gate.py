@@ -32,11 +32,14 @@ def test_a_pass_is_written_with_all_that_led_to_it(embedded: Client, name: str) 
     assert tags_of(embedded, version) == {
         "ens.gate": "pass",
         "ens.gate.reasons": "; ".join(decision.reasons),
-        "ens.gate.policy_digest": decision.policy_digest,
-        "ens.gate.time": decision.time,
-        "ens.gate.report": f"runs:/{version.run_id}/ensemble/report.html",
-        "ens.gate.evidence": decision.evidence,
-        "ens.gate.baseline": "none",
+        "ens.gate.record": tags_of(embedded, version)["ens.gate.record"],
+    }
+    assert json.loads(tags_of(embedded, version)["ens.gate.record"]) == {
+        "policy_digest": decision.policy_digest,
+        "time": decision.time,
+        "report": f"runs:/{version.run_id}/ensemble/report.html",
+        "evidence": decision.evidence,
+        "baseline": None,
     }
     assert holder(embedded, name) is None
     assert decision.promoted is None
@@ -86,9 +89,10 @@ def test_running_twice_changes_nothing_but_the_time(embedded: Client, name: str)
     before = tags_of(embedded, version)
     again = gate(f"models:/{name}@champion", LOOSE, baseline=f"models:/{name}@champion", promote="champion")
     assert again.version == version.version
-    assert {**tags_of(embedded, version), "ens.gate.time": ""} == {
-        **before, "ens.gate.time": "", "ens.gate.baseline": again.comparison,
-    }  # fmt: skip
+    after = tags_of(embedded, version)
+    record, previous = (json.loads(tags.pop("ens.gate.record")) for tags in (after, before))
+    assert after == before
+    assert record == {**previous, "time": again.time, "baseline": again.comparison}
     assert holder(embedded, name) == version.version
     assert len(embedded.search_runs([experiment_id(embedded)])) == runs
 

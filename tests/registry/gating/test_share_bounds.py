@@ -12,6 +12,7 @@ SHARES = (
     "member_variance", "bias",
 )  # fmt: skip
 COUNTS = ("n_members", "recommended_size", "size_capped", "size_ratio")
+ROOTS = ("rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse")
 
 
 def check(table: str, name: str, bound: str, threshold: float, report: EnsembleReport | None) -> None:
@@ -48,12 +49,12 @@ def test_differences_of_shares_may_be_negative(table: str, name: str) -> None:
             check(table, name, "max", threshold, report)
 
 
-def test_every_scalar_is_a_share_a_difference_or_a_count() -> None:
-    assert {*SHARES, "excess_error", *COUNTS} == {*REPORT_SCALARS}
+def test_every_scalar_is_a_share_a_difference_a_count_or_a_root() -> None:
+    assert {*SHARES, "excess_error", *COUNTS, *ROOTS} == {*REPORT_SCALARS}
 
 
-@pytest.mark.parametrize("name", COUNTS)
-def test_counts_are_free(name: str) -> None:
+@pytest.mark.parametrize("name", [*COUNTS, *ROOTS])
+def test_counts_and_roots_are_free(name: str) -> None:
     check("report", name, "max", 500, classification_report())
 
 

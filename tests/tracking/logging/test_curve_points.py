@@ -27,23 +27,32 @@ def with_sizes(report: EnsembleReport, sizes: list[int]) -> EnsembleReport:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_charted_sizes_are_tabulated_ascending_and_about_a_hundred(name: str) -> None:
+def test_charted_sizes_are_tabulated_or_current_and_about_a_hundred(name: str) -> None:
     report = REPORTS[name]
     sizes = charted_sizes(report)
-    assert set(sizes) <= set(report.error_curve.sizes)
+    assert set(sizes) <= {*report.error_curve.sizes, report.n_members}
     assert np.all(np.diff(sizes) > 0)
     assert 1 <= len(sizes) <= 100
 
 
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_last_point_of_a_curve_is_the_scalar_of_its_name(name: str) -> None:
+    report = REPORTS[name]
+    scalars = {point.key: point.value for point in scalar_points(report, "ens")}
+    last = {point.key: (point.step, point.value) for point in curve_points(report, "ens")}
+    for ending in ("", "_lower", "_upper"):
+        own = f"{report.error_curve.key}{ending}"
+        if f"ens.{own}" in scalars:
+            assert last[f"ens/{own}"] == (report.n_members, scalars[f"ens.{own}"])
+
+
 @pytest.mark.parametrize("report", [classification_report(), regression_report(), capped_report()])
-def test_charted_sizes_are_odd_from_below_to_beyond_current_and_recommended(report: EnsembleReport) -> None:
+def test_charted_sizes_are_odd_from_below_the_recommended_to_the_current_one(report: EnsembleReport) -> None:
     sizes = charted_sizes(report)
     recommended = report.recommended_size or report.recommendation.max_size
-    wanted = max(2 * report.n_members, 1.2 * recommended)
-    largest = min(wanted, report.error_curve.sizes[-1])
-    assert 0 <= sizes[0] - min(report.n_members, recommended) // 2 <= 2
-    assert np.all(sizes % 2 == 1)
-    assert 0.97 * largest <= sizes[-1] <= math.ceil(wanted)
+    assert 0 <= sizes[0] - max(5, min(report.n_members // 2, recommended) // 2) <= 2
+    assert np.all(sizes[:-1] % 2 == 1)
+    assert sizes[-1] == report.n_members
 
 
 def test_charted_sizes_of_few_members_start_at_five() -> None:
@@ -64,7 +73,12 @@ def test_a_path_ends_where_its_members_end() -> None:
 
 @pytest.mark.parametrize(
     ("tabulated", "charted"),
-    [([10, 20, 30], [10, 20, 30]), ([1, 2, 3], [1, 2, 3]), ([100_000], [100_000]), ([1, 5, 6, 7], [5, 7])],
+    [
+        ([10, 20, 30], [10, 20, 30, 200]),
+        ([1, 2, 3], [1, 2, 3, 200]),
+        ([100_000], [100_000]),
+        ([1, 5, 6, 7], [5, 7, 200]),
+    ],
 )
 def test_a_curve_with_few_sizes_gives_what_it_has(tabulated: list[int], charted: list[int]) -> None:
     assert charted_sizes(with_sizes(classification_report(), tabulated)).tolist() == charted
@@ -75,8 +89,8 @@ def test_a_dense_curve_is_thinned_evenly_on_a_log_axis() -> None:
     sizes = charted_sizes(replace(report, n_members=10_000))
     steps = np.diff(np.log(sizes[sizes > 200]))
     assert 70 <= len(sizes) <= 100
-    assert sizes[-1] == 19_999
-    np.testing.assert_allclose(steps, np.log(20_001 / sizes[0]) / 99, atol=0.01)
+    assert sizes[-1] == 10_000
+    np.testing.assert_allclose(steps[:-1], np.log(9_999 / sizes[0]) / 98, atol=0.01)
 
 
 def test_curve_points_repeat_the_table_under_names_with_a_slash() -> None:
@@ -86,12 +100,13 @@ def test_curve_points_repeat_the_table_under_names_with_a_slash() -> None:
     curve = report.error_curve
     columns = {"ens/error": curve.error, "ens/error_lower": curve.lower, "ens/error_upper": curve.upper}
     for point in points:
-        assert point.value == columns[point.key][curve.sizes == point.step].item()
+        if point.step != report.n_members:
+            assert point.value == columns[point.key][curve.sizes == point.step].item()
     assert len(points) == 3 * len(charted_sizes(report))
 
 
 def test_points_that_are_not_finite_are_left_out() -> None:
-    report = with_sizes(classification_report(), [5, 7, 9])
+    report = replace(with_sizes(classification_report(), [5, 7, 9]), n_members=9)
     report.error_curve.lower[1] = math.nan
     report.error_curve.upper[2] = math.inf
     steps = [(point.key, point.step) for point in curve_points(report, "a")]

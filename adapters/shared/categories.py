@@ -1,0 +1,91 @@
+"""Columns of a table as the categories that a model was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ens_plugin.adapters.shared.labels import shortened
+from ens_plugin.errors import DataMismatchError, InputError
+
+__all__ = ["check_no_text", "is_text", "with_trained_categories"]
+
+
+def is_text(column: Any) -> bool:
+    """Return whether a column of a DataFrame holds text, or objects of any class.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_text(pd.Series(["a", "b"])), is_text(pd.Series([1, 2])), is_text(pd.Series(["a"], dtype="category"))
+    (True, False, False)
+    """
+    kind = column.dtype
+    return not hasattr(kind, "categories") and (kind.kind == "O" or getattr(kind, "type", None) is str)
+
+
+def check_no_text(table: Any) -> None:
+    """Raise InputError for a column of text in a DataFrame that a booster is to predict.
+
+    Raises
+    ------
+    InputError
+    """
+    texts = [str(name) for name, column in table.items() if is_text(column)]
+    if texts:
+        raise InputError(
+            f"X cannot be used: the columns {shortened(texts)} hold text, which boosters take as categories only. Make "
+            "them the categories of training: X[column] = X[column].astype(X_train[column].dtype)."
+        )
+
+
+def with_trained_categories(table: Any, trained: Mapping[str, Sequence[Any]]) -> Any:
+    """Return a DataFrame with some columns as categories: those of training, and after them values of the table alone.
+
+    Parameters
+    ----------
+    table : DataFrame
+    trained : mapping of str to sequence
+        By column, the categories that the model was trained on.
+
+    Returns
+    -------
+    DataFrame
+        A copy; columns that are categories already stay as they are.
+
+    Raises
+    ------
+    DataMismatchError
+        If no value of a column is among its categories.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = with_trained_categories(pd.DataFrame({"city": ["b", "a", "z"]}), {"city": ["b", "a", "c"]})
+    >>> table["city"].cat.categories.tolist(), table["city"].cat.codes.tolist()
+    (['b', 'a', 'c', 'z'], [0, 1, 3])
+    """
+    return table.assign(
+        **{
+            name: _as_categories(table[name], list(own))
+            for name, own in trained.items()
+            if not hasattr(table[name].dtype, "categories")
+        }
+    )
+
+
+def _as_categories(column: Any, trained: list[Any]) -> Any:
+    import pandas as pd
+
+    if all(isinstance(category, str) for category in trained) and column.dtype.kind in "iu":
+        # A csv file does not tell the text "7" from the number.
+        column = column.map(str)
+    values = column.dropna().unique().tolist()
+    known = set(trained)
+    others = [value for value in values if value not in known]
+    if values and len(others) == len(values):
+        raise DataMismatchError(
+            f"No value of the column {str(column.name)!r} is among the categories that the model was trained on: "
+            f"{shortened(values)} instead of {shortened(trained)}. Pass the values of training."
+        )
+    return column.astype(pd.CategoricalDtype([*trained, *others]))

@@ -1,0 +1,90 @@
+"""Tables read from files: comma- or tab-separated text, Parquet and Feather."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ens_plugin.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["KINDS", "read_table"]
+
+PARQUET = (".parquet", ".pq")
+FEATHER = (".feather", ".ftr")
+COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zip", ".zst")
+CSV = tuple(f".csv{ending}" for ending in COMPRESSED)
+TSV = tuple(f".tsv{ending}" for ending in COMPRESSED)
+KINDS = "csv, tsv, parquet or feather"  # in words
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a csv, tsv, parquet or feather file, numbers to the last bit, and return it as a data frame.
+
+    Parameters
+    ----------
+    path : str or Path
+        Ends in ``.csv`` or ``.tsv`` (possibly compressed: ``.csv.gz``), ``.parquet`` or ``.feather``.
+
+    Returns
+    -------
+    DataFrame, shape (n_rows, n_columns)
+
+    Raises
+    ------
+    InputError
+        If there is no such file, its name ends otherwise, it is not a file of the kind in its name,
+        or it has no rows.
+
+    Examples
+    --------
+    >>> read_table("rows.csv")
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: There is no data file 'rows.csv'. Pass a csv, tsv, parquet or feather file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"There is no data file {str(path)!r}. Pass a {KINDS} file.")
+    if not path.name.lower().endswith((*PARQUET, *FEATHER, *CSV, *TSV)):
+        raise InputError(
+            f"The data file {str(path)!r} is none that can be read, by the end of its name. Convert it to {KINDS}."
+        )
+    try:
+        frame = _read(path)
+    except (OSError, ValueError, ImportError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"The data file {str(path)!r} cannot be read: {reason}. Check that it is complete and really "
+            f"{_form(path.name.lower())}."
+        ) from error
+    if frame.empty:
+        raise InputError(f"The data file {str(path)!r} has no rows. Pass the rows to analyse the model on.")
+    return frame
+
+
+def _read(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    name = path.name.lower()
+    if name.endswith(PARQUET):
+        return pd.read_parquet(path)
+    if name.endswith(FEATHER):
+        return pd.read_feather(path)
+    frame: pd.DataFrame = pd.read_csv(path, sep="," if name.endswith(CSV) else "\t", **_exact_floats(pd.__version__))
+    return frame
+
+
+def _form(name: str) -> str:
+    if name.endswith((*CSV, *TSV)):
+        return f"a {'csv' if name.endswith(CSV) else 'tsv'} table with one header line, in UTF-8"
+    return "parquet" if name.endswith(PARQUET) else "feather"
+
+
+def _exact_floats(pandas_version: str) -> dict[str, Any]:
+    """Return options by which read_csv keeps every bit: one bit can decide which leaf of a tree a row is in."""
+    release = tuple(int(part) for part in pandas_version.split(".")[:2])
+    # From 3.1 the default parser is exact and the option is deprecated.
+    return {"float_precision": "round_trip"} if release < (3, 1) else {}

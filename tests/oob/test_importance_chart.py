@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.colors import to_hex
+
+from ens_plugin import PermutationImportance
+from tests.report.test_plots import new_axes
+
+
+def found(names: tuple[str, ...], mean: list[float]) -> PermutationImportance:
+    values = np.array(mean)
+    return PermutationImportance(
+        importances=values[:, None],
+        importances_mean=values,
+        importances_std=np.zeros(values.size),
+        standard_error=np.full(values.size, 0.01),
+        feature_names=names,
+        error=0.2,
+        n_rows=100,
+        warnings=(),
+    )
+
+
+FIRST = found(("a", "b", "c"), [0.1, 0.3, 0.2])
+SECOND = found(("a", "b", "d"), [0.4, 0.0, 0.1])
+
+
+def test_bars_are_in_order_of_importance() -> None:
+    ax = FIRST.plot(new_axes())
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "c", "b"]
+    assert [bar.get_width() for bar in ax.patches] == [0.1, 0.2, 0.3]  # type: ignore[attr-defined]
+    assert ax.get_legend() is None
+
+
+def test_two_ensembles_on_one_axis_stand_side_by_side_in_their_own_colours() -> None:
+    ax = new_axes()
+    ax.set_prop_cycle(color=["#112233", "#445566"])
+    assert SECOND.plot(FIRST.plot(ax, label="forest"), label="forest") is ax
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["d", "c", "b", "a"]
+    edges = sorted((bar.get_y(), bar.get_y() + bar.get_height()) for bar in ax.patches)  # type: ignore[attr-defined]
+    assert len(edges) == 8
+    assert all(upper <= lower + 1e-9 for (_, upper), (lower, _) in pairwise(edges))
+    assert sorted({to_hex(bar.get_facecolor()) for bar in ax.patches}) == ["#112233", "#445566"]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["forest", "forest (2)"]
+
+
+def test_no_more_than_twenty_columns_are_drawn() -> None:
+    many = found(tuple(f"x{number}" for number in range(30)), [float(number) for number in range(30)])
+    ax = many.plot(new_axes())
+    assert [text.get_text() for text in ax.get_yticklabels()] == [f"x{number}" for number in range(10, 30)]
+
+
+def test_what_a_user_drew_stays() -> None:
+    ax = new_axes()
+    own = ax.barh([5.0], [1.0])
+    SECOND.plot(FIRST.plot(ax))
+    assert own[0] in ax.patches
