@@ -112,9 +112,9 @@ def cases(options: Options) -> Sequence[Callable[[], Case]]:
         lambda: forest_case(2, 20_000, 100, seed),
         lambda: forest_case(10, 20_000, 100, seed),
         lambda: forest_case(100, 20_000, 100, seed),
-        lambda: forest_case(100, 10_000, 50, seed, leaf=3),
-        lambda: forest_case(500, 10_000, 50, seed),
-        lambda: regression_case(20_000, 100, seed),
+        lambda: forest_case(100, 5_000, 50, seed, leaf=3),
+        lambda: forest_case(500, 5_000, 50, seed),
+        lambda: regression_case(10_000, 50, seed),
         *(
             lambda library=library, n_labels=n_labels: booster_case(library, n_labels, 20_000, 100, seed)  # type: ignore[misc]
             for library in ("lightgbm", "xgboost")
@@ -177,8 +177,8 @@ def _analysis_seconds(model: Any, features: Array, target: Array, repetitions: i
 
 def exponent_claims(options: Options) -> tuple[list[Claim], list[list[str]]]:
     """Fit the cost of an analysis in its rows, trees and labels over two decades each."""
-    rows = [60, 300] if options.smoke else [1_000, 3_000, 10_000, 30_000, 100_000]
-    trees = [10, 40] if options.smoke else [10, 30, 100, 300, 1_000]
+    rows = [60, 300] if options.smoke else [500, 1_500, 5_000, 15_000, 50_000]
+    trees = [10, 40] if options.smoke else [5, 15, 50, 150, 500]
     labels = [3, 5] if options.smoke else [3, 10, 30, 100, 300]
 
     def quick(n_rows: int, n_trees: int) -> tuple[Any, Array, Array]:
@@ -189,13 +189,13 @@ def exponent_claims(options: Options) -> tuple[list[Claim], list[list[str]]]:
         return forest.fit(features, target), features, target
 
     def of_labels(n_labels: int) -> tuple[Any, Array, Array]:
-        case = forest_case(n_labels, 300 if options.smoke else 3_000, 50, options.seed)
+        case = forest_case(n_labels, 300 if options.smoke else 2_000, 30, options.seed)
         return case.model, case.features, case.target
 
     measured: dict[str, tuple[list[int], Callable[[int], tuple[Any, Array, Array]]]] = {
-        "rows (50 trees of depth 8)": (rows, lambda size: quick(size, 50)),
-        "trees (of depth 8, 3000 rows)": (trees, lambda size: quick(3_000 if not options.smoke else 300, size)),
-        "labels (50 fully grown trees, 3000 rows)": (labels, of_labels),
+        "rows (30 trees of depth 8)": (rows, lambda size: quick(size, 30)),
+        "trees (of depth 8, 2000 rows)": (trees, lambda size: quick(300 if options.smoke else 2_000, size)),
+        "labels (30 fully grown trees, 2000 rows)": (labels, of_labels),
     }
     claims, lines = [], []
     for what, (sizes, trained) in measured.items():
