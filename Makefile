@@ -39,6 +39,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.hard_data
 	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.profile
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.booster_speed
 	$(BIN)/python -m benchmarks.autolog

@@ -28,6 +28,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "oob_search",
         "recommendation",
         "prediction_intervals",
+        "profile",
         "pruning",
         "speed",
         "booster_speed",
@@ -47,7 +48,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
 )
 def test_smoke(script: str, tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
-    if script in ("booster_accuracy", "hard_scores", "pruning"):
+    if script in ("booster_accuracy", "hard_scores", "profile", "pruning"):
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
     if script == "pruning":

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import combinations
 
 import numpy as np
@@ -88,3 +89,23 @@ def test_rows_without_members_have_no_subsets() -> None:
     rates = subset_rates(silent, np.array([1]), np.random.default_rng(0))
     assert np.isnan(rates.wrong).all()
     assert not rates.members.any()
+
+
+@pytest.mark.parametrize(("n_labels", "n_members"), [(3, 9), (40, 31), (120, 40)])
+def test_votes_have_the_rates_of_their_indicators(n_labels: int, n_members: int) -> None:
+    """Votes are ranked by one maximum of whole numbers, indicators slot by slot: the same labels win, to the bit."""
+    votes, sizes = block("labels", n_members, 90, n_labels), np.array([1, 2, 5, 9])
+    indicators = RowBlock(np.eye(n_labels)[votes.outputs], votes.seen, votes.target, n_labels)
+    found, expected = (subset_rates(data, sizes, np.random.default_rng(1)) for data in (votes, indicators))
+    np.testing.assert_array_equal(found.wrong, expected.wrong)
+    np.testing.assert_array_equal(found.apart, expected.apart)
+    np.testing.assert_array_equal(found.noise, expected.noise)
+
+
+def test_votes_beyond_whole_numbers_of_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    votes, sizes = block("labels", 12, 60, 20), np.array([1, 3, 5])
+    expected = subset_rates(votes, sizes, np.random.default_rng(1))
+    monkeypatch.setattr(import_module("ens_plugin.core.tallies.subset_rates"), "EXACT_SINGLES", 1)
+    found = subset_rates(votes, sizes, np.random.default_rng(1))
+    np.testing.assert_array_equal(found.wrong, expected.wrong)
+    np.testing.assert_array_equal(found.apart, expected.apart)
