@@ -101,4 +101,3 @@ def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree
         threshold=nodes.threshold,
         missing_left=nodes.missing_go_to_left,
     )
-

@@ -55,9 +55,7 @@ class TreeWalk:
 
         self._walk.compare(array, self._numbers_of(find_own(some)), own)
 
-    def leaves(
-        self, rows: Rows, trees: Sequence[int], wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any] | None:
+    def leaves(self, rows: Rows, trees: Sequence[int], wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
         """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used.
 
         Parameters
