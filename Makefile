@@ -42,6 +42,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.profile
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.booster_speed
+	$(BIN)/python -m benchmarks.walker
 	$(BIN)/python -m benchmarks.autolog
 	$(BIN)/python -m benchmarks.learners
 	$(BIN)/python -m benchmarks.oob_search

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-__all__ = ["INSTALL", "NEEDS_PYSPARK", "Extra", "imported", "lightgbm", "needs_pyspark", "needs_trackers", "xgboost"]
+__all__ = [
+    "INSTALL",
+    "NEEDS_PYSPARK",
+    "NEEDS_WALK",
+    "Extra",
+    "imported",
+    "lightgbm",
+    "needs_pyspark",
+    "needs_trackers",
+    "xgboost",
+]
 
 INSTALL = {
     "dvclive": "pip install 'ens-plugin[dvclive]'",
@@ -56,6 +66,14 @@ xgboost = Extra("xgboost")
 NEEDS_PYSPARK = [
     pytest.mark.spark,
     pytest.mark.skipif(find_spec("pyspark") is None, reason=f"needs PySpark: {INSTALL['pyspark']}"),
+]
+
+# For `pytestmark`: `.ci/run` builds the compiled walk before it runs the slow tests, and `make test` needs no compiler.
+NEEDS_WALK = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("ens_plugin_walk") is None, reason=f"needs ens-plugin-walk: {INSTALL['ens_plugin_walk']}"
+    ),
 ]
 
 

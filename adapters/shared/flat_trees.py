@@ -71,7 +71,7 @@ class FlatForest(NamedTuple):
     cleaned: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
 
 
-def probe_rows(forest: FlatForest, rows: NDArray[Any], *, with_missing: bool) -> NDArray[Any]:
+def probe_rows(forest: FlatForest, rows: NDArray[Any]) -> NDArray[Any]:
     """Return rows with thresholds, categories and missing values put in, on which a wrong comparison would show.
 
     Parameters
@@ -79,15 +79,13 @@ def probe_rows(forest: FlatForest, rows: NDArray[Any], *, with_missing: bool) ->
     forest : FlatForest
     rows : ndarray of float32 or float64, shape (n_rows, n_features)
         At least one row.
-    with_missing : bool
-        Whether to put in missing values.
 
     Examples
     --------
     >>> one = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
     >>> forest = FlatForest([one], [np.arange(3)], n_features=1)
-    >>> sorted(set(probe_rows(forest, np.zeros((1, 1)), with_missing=False).ravel().tolist()))
-    [0.5, 0.5000000000000001]
+    >>> sorted(set(map(str, probe_rows(forest, np.zeros((1, 1))).ravel().tolist())))
+    ['0.5', '0.5000000000000001', 'nan']
     """
     rng = np.random.default_rng(0)
     probes = rows[rng.integers(rows.shape[0], size=N_PROBES)]
@@ -95,11 +93,12 @@ def probe_rows(forest: FlatForest, rows: NDArray[Any], *, with_missing: bool) ->
     column, value = (np.concatenate(parts) for parts in zip(*map(_split_values, chosen), strict=True))
     if column.size:
         picked = rng.integers(column.size, size=(N_PROBES, 4 * forest.n_features))
-        own = value[picked].astype(rows.dtype)
+        with np.errstate(over="ignore"):
+            own = value[picked].astype(rows.dtype)
         own = np.where(rng.random(own.shape) < 0.5, own, np.nextafter(own, np.asarray(np.inf, own.dtype)))
-        probes[np.arange(N_PROBES)[:, None], column[picked]] = own
-    if with_missing:
-        probes[rng.random(probes.shape) < MISSING_SHARE] = np.nan
+        largest = np.finfo(own.dtype).max  # some libraries refuse infinite values
+        probes[np.arange(N_PROBES)[:, None], column[picked]] = own.clip(-largest, largest)
+    probes[rng.random(probes.shape) < MISSING_SHARE] = np.nan
     return probes
 
 

@@ -63,7 +63,7 @@ class LeafWalk:
         """Return whether the walk is installed and not compared yet, and there are rows enough to do so."""
         return self._is_open and n_rows >= FEWEST_ROWS
 
-    def compare(self, rows: NDArray[Any], own: NDArray[Any], find_own: OwnLeaves, *, with_missing: bool = True) -> None:
+    def compare(self, rows: NDArray[Any], own: NDArray[Any], find_own: OwnLeaves) -> None:
         """Use the walk from now on if it finds the library's leaves in all trees, else issue a warning.
 
         Parameters
@@ -74,24 +74,29 @@ class LeafWalk:
             Their leaves, found by the library in the form in which the rows were passed.
         find_own : callable
             Returns the library's leaves for the rows of an array, by which thresholds and missing values are tried.
-        with_missing : bool, default=True
-            Whether the library takes missing values.
         """
         self._is_open = False
-        try:
-            probes = probe_rows(self.forest, rows, with_missing=with_missing)
-            differing = (self.leaves(rows) != own).any(axis=1) | (self.leaves(probes) != find_own(probes)).any(axis=1)
-            found = f"other leaves than {self._library} in {np.count_nonzero(differing)} of {differing.size} trees"
-        except ValueError as error:
-            differing, found = np.ones(1, dtype=bool), f"no leaves ({error})"
-        self.is_used = not differing.any()
-        if not self.is_used:
+        found = self._difference(rows, own, find_own)
+        self.is_used = found is None
+        if found is not None:
             self._forests.clear()
+            self._tables.clear()
             warn_user(
-                f"ens-plugin-walk finds {found}, so that it is not used for this model: the library finds the leaves, "
-                "which takes longer and changes no figure. Please report this with the versions of both.",
+                f"ens-plugin-walk finds {found}, so it is not used for this model: the library finds the leaves, which "
+                "takes longer and changes no figure. Please report this with the versions of both.",
                 EnsPluginWarning,
             )
+
+    def _difference(self, rows: NDArray[Any], own: NDArray[Any], find_own: OwnLeaves) -> str | None:
+        """Return in words how the walk's leaves differ from the library's, with the parameters of :meth:`compare`."""
+        try:
+            probes = probe_rows(self.forest, rows)
+            found, of_probes = self.leaves(rows), self.leaves(probes)
+        except (ImportError, IndexError, KeyError, ValueError) as error:  # a broken build, or trees of an unknown form
+            return f"no leaves ({error})"
+        differing = (found != own).any(axis=1) | (of_probes != find_own(probes)).any(axis=1)
+        n_differing = int(np.count_nonzero(differing))
+        return f"other leaves than {self._library} in {n_differing} of {own.shape[0]} trees" if n_differing else None
 
     def leaves(
         self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None

@@ -42,16 +42,17 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_repeats",
         "hard_scores",
         "reach",
+        "walker",
         pytest.param("memory", marks=needs_proc),
         pytest.param("spark", marks=needs_proc),
     ],
 )
 def test_smoke(script: str, tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
-    if script in ("booster_accuracy", "hard_scores", "profile", "pruning"):
+    if script in ("booster_accuracy", "hard_scores", "profile", "pruning", "walker"):
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
-    if script == "pruning":
+    if script in ("pruning", "walker"):
         pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
     if script == "spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.extras import imported
-from tests.walk.random_models import MODELS
+from tests.walk.random_models import MODELS, large_model
 
 imported("ens_plugin_walk")
 
@@ -56,3 +56,16 @@ def test_no_leaf_differs_in_random_models(library: str) -> None:
     assert min(sizes) == 1
     assert max(sizes) > 200
     assert leaf_walk.is_installed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", MODELS)
+def test_no_leaf_differs_in_trees_of_65535_leaves(library: str) -> None:
+    if library != "sklearn":
+        imported(library)
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(120_000, 2)).astype(np.float32), rng.normal(size=120_000)
+    model, own = large_model(library, X, y)
+    found = walked_leaves(model, X)
+    assert found.max() + 1 > 65_000
+    np.testing.assert_array_equal(found, own)

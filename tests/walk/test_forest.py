@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.extras import NEEDS_WALK
+
+pytestmark = NEEDS_WALK
+
+N_FEATURES = 5
+
+
+class Tree(NamedTuple):
+    left: NDArray[Any]
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+    missing_left: NDArray[Any]
+    sets: NDArray[Any] | None = None
+    set_starts: NDArray[Any] | None = None
+    set_words: NDArray[Any] | None = None
+
+
+def forest_of(trees: list[Tree], dtype: Any = np.float64, **options: Any) -> Any:
+    from ens_plugin_walk import Forest
+
+    return Forest(trees, N_FEATURES, dtype, **options)
+
+
+def numbers(trees: list[Tree]) -> list[NDArray[np.int32]]:
+    return [np.arange(tree.left.size, dtype=np.int32) for tree in trees]
+
+
+def grown(rng: np.random.Generator, n_splits: int, *, with_sets: bool = False) -> Tree:
+    """A random tree, whose nodes are in the order in which they were split."""
+    n_nodes = 2 * n_splits + 1
+    left, right = np.full((2, n_nodes), -1)
+    leaves = [0]
+    for split in range(n_splits):
+        own = leaves.pop(int(rng.integers(len(leaves))))
+        left[own], right[own] = 2 * split + 2, 2 * split + 1
+        leaves += [2 * split + 1, 2 * split + 2]
+    sets, starts, words = None, None, None
+    if with_sets:
+        sets = np.where((rng.random(n_nodes) < 0.5) & (left >= 0), np.arange(n_nodes), -1)
+        starts = np.concatenate([[0], np.cumsum(rng.integers(0, 3, n_nodes))])
+        words = rng.integers(2**32, size=starts[-1], dtype=np.uint32)
+    feature = rng.integers(0, N_FEATURES, n_nodes)
+    return Tree(left, right, feature, rng.normal(size=n_nodes).round(1), rng.random(n_nodes) < 0.5, sets, starts, words)
+
+
+def walked(tree: Tree, row: NDArray[Any], least: float = 0.0) -> int:
+    """Return the leaf of one row, by one comparison after the other."""
+    node = 0
+    while tree.left[node] >= 0:
+        x = float(row[tree.feature[node]])
+        if np.isnan(x):
+            goes_left = bool(tree.missing_left[node])
+        elif tree.sets is not None and tree.set_starts is not None and tree.sets[node] >= 0:
+            assert tree.set_words is not None
+            start, stop = tree.set_starts[tree.sets[node] : tree.sets[node] + 2]
+            known = least <= x < 32 * (stop - start)
+            goes_left = known and bool(tree.set_words[start + int(x) // 32] >> np.uint32(int(x) % 32) & np.uint32(1))
+        else:
+            goes_left = x <= tree.threshold[node]
+        node = int((tree.left if goes_left else tree.right)[node])
+    return node
+
+
+def rows_of(rng: np.random.Generator, n_rows: int, dtype: Any) -> NDArray[Any]:
+    X = np.where(rng.random((n_rows, N_FEATURES)) < 0.5, rng.normal(size=(n_rows, N_FEATURES)).round(1), 0)
+    X[rng.random(X.shape) < 0.2] = rng.integers(0, 70)
+    X[rng.random(X.shape) < 0.05] = rng.choice([np.inf, -np.inf, -0.5, 1e300 if dtype == np.float64 else 3e38])
+    return X.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("with_missing", [False, True])
+@pytest.mark.parametrize("with_sets", [False, True])
+def test_every_leaf_is_the_one_that_comparisons_lead_to(dtype: Any, with_missing: bool, with_sets: bool) -> None:
+    rng = np.random.default_rng(3)
+    trees = [grown(rng, n_splits, with_sets=with_sets) for n_splits in (0, 1, 2, 30, 200)]
+    X = rows_of(rng, 150, dtype)
+    if with_missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    forest = forest_of(trees, dtype)
+    expected = [[walked(tree, row) for row in X] for tree in trees]
+    np.testing.assert_array_equal(forest.read(X, forest.table(numbers(trees))), expected)
+
+
+def test_thresholds_between_two_numbers_of_float32_are_rounded_down() -> None:
+    below, above = np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(1))
+    for threshold, expected in ((float(below), [1, 2]), ((float(below) + float(above)) / 2, [1, 2]), (1e300, [1, 1])):
+        tree = Tree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [threshold, 0, 0], [0, 0, 0]]))
+        forest = forest_of([tree], np.float32)
+        X = np.zeros((2, N_FEATURES), np.float32)
+        X[:, 0] = below, above
+        assert forest.read(X, forest.table(numbers([tree])))[0].tolist() == expected
+
+
+@pytest.mark.parametrize("least", [0.0, float(np.nextafter(-1.0, 0.0))])
+def test_numbers_below_the_least_category_go_right(least: float) -> None:
+    tree = grown(np.random.default_rng(0), 40, with_sets=True)
+    X = np.repeat(np.array([[-1.0], [-0.5], [-0.0], [0.5], [31.0], [32.0], [3e9], [-np.inf]]), N_FEATURES, axis=1)
+    forest = forest_of([tree], least_category=least)
+    assert forest.read(X, forest.table(numbers([tree])))[0].tolist() == [walked(tree, row, least) for row in X]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.float64])
+def test_only_wanted_leaves_of_some_trees_are_read_from_a_table(dtype: Any) -> None:
+    rng = np.random.default_rng(5)
+    trees = [grown(rng, 20) for _ in range(6)]
+    X, wanted = rows_of(rng, 40_000, np.float64), rng.random((3, 40_000)) < 0.37
+    values = [rng.integers(1, 200, tree.left.size).astype(dtype) for tree in trees]
+    forest = forest_of(trees)
+    leaves = forest.read(X, forest.table(numbers(trees)), range(2, 5))
+    found = forest.read(X, forest.table(values), range(2, 5), wanted)
+    expected = np.stack([own.take(reached) for own, reached in zip(values[2:5], leaves, strict=True)])
+    np.testing.assert_array_equal(found, np.where(wanted, expected, 0))
+    assert found.dtype == dtype
+
+
+def test_threads_find_what_one_thread_finds() -> None:
+    rng = np.random.default_rng(6)
+    trees = [grown(rng, 300) for _ in range(5)]
+    X = rows_of(rng, 5000, np.float32)
+    forest = forest_of(trees, np.float32)
+    table = forest.table(numbers(trees))
+    with ThreadPoolExecutor(4) as pool:
+        parts = pool.map(lambda start: forest.read(X[start : start + 500], table), range(0, 5000, 500))
+        np.testing.assert_array_equal(np.concatenate(list(parts), axis=1), forest.read(X, table))
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [("left", [1, 0, -1]), ("left", [3, -1, -1]), ("right", [-1, -1, -1]), ("feature", [N_FEATURES, 0, 0])],
+)
+def test_links_that_do_not_lead_to_leaves_are_refused(field: str, values: list[int]) -> None:
+    tree = Tree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
+    with pytest.raises(ValueError, match="links of tree 1"):
+        forest_of([tree, tree._replace(**{field: np.array(values)})])
+
+
+def test_arrays_of_other_shapes_are_refused() -> None:
+    tree = grown(np.random.default_rng(0), 3)
+    forest = forest_of([tree])
+    table, X = forest.table(numbers([tree])), np.zeros((4, N_FEATURES))
+    for rows, own, trees, wanted in (
+        (X[:, 1:], table, None, None),
+        (X, table[1:], None, None),
+        (X, table, range(0, 2), None),
+        (X, table, None, np.ones((2, 4), dtype=bool)),
+    ):
+        with pytest.raises(ValueError, match=r"columns|table|range|wanted"):
+            forest.read(rows, own, trees, wanted)
+    with pytest.raises(ValueError, match="one entry for each node"):
+        forest_of([tree._replace(threshold=tree.threshold[1:])])
+    with pytest.raises(ValueError, match="one number"):
+        forest.table([np.zeros(3)])
