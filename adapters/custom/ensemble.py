@@ -74,9 +74,7 @@ class CustomEnsemble:
         classes: ArrayLike | None = None,
     ) -> None:
         if not isinstance(aggregation, str) or aggregation not in get_args(MeanRule):
-            raise InputError(
-                f"aggregation must be one of {', '.join(get_args(MeanRule))}; got {shown(aggregation)}."
-            )
+            raise InputError(f"aggregation must be one of {', '.join(get_args(MeanRule))}; got {shown(aggregation)}.")
         array = _as_outputs(outputs, aggregation)
         self.aggregation = aggregation
         self.n_members, self.n_rows = array.shape[:2]
