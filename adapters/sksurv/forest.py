@@ -49,9 +49,9 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
             )
         if not hasattr(forest, "_n_samples"):
             raise BagError(
-                f"This {type(forest).__name__} does not keep how many rows it was trained on, as those of scikit-survival "
-                "before 0.24, so its bags cannot be drawn again. Train it with a newer release, or pass "
-                '{data="holdout"} with rows the model was not trained on.'
+                f"This {type(forest).__name__} does not keep how many rows it was trained on, as those of "
+                "scikit-survival before 0.24, so its bags cannot be drawn again. Train it with a newer release, or "
+                'pass {data="holdout"} with rows the model was not trained on.'
             )
         check_row_count(forest, features.shape[0])
         is_proved = self._check_rows(features, y) and growth_is_known(features)
