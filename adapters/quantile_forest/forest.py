@@ -103,9 +103,11 @@ class QuantileForestAdapter(SklearnForestAdapter):
         """Return the mean of the kept values of every node, shape (n_trees, n_nodes); 0 for inner nodes."""
         values = np.concatenate([[0.0], np.asarray(self.model.forest_.y_train)[0]])
         found = values[self._positions].sum(axis=2) / np.maximum(self._kept_values, 1)
-        if self.model.monotonic_cst is None:
+        # Older releases, 1.3.5 for one, have no bounds, and do not clip what they predict.
+        kept_bounds = getattr(self.model.forest_, "y_bound_leaves", None)
+        if self.model.monotonic_cst is None or kept_bounds is None:
             return np.asarray(found)
-        bounds = np.asarray(self.model.forest_.y_bound_leaves)
+        bounds = np.asarray(kept_bounds)
         return np.asarray(np.clip(found, bounds[:, :, 0], bounds[:, :, 1]))
 
     def _leaf_values(self, member: int, rows: Any) -> NDArray[np.float64]:

@@ -47,6 +47,12 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
                 "out of "
                 'bag. Pass {data="holdout"} with rows the model was not trained on, or refit with bootstrap=True.'
             )
+        if not hasattr(forest, "_n_samples"):
+            raise BagError(
+                f"This {type(forest).__name__} does not keep how many rows it was trained on, as those of "
+                "scikit-survival before 0.24, so its bags cannot be drawn again. Train it with a newer release, or "
+                'pass {data="holdout"} with rows the model was not trained on.'
+            )
         check_row_count(forest, features.shape[0])
         is_proved = self._check_rows(features, y) and growth_is_known(features)
         return draw_bags(self._draw, self.n_members, features.shape[0]).with_proof(BagProof(target=is_proved))
@@ -54,7 +60,8 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, in training order, by the growth of three trees."""
         forest = self.forest
-        if not forest.bootstrap or features.shape[0] != forest._n_samples or not growth_is_known(features):
+        n_training = getattr(forest, "_n_samples", None)
+        if not forest.bootstrap or features.shape[0] != n_training or not growth_is_known(features):
             return "unknown"
         trees = [forest.estimators_[member] for member in checked_members(self.n_members)]
         return "training" if are_recognised(trees, lambda: self._check_rows(features, y)) else "unknown"
