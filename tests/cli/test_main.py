@@ -100,6 +100,13 @@ def test_help_has_an_example(command: str, run: Run) -> None:
     assert f"Example:\n    ens-plugin {command}" in outcome.out
 
 
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_into_80_columns_without_cut_sentences(command: str, run: Run) -> None:
+    shown = run(*filter(None, [command]), "--help").out.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert not [line for line in shown[1:] if line.endswith("...")]
+
+
 @pytest.mark.parametrize("command", ["analyze", "recommend", "gate", "rightsize", "oob"])
 def test_help_says_that_loading_runs_code(command: str, run: Run) -> None:
     assert "runs code stored in it" in " ".join(run(command, "--help").out.split())

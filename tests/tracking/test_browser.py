@@ -100,7 +100,7 @@ def test_the_compare_page_shows_the_same_value_for_a_curve_and_its_scalar(
     with open_tab(browser, address, "text=ens.error_upper") as (page, _):
         cells = page.evaluate(CELLS)
         for name in ("error", "error_lower", "error_upper"):
-            curve, scalar = ([row[1:] for row in cells if row[0] == key][0] for key in (f"ens/{name}", f"ens.{name}"))
+            curve, scalar = (next(row[1:] for row in cells if row[0] == key) for key in (f"ens/{name}", f"ens.{name}"))
             assert curve == scalar
             assert len(curve) == len(reports)
 

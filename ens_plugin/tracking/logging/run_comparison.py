@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["log_comparison"]
 
 OTHERS = 4  # of which a reader can tell the bands
-SEARCHED = 20
+SEARCHED = 8
 INCHES = (9.0, 5.0)
 LOGGER = logging.getLogger("ens_plugin.tracking")
 
