@@ -7,7 +7,7 @@ such a figure already, lines have the next colours of the axes' property cycle a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -33,8 +33,8 @@ __all__ = [
     "plot_row_sizes",
 ]
 
-LineStyle = str | tuple[int, tuple[int, ...]]
-SOLID = "-"
+LineStyle = Literal["-"] | tuple[int, tuple[int, ...]]
+SOLID: Literal["-"] = "-"
 DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 3)), (0, (2, 2)), (0, (5, 1, 1, 1, 1, 1)))
 BINS_PER_DECADE = 4
 OVERLAID = 0.55  # opacity of a histogram in front of another
@@ -190,10 +190,10 @@ def plot_row_sizes(
     left_out = float(w[~settled].sum() / w.sum())
     note = f" ({100 * left_out:.3g} % never are)" if left_out else ""
     name = legend_label(f"{label or 'rows'}{note}", set(ax.get_legend_handles_labels()[1]))
-    paper = inks_of(ax).paper
-    style = {"edgecolor": paper, "alpha": OVERLAID if earlier else None, "label": name}
-    for bar in ax.hist(own[settled], edges, weights=w[settled] / w.sum(), **style)[2].patches:
-        _quantity_of[bar] = quantity
+    alpha, n_before = OVERLAID if earlier else None, len(ax.patches)
+    share = w[settled] / w.sum()
+    ax.hist(own[settled], edges, weights=share, edgecolor=inks_of(ax).paper, alpha=alpha, label=name)
+    _quantity_of.update(dict.fromkeys(ax.patches[n_before:], quantity))
     ax.set_xscale("log")
     ax.set_xlabel(quantity if earlier else f"{quantity}{note}", parse_math=False)
     ax.set_ylabel("Rows (%)")
@@ -364,8 +364,7 @@ def _draw_line(
 ) -> None:  # fmt: skip
     label = legend_label(name, set(ax.get_legend_handles_labels()[1]))
     used = [(line.get_color(), _styles_of.get(line)) for line in ax.lines]
-    given = {} if colour is None else {"color": colour}
-    (line,) = ax.plot(x, y, linewidth=1.7, label=label, **given)
+    (line,) = ax.plot(x, y, linewidth=1.7, label=label, color=colour)
     free = [own for own in (style, *DASHES, SOLID) if (line.get_color(), own) not in used]
     line.set_linestyle(free[0] if free else style)
     _styles_of[line] = free[0] if free else style

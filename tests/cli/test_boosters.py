@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,23 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(
     linked = linked_metrics(mlflow.MlflowClient(uri), info.model_id)
     assert linked["ens.error"] == [report.error_curve.at(40)]
     assert run("recommend", info.model_uri, *CANCER, "--tracking-uri", uri)[0] == 0
+
+
+def test_columns_that_the_model_never_knew_are_left_out_with_a_note(run: Any) -> None:
+    X.assign(diagnosis=Y, patient=np.arange(len(Y)), ward="north").to_csv("cancer.csv", index=False)
+    FOREST.booster_.save_model("forest.txt")
+    code, out, err = run("recommend", "forest.txt", *CANCER)
+    assert (code, err) == (0, "Note: the model was not trained on the columns patient, ward, which are left out.\n")
+    assert run("recommend", "forest.txt", *CANCER, "--drop", "patient,ward") == (0, out, "")
+
+
+def test_the_root_of_a_squared_error_stands_beside_it(run: Any) -> None:
+    XR.assign(progression=YR).to_csv("diabetes.csv", index=False)
+    lightgbm.LGBMRegressor(**RF).fit(XR, YR).booster_.save_model("forest.txt")
+    question = ("forest.txt", "--data", "diabetes.csv", "--target", "progression")
+    _, out, _ = run("recommend", *question, "--format", "json")
+    found = json.loads(out)
+    assert found["rmse"] == pytest.approx(found["error"] ** 0.5)
+    for verb, *style in (("analyze",), ("recommend",), ("analyze", "--format", "markdown")):
+        _, out, _ = run(verb, *question, *style)
+        assert f"RMSE), in the target's unit: {found['rmse']:.4g} (95 % interval" in " ".join(out.split())

@@ -49,6 +49,7 @@ def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "logging.report_
         (directory / "report.html").write_text("<p>report</p>")
 
     monkeypatch.setattr(f"ens_plugin.tracking.{user}.render_artifacts", write)
+    monkeypatch.setattr("ens_plugin.tracking.logging.report_log.log_comparison", lambda *_: None)
     monkeypatch.setattr("ens_plugin.tracking.logging.report_content.curve_points", lambda report, prefix: [])
 
 

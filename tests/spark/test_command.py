@@ -23,7 +23,7 @@ from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_diffe
 from tests.spark.conftest import reason_to_skip
 
 ROOT = Path(__file__).parents[2]
-REQUEST = AnalysisRequest("m", "d", "y", "w", None, None, AnalysisOptions(data="holdout"))
+REQUEST = AnalysisRequest("m", "d", "y", "w", None, (), (), None, AnalysisOptions(data="holdout"))
 
 
 def run(*arguments: str) -> int:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from ens_plugin.analysis.options import Metric
 from ens_plugin.errors import EnsPluginError, GateError, InputError
 from ens_plugin.registry.gating.audit import Audit, audit_line, audit_to_file, audit_to_log, utc_now
 from ens_plugin.registry.gating.decision import Check, GateDecision
@@ -59,7 +58,6 @@ def gate(
     X: Any = None,
     y: ArrayLike | None = None,
     data: Literal["oob", "holdout"] = "oob",
-    metric: Metric | None = None,
     promote: str | None = None,
     prefix: str = DEFAULT_PREFIX,
     audit_log: str | Path | None = None,
@@ -85,8 +83,6 @@ def gate(
     data : {"oob", "holdout"}, default="oob"
         What `X` and `y` are, as for :func:`ens_plugin.analyze`: the training rows in training order, or
         rows that neither model was trained on.
-    metric : str, scorer or callable, optional
-        Metric to measure on these rows, as for :func:`ens_plugin.analyze`, for policies that bound it.
     promote : str, optional
         Alias to move to the version if it passes.
     prefix : str, default="ens"
@@ -125,7 +121,7 @@ def gate(
     """
     if (X is None) != (y is None):
         raise InputError("X and y belong together. Pass both to measure on them, or neither to read logged reports.")
-    rows = None if y is None else Rows(lambda _: (X, y), data, metric)
+    rows = None if y is None else Rows(lambda _: (X, y), data)
     audit = audit_to_log if audit_log is None else audit_to_file(audit_log)
     request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
     return run_gate(request, audit)
@@ -148,11 +144,6 @@ def gate_request(
     if rows is not None and rows.data not in ("oob", "holdout"):
         raise InputError(f"data={printable(repr(rows.data), 80)} is neither 'oob' nor 'holdout'. Pass one of them.")
     read = read_policy(policy)
-    if rows is not None and rows.metric is not None and read.compares():
-        raise InputError(
-            "The policy bounds the difference to a baseline, which is estimated for the 0-1 error and the squared "
-            "error only. Leave out the metric, or take the table '[baseline]' out of the policy."
-        )
     if rows is not None and not read.needs_report():
         raise InputError(
             "Rows were given, but the policy has no requirement that could be measured on them. Leave them out, or "

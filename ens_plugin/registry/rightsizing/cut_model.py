@@ -19,6 +19,7 @@ from ens_plugin.sizing.predictions import predict_alike
 from ens_plugin.tracking.logging.report_log import log_report
 from ens_plugin.tracking.store.connection import check_server, tracking_errors
 from ens_plugin.tracking.store.data_digest import DIGEST_TAG
+from ens_plugin.tracking.store.mlflow_chatter import no_progress_bars
 from ens_plugin.tracking.store.models import load_model
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def log_cut_model(
 
     store = mlflow.get_tracking_uri()
     check_server(store)
-    with tracking_errors(store), TemporaryDirectory(prefix="ens_plugin-") as directory:
+    with tracking_errors(store), no_progress_bars(), TemporaryDirectory(prefix="ens_plugin-") as directory:
         client = mlflow.MlflowClient()
         options = _options_of_source(source, directory)
         with _new_run(client, source, tags) as run_id:

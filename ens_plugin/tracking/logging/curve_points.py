@@ -56,12 +56,18 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
         About 300, by ascending size; points that are not finite are left out.
     """
     curve = report.error_curve
-    sizes = charted_sizes(report).tolist()
-    lines = {curve.key: [curve.at(size) for size in sizes]}
-    for end, name in enumerate(("lower", "upper")):
-        lines[f"{curve.key}_{name}"] = [curve.interval_at(size)[end] for size in sizes]
+    sizes = charted_sizes(report)
+    columns = {curve.key: curve.error, f"{curve.key}_lower": curve.lower, f"{curve.key}_upper": curve.upper}
+    lines = {
+        name: values[np.searchsorted(curve.sizes, sizes).clip(max=curve.sizes.size - 1)].copy()
+        for name, values in columns.items()
+    }
+    if sizes[-1] == report.n_members:
+        # The current size need not be tabulated.
+        for line, value in zip(lines.values(), (report.error, *report.error_interval), strict=True):
+            line[-1] = value
     return [
-        Point(f"{prefix}/{name}", float(value), size)
+        Point(f"{prefix}/{name}", float(value), int(size))
         for name, values in lines.items()
         for size, value in zip(sizes, values, strict=True)
         if math.isfinite(value)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["log_comparison"]
 
 OTHERS = 4  # of which a reader can tell the bands
-SEARCHED = 20
+SEARCHED = 8
 INCHES = (9.0, 5.0)
 LOGGER = logging.getLogger("ens_plugin.tracking")
 
@@ -31,13 +31,18 @@ def log_comparison(client: MlflowClient, run_id: str, report: EnsembleReport, pr
     MLflow draws each metric in a chart of its own, whose axis fits the lines, so that noise looks like a difference
     and the ends of the intervals are elsewhere.  The picture has the bands on the axes of the curves.  Runs are
     compared where their metric, their level of intervals, the kind and the number of their rows are the same; without
-    another such run there is no picture.
-
-    Raises
-    ------
-    MlflowException
-        If the server refuses.
+    another such run there is no picture.  Where the server refuses a call, a warning is logged: the report is there
+    already.
     """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        _log_comparison(client, run_id, report, prefix)
+    except (MlflowException, OSError) as error:
+        LOGGER.warning("The report was logged to run %s, but no comparison with other runs: %s", run_id, error)
+
+
+def _log_comparison(client: MlflowClient, run_id: str, report: EnsembleReport, prefix: str) -> None:
     run = client.get_run(run_id)
     reports = {_name(run): report}
     for other, found in _alike(client, run, report, prefix):

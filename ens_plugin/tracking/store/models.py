@@ -15,6 +15,7 @@ from ens_plugin.adapters.library import FileReadable
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.errors import ModelLoadError
 from ens_plugin.tracking.store.connection import check_server, without_credentials, without_secrets
+from ens_plugin.tracking.store.mlflow_chatter import no_progress_bars
 from ens_plugin.tracking.store.model_damage import (
     damaged,
     library_of_file,
@@ -191,7 +192,8 @@ def _load_with_mlflow(uri: str) -> Any:
     if uri.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
         check_server(mlflow.get_tracking_uri())
     try:
-        folder = Path(mlflow.artifacts.download_artifacts(uri))
+        with no_progress_bars():
+            folder = Path(mlflow.artifacts.download_artifacts(uri))
         _refuse_damaged_folder(folder)
         wrapped = mlflow.pyfunc.load_model(str(folder))
     except ModelLoadError:

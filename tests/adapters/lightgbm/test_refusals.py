@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ens_plugin
@@ -292,3 +293,23 @@ def test_link_over_a_mean_is_refused_but_its_bags_are_known(options: dict[str, A
 def test_classifier_that_scores_no_labels() -> None:
     with pytest.raises(UnsupportedModelError, match="does not score each label"):
         find_adapter(fitted(objective="regression"))
+
+
+# ---- categories
+
+
+CITIES = pd.DataFrame({"city": pd.Categorical(["a", "b", "c", "a"] * 50), "x": np.arange(200.0) % 17})
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (CITIES.assign(city=CITIES["city"].cat.codes), r"trained on 1 columns of categories, and X has 0\. Pass"),
+        (CITIES.assign(city=CITIES["city"].astype(str)), r"trained on 1 columns of categories, and X has 0\. Pass"),
+        (CITIES.astype("category"), r"1 columns of categories, and X has 2 \('city', 'x'\)"),
+    ],
+)
+def test_other_categories_than_at_training_are_named(rows: Any, message: str) -> None:
+    model = lightgbm.LGBMRegressor(**RF).fit(CITIES, CITIES["x"])
+    with pytest.raises(DataMismatchError, match=message):
+        ens_plugin.analyze(model, rows, CITIES["x"])
