@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 R_SCRIPT = Path(__file__).with_name("rivals.R")
 PLATEAU = 0.01
-FOLDS, ROUNDS, PLATEAU_TRIALS = 5, 10, 10
+FOLDS, ROUNDS, PLATEAU_TRIALS = 5, 5, 10
 
 
 class Rows(NamedTuple):
@@ -183,7 +183,7 @@ def sklearn_members(rows: Rows, sizes: Sizes, seed: int) -> Members:
     def outputs(features: Array) -> Array:
         return np.array([tree.predict_proba(features) for tree in forest.estimators_], dtype=np.float32)
 
-    out_of_bag = ~ens_plugin.in_bag(forest, rows.features, rows.labels).T
+    out_of_bag = ~ens_plugin.in_bag(forest, rows.features, rows.labels)
     return Members(outputs(rows.fresh.astype(np.float32)), outputs(rows.features.astype(np.float32)), out_of_bag)
 
 
