@@ -42,6 +42,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_scores",
         "reach",
         "rivals",
+        "first_use",
         pytest.param("memory", marks=needs_proc),
         pytest.param("spark", marks=needs_proc),
     ],
