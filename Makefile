@@ -49,6 +49,8 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.recommendation
 	$(BIN)/python -m benchmarks.spark
 	$(BIN)/python -m benchmarks.reach
+	$(BIN)/python -m benchmarks.rivals
+	$(BIN)/python -m benchmarks.first_use
 
 clean: ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -59,9 +62,70 @@ def test_unknown_name_is_an_attribute_error() -> None:
         ens_plugin.no_such_name  # noqa: B018
 
 
-def test_version_is_the_one_in_pyproject() -> None:
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.findall(r'^version = "(.+)"$', text, flags=re.MULTILINE) == [ens_plugin.__version__]
+def git(*arguments: str, directory: Path) -> None:
+    identity = ["-c", "user.name=someone", "-c", "user.email=someone@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *identity, *arguments], cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def version_of(directory: Path) -> str:
+    """Return the version that a build of this directory would have."""
+    # Git looks for a repository in the directories above, too.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(directory.parent)}
+    command = [sys.executable, "-W", "ignore", "-m", "hatchling", "version"]
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def tagged(tmp_path: Path) -> Path:
+    """A repository with the files that decide the version, whose last commit has the tag v7.8.9."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitattributes", ".git_archival.txt"):
+        shutil.copy(ROOT / name, repository)
+    git("init", "--quiet", directory=repository)
+    git("add", ".", directory=repository)
+    git("commit", "--quiet", "--message", "first", directory=repository)
+    git("tag", "v7.8.9", directory=repository)
+    return repository
+
+
+def test_version_is_that_of_the_installed_distribution() -> None:
+    assert ens_plugin.__version__ == metadata.version("ens-plugin")
+    assert re.match(r"\d+\.\d+", ens_plugin.__version__)
+
+
+def test_version_is_that_of_the_tag(tagged: Path) -> None:
+    assert version_of(tagged) == "7.8.9"
+
+
+@pytest.mark.slow
+def test_version_after_a_tag_is_a_development_version_of_the_next_one(tagged: Path) -> None:
+    git("commit", "--quiet", "--allow-empty", "--message", "second", directory=tagged)
+    assert version_of(tagged).startswith("7.8.10.dev1+g")
+
+
+@pytest.mark.slow
+def test_version_in_an_archive_of_a_tag(tagged: Path, tmp_path: Path) -> None:
+    git("archive", "--prefix=unpacked/", "--output", str(tmp_path / "archive.tar"), "v7.8.9", directory=tagged)
+    with tarfile.open(tmp_path / "archive.tar") as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert version_of(tmp_path / "unpacked") == "7.8.9"
+
+
+@pytest.mark.slow
+def test_version_in_a_shallow_clone_without_the_tag_is_below_every_release(tagged: Path, tmp_path: Path) -> None:
+    git("commit", "--quiet", "--allow-empty", "--message", "second", directory=tagged)
+    git("clone", "--quiet", "--depth", "1", "--no-tags", tagged.as_uri(), "shallow", directory=tmp_path)
+    assert version_of(tmp_path / "shallow").startswith("0.0.1.dev")
+
+
+@pytest.mark.slow
+def test_version_of_files_without_a_history(tagged: Path) -> None:
+    shutil.rmtree(tagged / ".git")
+    assert version_of(tagged) == "0.0.0"
 
 
 def test_adapters_directory_is_a_relative_link() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from ens_plugin.tracking.store.connection import EMBEDDED_STORE, without_credentials
@@ -34,14 +35,24 @@ def _has_file_store() -> bool:
 
 
 def browse_hint(uri: str, experiment_id: str) -> str:
-    """Return the command and the address that open an experiment in the browser, without credentials."""
+    """Return the command and the address that open an experiment in the browser, without credentials.
+
+    Where MLflow is installed without its server, what to install comes first.
+    """
     uri = without_credentials(uri)
     page = f"#/experiments/{experiment_id}/runs"
     if uri.startswith(("http://", "https://")):
         return f"Open {uri.rstrip('/')}/{page}"
     if uri.startswith("databricks"):
         return f"Open experiment {experiment_id} in your Databricks workspace."
-    return f"Run   {_mlflow_command()} ui --backend-store-uri {uri}\nOpen  http://127.0.0.1:5000/{page}"
+    return (
+        f"{_missing_server()}Run   {_mlflow_command()} ui --backend-store-uri {uri}\nOpen  http://127.0.0.1:5000/{page}"
+    )
+
+
+def _missing_server() -> str:
+    # mlflow-skinny has the command `mlflow ui`, and lacks Flask, on which the server runs.
+    return "" if find_spec("flask") is not None else "Once  pip install 'ens-plugin[mlflow]', for MLflow's server\n"
 
 
 def _mlflow_command() -> str:

@@ -43,6 +43,8 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_scores",
         "reach",
         "walker",
+        "rivals",
+        "first_use",
         pytest.param("memory", marks=needs_proc),
         pytest.param("spark", marks=needs_proc),
     ],

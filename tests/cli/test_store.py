@@ -58,11 +58,20 @@ def test_a_database_needs_the_ui_of_this_environment(tmp_path: Path, monkeypatch
     (programs / "mlflow").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(programs / "python"))
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("ens_plugin.cli.store.find_spec", lambda name: object())
     hint = browse_hint("sqlite:///mlflow.db", "1").splitlines()
     assert hint[0].split(maxsplit=1)[1] == ".venv/bin/mlflow ui --backend-store-uri sqlite:///mlflow.db"
     assert hint[1].endswith("http://127.0.0.1:5000/#/experiments/1/runs")
     monkeypatch.setenv("PATH", str(programs))
     assert "   mlflow ui" in browse_hint("sqlite:///mlflow.db", "1")
+
+
+def test_without_mlflows_server_the_hint_begins_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.cli.store.find_spec", lambda name: None)
+    first, second, _ = browse_hint("sqlite:///mlflow.db", "1").splitlines()
+    assert first == "Once  pip install 'ens-plugin[mlflow]', for MLflow's server"
+    assert second.startswith("Run   ")
+    assert "pip install" not in browse_hint("http://host:5000", "1")
 
 
 @pytest.mark.parametrize("uri", ["https://me:p@ss/word@host:5000", "postgresql://me:p@ss/word@host/db?token=word"])
