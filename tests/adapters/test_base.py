@@ -183,7 +183,7 @@ def test_the_advice_on_wrappers_works() -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "advice"), [("h2o", "Its trees keep no bags"), ("cuml", r"model\.as_sklearn\(\).*data='holdout'")]
+    ("library", "advice"), [("h2o", "Its trees keep no bags"), ("cuml", r"model\.as_sklearn\(\).*data=\"holdout\"")]
 )
 def test_forests_that_keep_no_bags_are_refused_with_what_to_pass(library: str, advice: str) -> None:
     model = type("RandomForestClassifier", (), {"__module__": f"{library}.ensemble"})()

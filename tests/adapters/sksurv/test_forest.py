@@ -165,7 +165,7 @@ def test_low_memory_keeps_the_risk_score() -> None:
 def test_forests_of_releases_before_0_24_are_judged_on_held_out_rows() -> None:
     forest = RandomSurvivalForest(40, random_state=0).fit(X[:250], Y[:250])
     del forest._n_samples
-    with pytest.raises(BagError, match=r"before 0\.24, so its bags.*data='holdout'"):
+    with pytest.raises(BagError, match=r"before 0\.24, so its bags.*data=\"holdout\""):
         ens_plugin.analyze(forest, X[:250], Y[:250])
     report = ens_plugin.analyze(forest, X[250:], Y[250:], data="holdout", sizes=[1, 40])
     assert report.error == pytest.approx(1.0 - forest.score(X[250:], Y[250:]), abs=1e-12)
