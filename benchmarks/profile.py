@@ -54,10 +54,11 @@ class Case:
 
 
 def _labelled(n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
-    return make_classification(
+    features, target = make_classification(
         n_rows, N_FEATURES, n_informative=12, n_classes=n_labels, n_clusters_per_class=1, flip_y=0.05,
         random_state=seed,
     )  # fmt: skip
+    return features, target
 
 
 def forest_case(n_labels: int, n_rows: int, n_trees: int, seed: int, leaf: int = 1) -> Case:
@@ -109,7 +110,7 @@ def cases(options: Options) -> Sequence[Callable[[], Case]]:
         lambda: forest_case(500, 3_000, 30, seed),
         lambda: regression_case(10_000, 50, seed),
         *(
-            lambda library=library, n_labels=n_labels: booster_case(library, n_labels, 10_000, 50, seed)  # type: ignore[misc]
+            lambda library=library, n_labels=n_labels: booster_case(library, n_labels, 10_000, 50, seed)
             for library in ("lightgbm", "xgboost")
             for n_labels in (2, 5)
         ),
@@ -129,12 +130,12 @@ def profiled(case: Case, repetitions: int) -> tuple[dict[str, float], float]:
     Returns
     -------
     seconds : dict of str to float
-        By stage, mean over repetitions; ``JSON`` and ``page and figures`` come after the analysis.
+        By stage, mean over repetitions; ``JSON`` and ``card with figures`` come after the analysis.
     over_predict : float
     """
     report = ens_plugin.analyze(case.model, case.features, case.target, n_jobs=1)
     case.predict()
-    shown = {"JSON": report.to_json, "page and figures": report._repr_html_}
+    shown = {"JSON": report.to_json, "card with figures": report._repr_html_}
     found: dict[str, float] = {}
     ratios = []
     for _ in range(repetitions):
@@ -150,7 +151,7 @@ def profiled(case: Case, repetitions: int) -> tuple[dict[str, float], float]:
 
 def stage_rows(found: dict[str, dict[str, float]], ratios: dict[str, float]) -> list[list[str]]:
     """Return a line for each case: the analysis over predict, and the milliseconds of each stage."""
-    stages = [*STAGES, REST, "JSON", "page and figures"]
+    stages = [*STAGES, REST, "JSON", "card with figures"]
     return [
         [name, f"{ratios[name]:.1f}", *(f"{1e3 * seconds.get(stage, 0.0):.0f}" for stage in stages)]
         for name, seconds in found.items()
@@ -222,7 +223,7 @@ def main(arguments: list[str] | None = None) -> str:
         case = train()
         found[case.name], ratios[case.name] = profiled(case, options.repetitions)
     growth, lines = exponent_claims(options)
-    stages = [*STAGES, REST, "JSON", "page and figures"]
+    stages = [*STAGES, REST, "JSON", "card with figures"]
     rows = [
         [stage, *row] for stage, row in zip(["analyze / predict", *stages], _transposed(found, ratios), strict=True)
     ]
