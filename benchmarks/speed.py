@@ -28,6 +28,7 @@ from ens_plugin.core.tallies.tally import SupportTally
 Array = NDArray[Any]
 
 N_ROWS, N_FEATURES, N_TREES, STEP = 20_000, 20, 200, 5
+LABEL_TREES, N_LABELS = 100, 100
 CURVE_ROWS = 100_000
 CURVE_SIZES = np.arange(1, 2002, 2)
 
@@ -50,6 +51,11 @@ def alternate(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[st
     return {name: np.array(found) for name, found in times.items()}
 
 
+TRIED_LABELS = (
+    "votes counted by label once for a row instead of compared with every label for each member; the label of a "
+    "row's other members searched only where one member can change it; errors by label from the tally of all rows; "
+    "subsets of votes ranked by one maximum. Next: the distributions of each label's rows, fitted one by one."
+)
 TRIED = (
     "drawing the bags in threads, taking rows instead of indexing them, label codes instead of probabilities, plain "
     "threads instead of joblib's, fewer Newton steps. Drawing (0.05 s with two threads) hardly gains from the second: "
@@ -61,11 +67,11 @@ TRIED_OF_FIT = (
 )
 
 
-def ratio(measure: str, above: Array, below: Array, high: float = np.inf) -> Claim:
+def ratio(measure: str, above: Array, below: Array, high: float = np.inf, tried: str = TRIED) -> Claim:
     """Compare two works round by round: the median ratio, and a robust standard error of it."""
     ratios = above / below
     spread = 1.2533 * 1.4826 * float(np.median(np.abs(ratios - np.median(ratios)))) / np.sqrt(ratios.size)
-    return Claim(measure, float(np.median(ratios)), float(spread), high=high, tried=TRIED)
+    return Claim(measure, float(np.median(ratios)), float(spread), high=high, tried=tried)
 
 
 def tally_curve_and_size(forest: RandomForestClassifier, features: Array, y: Array, n_jobs: int) -> int | None:
@@ -151,6 +157,27 @@ def forest_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
     return claims, [*rows, ["fit, 1 thread", f"{fit:.1f}"], [f"warm-start loop, step {STEP}", f"{loop:.1f}"]]
 
 
+def label_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
+    """Time the analysis of a forest with many labels against its own probabilities."""
+    n_rows, n_trees, n_labels = (1_000, 20, 20) if options.smoke else (N_ROWS, LABEL_TREES, N_LABELS)
+    features, y = make_classification(
+        n_rows, N_FEATURES, n_informative=12, n_classes=n_labels, n_clusters_per_class=1, flip_y=0.05,
+        random_state=options.seed,
+    )  # fmt: skip
+    forest = RandomForestClassifier(n_trees, random_state=options.seed, n_jobs=1).fit(features, y)
+    what = f"{n_labels} labels, {n_rows} rows, {n_trees} trees"
+    times = alternate(
+        {
+            f"predict_proba, {what}": lambda: forest.predict_proba(features),
+            f"analyze, {what}": lambda: ens_plugin.analyze(forest, features, y, n_jobs=1),
+        },
+        options.repetitions,
+    )
+    own, analysis = times.values()
+    claim = ratio(f"{what}: analyze / its own predict_proba, 1 thread", analysis, own, 3.0, TRIED_LABELS)
+    return [claim], [[name, f"{np.median(found):.2f}"] for name, found in times.items()]
+
+
 def curve_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
     """Time the arithmetic alone: all odd sizes to 2001 from the counts of many rows."""
     rng = np.random.default_rng(options.seed)
@@ -181,6 +208,7 @@ def main(arguments: list[str] | None = None) -> str:
     # As in analyze(): a BLAS that competes with other threads for two cores is ten times slower than one thread.
     with threadpool_limits(limits=1, user_api="blas"):
         (claims, rows), (curve_claims, _) = forest_section(options), curve_section(options)
+        label_claims, label_rows = label_section(options)
     return conclude(
         "benchmarks.speed",
         options,
@@ -190,9 +218,9 @@ def main(arguments: list[str] | None = None) -> str:
             f"A forest of {N_TREES} fully grown trees on {N_ROWS} rows and {N_FEATURES} features; wall time, medians "
             "over repetitions, every round in the same order. Compare the ratios, never the seconds of different runs.",
         ],
-        [*claims, *curve_claims],
+        [*claims, *label_claims, *curve_claims],
         [
-            table(["seconds, median", "wall time"], rows),
+            table(["seconds, median", "wall time"], [*rows, *label_rows]),
         ],
     )
 

@@ -37,6 +37,12 @@ def test_import_of_report_loads_no_renderer_and_no_tracker(tmp_path: Path) -> No
     assert run_python(code, tmp_path) == "set()"
 
 
+def test_import_of_an_analysis_loads_no_page_and_no_figures(tmp_path: Path) -> None:
+    folders = ("ens_plugin.report.html", "ens_plugin.report.plots")
+    code = f"import sys, ens_plugin; ens_plugin.analyze; print([n for n in sys.modules if n.startswith({folders})])"
+    assert run_python(code, tmp_path) == "[]"
+
+
 @pytest.mark.parametrize("name", ens_plugin.__all__)
 def test_every_public_name_resolves(name: str) -> None:
     assert getattr(ens_plugin, name) is not None

@@ -54,9 +54,9 @@ def _vote_columns(halves: list[IntArray], target: NDArray[Any]) -> list[FloatArr
     true = support[rows, target]
     rival = support[rows, strongest_rival(support, target)]
     # Each half meets the rival that the other half prefers.
-    crossed = sum(own[rows, strongest_rival(other, target)] for own, other in zip(halves, halves[::-1], strict=True))
+    even, odd = (own[rows, strongest_rival(other, target)] for own, other in zip(halves, halves[::-1], strict=True))
     mean, sd = _vote_moments(true, rival, trials)
-    cross_mean, cross_sd = _vote_moments(true, crossed, trials)
+    cross_mean, cross_sd = _vote_moments(true, even + odd, trials)
     return [trials, mean, sd, cross_mean, cross_sd, trials - true, trials - _agreeing(support)]
 
 
