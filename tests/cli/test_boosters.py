@@ -135,7 +135,8 @@ def test_columns_that_the_model_never_knew_are_left_out_with_a_note(run: Any) ->
     X.assign(diagnosis=Y, patient=np.arange(len(Y)), ward="north").to_csv("cancer.csv", index=False)
     FOREST.booster_.save_model("forest.txt")
     code, out, err = run("recommend", "forest.txt", *CANCER)
-    assert (code, err) == (0, "Note: the model was not trained on the columns patient, ward, which are left out.\n")
+    assert code == 0
+    assert " ".join(err.split()) == "Note: the model was not trained on the columns patient, ward, which are left out."
     assert run("recommend", "forest.txt", *CANCER, "--drop", "patient,ward") == (0, out, "")
 
 

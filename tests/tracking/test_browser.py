@@ -36,9 +36,19 @@ LINE = "path.js-line"
 VIEWER = "iframe.mlflow-html-iframe"
 BOTH_RUNS = "plot => new Set(plot.data.map(({uuid}) => uuid)).size === 2"
 PICTURE = "img[src^='blob:']"
-# The rows of the tables of a page, as texts.
-CELLS = """[...document.querySelectorAll('tr')]
-    .map(row => [...row.querySelectorAll('th, td')].map(cell => cell.innerText.trim()))"""
+# The metrics of the compare page, with their values in each run as texts: cells are placed, not nested in rows, and the
+# nearest element that has another cell at the same height is the table.
+COMPARED = """(() => {
+    const level = (box, name) => [...box.querySelectorAll('div')]
+        .filter(cell => cell !== name && cell.style.position === 'absolute' && cell.style.top === name.style.top)
+    const values = name => {
+        let table = name.parentElement
+        while (level(table, name).length === 0) table = table.parentElement
+        return level(table, name).map(cell => cell.innerText.trim())
+    }
+    const links = [...document.querySelectorAll('a[title="Plot chart"]')]
+    return Object.fromEntries(links.map(link => [link.innerText.trim(), values(link.parentElement)]))
+})()"""
 FIRST_GLANCE_PX = 480  # height of the viewer on a small screen
 # The pictures of a page that are shown, and their texts that stick out of them.
 PICTURES = """[...document.querySelectorAll('svg')]
@@ -98,11 +108,10 @@ def test_the_compare_page_shows_the_same_value_for_a_curve_and_its_scalar(
     runs = "%2C".join(f"%22{run_id}%22" for run_id in reports)
     address = f"{server}/#/compare-runs?runs=%5B{runs}%5D&experiments=%5B%22{path}%22%5D"
     with open_tab(browser, address, "text=ens.error_upper") as (page, _):
-        cells = page.evaluate(CELLS)
+        values = page.evaluate(COMPARED)
         for name in ("error", "error_lower", "error_upper"):
-            curve, scalar = (next(row[1:] for row in cells if row[0] == key) for key in (f"ens/{name}", f"ens.{name}"))
-            assert curve == scalar
-            assert len(curve) == len(reports)
+            assert values[f"ens/{name}"] == values[f"ens.{name}"]
+            assert len(values[f"ens/{name}"]) == len(reports)
 
 
 def test_two_runs_share_a_chart_of_the_error_against_the_size(
