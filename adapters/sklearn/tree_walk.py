@@ -41,10 +41,10 @@ class TreeWalk:
 
     def compare(self, features: Any) -> None:
         """Compare the walk with ``apply`` on some of the prepared rows, and on rows made of thresholds, if not done."""
-        if not isinstance(features, np.ndarray) or not self._walk.is_to_compare(features.shape[0]):
+        if not isinstance(features, np.ndarray) or not self._walk.is_to_compare(features.shape[0], np.float32):
             return
         rows = features[compared_rows(features.shape[0])]
-        self._walk.compare(rows, self._own_leaves(rows), self._own_leaves)
+        self._walk.compare(rows, lambda: self._own_leaves(rows), self._own_leaves)
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
