@@ -28,7 +28,7 @@ Array = NDArray[Any]
 Work = Callable[[], object]
 
 N_ROWS, N_FEATURES, N_TREES = 10_000, 20, 100
-MANY_LABELS, TREES_OF_MANY = 100, 50
+MANY_LABELS, TREES_OF_MANY = 100, 20
 ONE_ROW_CALLS = 20
 OWN = "the library itself"
 TRIED = (
@@ -197,7 +197,7 @@ def own_prediction(library: str, model: Any) -> Callable[[Array], object]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.walker", __doc__, 3, arguments)
+    options = read_options("benchmarks.walker", __doc__, 2, arguments)
     with threadpool_limits(limits=1, user_api="blas"):
         claims = [
             *forest_section(options),
