@@ -60,7 +60,7 @@ def test_no_leaf_differs_in_trees_of_65535_leaves(library: str) -> None:
     if library != "sklearn":
         imported(library)
     rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(120_000, 4)).astype(np.float32), rng.normal(size=120_000)
+    X, y = rng.normal(size=(200_000, 4)).astype(np.float32), rng.normal(size=200_000)
     model, own = large_model(library, X, y)
     found = walked_leaves(model, X)
     assert found.max() + 1 > 65_000
