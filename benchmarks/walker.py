@@ -28,7 +28,9 @@ Array = NDArray[Any]
 Work = Callable[[], object]
 
 N_ROWS, N_FEATURES, N_TREES = 10_000, 20, 100
-MANY_LABELS, TREES_OF_MANY = 100, 50
+MANY_LABELS, TREES_OF_MANY = 100, 20
+# Rows and trees of the boosters' forests, by the number of labels.
+BOOSTED = {2: (100_000, 200), 5: (10_000, 100)}
 ONE_ROW_CALLS = 20
 OWN = "the library itself"
 TRIED = (
@@ -125,7 +127,7 @@ def forest_section(options: Options) -> list[Claim]:
 
 def booster_section(library: str, n_labels: int, limits: Limits, options: Options) -> list[Claim]:
     """Time a booster's forest against its own prediction, its fit, and for one row with members left out."""
-    n_rows, n_trees = (1_000, 20) if options.smoke else (N_ROWS, N_TREES)
+    n_rows, n_trees = (1_000, 20) if options.smoke else BOOSTED[n_labels]
     X, y = sample(n_rows, n_labels, options.seed)
     model = unfitted(library, n_trees)
     fit = seconds(lambda: model.fit(X, y))
@@ -197,7 +199,7 @@ def own_prediction(library: str, model: Any) -> Callable[[Array], object]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.walker", __doc__, 3, arguments)
+    options = read_options("benchmarks.walker", __doc__, 2, arguments)
     with threadpool_limits(limits=1, user_api="blas"):
         claims = [
             *forest_section(options),

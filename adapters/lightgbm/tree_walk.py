@@ -51,13 +51,14 @@ class TreeWalk:
         find_own : callable
             Returns LightGBM's own leaves of a table, shape (n_rows, n_trees).
         """
-        if not self._walk.is_to_compare(table.shape[0]):
+        n_rows = table.shape[0]
+        if not self._walk.may_compare(n_rows):
             return
-        chosen = compared_rows(table.shape[0])
+        chosen = compared_rows(n_rows)
         some = table.iloc[chosen] if hasattr(table, "iloc") else table[chosen]
         rows = self._as_array(some)
-        if rows is not None:
-            self._walk.compare(rows, find_own(some).T, lambda probes: find_own(probes).T)
+        if rows is not None and self._walk.is_to_compare(n_rows, rows.dtype):
+            self._walk.compare(rows, lambda: find_own(some).T, lambda probes: find_own(probes).T)
 
     def leaves(self, rows: Any, trees: range, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
         """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used.

@@ -51,33 +51,42 @@ class LeafWalk:
         self._flatten, self._library = flatten, library
         self._forests: dict[np.dtype[Any], Any] = {}
         self._tables: dict[Any, NDArray[Any]] = {}
-        self.is_used = False
-        self._is_open = is_installed()
+        self._is_installed = is_installed()
+        # By type of the rows, whether the walk found the library's leaves.
+        self._agrees: dict[np.dtype[Any], bool] = {}
 
     @cached_property
     def forest(self) -> FlatForest:
         """Return the trees in the format of the walk."""
         return self._flatten()
 
-    def is_to_compare(self, n_rows: int) -> bool:
-        """Return whether the walk is installed and not compared yet, and there are rows enough to do so."""
-        return self._is_open and n_rows >= FEWEST_ROWS
+    @property
+    def is_used(self) -> bool:
+        """Return whether the walk has been compared with the library, and found the same leaves whenever it was."""
+        return bool(self._agrees) and all(self._agrees.values())
 
-    def compare(self, rows: NDArray[Any], own: NDArray[Any], find_own: OwnLeaves) -> None:
-        """Use the walk from now on if it finds the library's leaves in all trees, else issue a warning.
+    def is_to_compare(self, n_rows: int, dtype: DTypeLike) -> bool:
+        """Return whether :meth:`compare` is to be called with rows of a type, of which there are `n_rows`."""
+        return self.may_compare(n_rows) and np.dtype(dtype) not in self._agrees
+
+    def may_compare(self, n_rows: int) -> bool:
+        """Return whether the walk is installed and has not failed, and there are rows enough for a comparison."""
+        return self._is_installed and n_rows >= FEWEST_ROWS and all(self._agrees.values())
+
+    def compare(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> None:
+        """Use the walk for rows of this type from now on if it finds the library's leaves, else issue a warning.
 
         Parameters
         ----------
         rows : ndarray, shape (n_rows, n_features)
             Some of the rows of X, as numbers.
-        own : ndarray of int, shape (n_trees, n_rows)
-            Their leaves, found by the library in the form in which the rows were passed.
+        own : callable
+            Returns the library's leaves for these rows, found in the form in which X was passed.
         find_own : callable
             Returns the library's leaves for the rows of an array, by which thresholds and missing values are tried.
         """
-        self._is_open = False
         found = self._difference(rows, own, find_own)
-        self.is_used = found is None
+        self._agrees[rows.dtype] = found is None
         if found is not None:
             self._forests.clear()
             self._tables.clear()
@@ -87,16 +96,16 @@ class LeafWalk:
                 EnsPluginWarning,
             )
 
-    def _difference(self, rows: NDArray[Any], own: NDArray[Any], find_own: OwnLeaves) -> str | None:
+    def _difference(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> str | None:
         """Return in words how the walk's leaves differ from the library's, with the parameters of :meth:`compare`."""
         try:
             probes = probe_rows(self.forest, rows)
             found, of_probes = self.leaves(rows), self.leaves(probes)
         except (ImportError, IndexError, KeyError, ValueError) as error:  # a broken build, or trees of an unknown form
             return f"no leaves ({error})"
-        differing = (found != own).any(axis=1) | (of_probes != find_own(probes)).any(axis=1)
+        differing = (found != own()).any(axis=1) | (of_probes != find_own(probes)).any(axis=1)
         n_differing = int(np.count_nonzero(differing))
-        return f"other leaves than {self._library} in {n_differing} of {own.shape[0]} trees" if n_differing else None
+        return f"other leaves than {self._library} in {n_differing} of {differing.size} trees" if n_differing else None
 
     def leaves(
         self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None
@@ -150,7 +159,7 @@ class LeafWalk:
         ----------
         rows : table that is sliced by rows, with ``.shape``
         as_array : callable
-            Returns some of the rows as an array, or None.
+            Returns some of the rows as an array, or None.  Nothing is found in arrays of a type not compared yet.
         bytes_per_row : int
             Of that array.
         trees, wanted
@@ -163,7 +172,7 @@ class LeafWalk:
         for start in range(0, rows.shape[0], at_once):
             block = slice(start, start + at_once)
             array = as_array(rows[block])
-            if array is None:
+            if array is None or array.dtype not in self._agrees:
                 return None
             parts.append(self.leaves(array, trees, None if wanted is None else wanted[:, block]))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

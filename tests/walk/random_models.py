@@ -126,7 +126,7 @@ def xgboost_model(rng: np.random.Generator) -> tuple[Any, Array, Callable[[], Ar
 
 
 def large_model(library: str, X: Array, y: Array) -> tuple[Any, Array]:
-    """Return a tree of 65 535 leaves, or the most that the library grows, and the leaf that it finds for each row."""
+    """Return a tree of 65 535 leaves, of XGBoost one of more, and the leaf that the library finds for each row."""
     n_leaves = 65_535
     if library == "sklearn":
         from sklearn.ensemble import RandomForestRegressor
@@ -138,15 +138,16 @@ def large_model(library: str, X: Array, y: Array) -> tuple[Any, Array]:
 
         options: dict[str, Any] = {
             "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.9, "num_leaves": n_leaves, "verbose": -1,
-            "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0, "max_bin": 60_000, "num_threads": 1,
+            "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0, "max_bin": 63, "num_threads": 1,
+            "histogram_pool_size": 100,
         }  # fmt: skip
-        model = lightgbm.train(options, lightgbm.Dataset(X, y, params={"max_bin": 60_000, "min_data_in_bin": 1}), 1)
+        model = lightgbm.train(options, lightgbm.Dataset(X, y, params={"max_bin": 63, "verbose": -1}), 1)
         return model, model.predict(X, pred_leaf=True, num_threads=1).reshape(len(X), -1).T
     import xgboost
 
     options = {
-        "num_parallel_tree": 1, "subsample": 0.9, "learning_rate": 1, "nthread": 1, "max_depth": 0,
-        "max_leaves": n_leaves, "grow_policy": "lossguide", "min_child_weight": 0, "max_bin": 60_000, "lambda": 0,
+        "num_parallel_tree": 1, "subsample": 0.9, "learning_rate": 1, "nthread": 1, "max_depth": 40,
+        "min_child_weight": 0, "lambda": 0, "tree_method": "exact",
     }  # fmt: skip
     model = xgboost.train(options, xgboost.DMatrix(X, y), 1)
     nodes = model.predict(xgboost.DMatrix(X), pred_leaf=True).astype(int).reshape(len(X), -1).T

@@ -18,15 +18,11 @@ N_MODELS = 700
 
 
 def walked_leaves(model: Any, rows: Any) -> Any:
-    """Return the leaves that the walk finds, whatever the comparison with the library says."""
+    """Return the leaves that the walk finds in all trees."""
     adapter = find_adapter(model)
     features = adapter.prepare(rows)
-    if hasattr(adapter, "forest"):
-        walk = adapter.forest.walk
-        walk._walk.is_used = True
-        return walk.leaves(features, range(len(adapter.forest.trees)))
-    walk = adapter._walk
-    walk._walk.is_used = True
+    walk: Any = adapter.forest.walk if hasattr(adapter, "forest") else getattr(adapter, "_walk")  # noqa: B009
+    assert walk._walk.is_used
     if hasattr(walk, "leaves"):
         return walk.leaves(features, range(adapter.n_members))
     return walk._walk.leaves(features)
@@ -64,7 +60,7 @@ def test_no_leaf_differs_in_trees_of_65535_leaves(library: str) -> None:
     if library != "sklearn":
         imported(library)
     rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(120_000, 2)).astype(np.float32), rng.normal(size=120_000)
+    X, y = rng.normal(size=(200_000, 4)).astype(np.float32), rng.normal(size=200_000)
     model, own = large_model(library, X, y)
     found = walked_leaves(model, X)
     assert found.max() + 1 > 65_000

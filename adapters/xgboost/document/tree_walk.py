@@ -43,7 +43,7 @@ class TreeWalk:
         find_own : callable
             Returns the node that XGBoost itself finds for each row in each tree, shape (n_rows, n_trees).
         """
-        if not self._walk.is_to_compare(rows.shape[0]):
+        if not self._walk.is_to_compare(rows.shape[0], np.float32):
             return
         some = rows[compared_rows(rows.shape[0])]
         array = _as_array(some)
@@ -53,7 +53,7 @@ class TreeWalk:
         def own(probes: NDArray[Any]) -> NDArray[Any]:
             return self._numbers_of(find_own(some.with_table(probes)))
 
-        self._walk.compare(array, self._numbers_of(find_own(some)), own)
+        self._walk.compare(array, lambda: self._numbers_of(find_own(some)), own)
 
     def leaves(self, rows: Rows, trees: Sequence[int], wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
         """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used.

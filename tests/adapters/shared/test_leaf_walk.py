@@ -147,3 +147,16 @@ def test_xgboost_still_refuses_infinite_values() -> None:
     adapter.prepare(rows)
     with pytest.raises(ens_plugin.errors.InputError, match="inf"):
         adapter.outputs(adapter.prepare(np.where(np.isnan(rows), np.inf, rows)))
+
+
+def test_rows_of_another_type_are_compared_before_the_walk_is_used_on_them(outcomes: list[bool]) -> None:
+    model, rows, y = MODELS["lightgbm"]()
+    adapter = find_adapter(model.fit(rows, y))
+    adapter.prepare(rows)
+    wider = adapter.prepare(rows.astype(np.float64)[:3])
+    assert outcomes == [True]
+    expected = model.predict(wider.table, raw_score=True)
+    np.testing.assert_allclose(adapter.outputs(wider).mean(axis=0), expected / N_TREES)
+    adapter.prepare(rows.astype(np.float64))
+    assert outcomes == [True, True]
+    np.testing.assert_allclose(adapter.outputs(wider).mean(axis=0), expected / N_TREES)
