@@ -161,14 +161,16 @@ def _timed_round(
 def claims_of(found: Mapping[str, Sequence[Outcome]], sizes: Sizes) -> list[Claim]:
     """Return the targets for this package."""
     few, many = (f"ens_plugin, from {size} trees" for size in sizes.compared[1:])
+    # On fresh rows, the luck of which rows were drawn hides a bias of some tenths.
     biases = [
-        100.0 * abs(np.mean([each.answer.curve[size] - each.truth.fresh[size] for each in found[many]]))
+        100.0
+        * abs(np.mean([each.answer.curve[size] - same[size] for each in found[many] if (same := each.truth.same)]))
         for size in sizes.compared
     ]
     agreement = off(found[few], "agreement")
     return [
         Claim(f"{few}: size for 99 % agreement, mean abs(log2) from the size needed", agreement or 0.0, high=0.5),
-        Claim(f"{many}: largest absolute bias of the curve on fresh rows (points)", float(max(biases)), high=0.3),
+        Claim(f"{many}: largest absolute bias of the curve on the same rows (points)", float(max(biases)), high=0.3),
     ]
 
 
@@ -210,7 +212,7 @@ def tables_of(found: Mapping[str, Sequence[Outcome]], spent: Mapping[str, float]
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.rivals", __doc__, 3, arguments)
+    options = read_options("benchmarks.rivals", __doc__, 6, arguments)
     sizes, problems = (SMOKE_SIZES, ["twonorm"]) if options.smoke else (SIZES, list(TRAINING_ROWS))
     reasons = {name: missing(name) for name in ("mlxtend", "rf-plateau-hpo", "YDF", *R_PACKAGES)}
     libraries = [name for name, reason in reasons.items() if reason is None]
