@@ -146,7 +146,7 @@ def large_model(library: str, X: Array, y: Array) -> tuple[Any, Array]:
     import xgboost
 
     options = {
-        "num_parallel_tree": 1, "subsample": 0.9, "learning_rate": 1, "nthread": 1, "max_depth": 40,
+        "num_parallel_tree": 1, "subsample": 0.9, "learning_rate": 1, "nthread": 1, "max_depth": 400,
         "min_child_weight": 0, "lambda": 0, "tree_method": "exact",
     }  # fmt: skip
     model = xgboost.train(options, xgboost.DMatrix(X, y), 1)
