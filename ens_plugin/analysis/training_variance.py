@@ -61,6 +61,17 @@ class TrainingVariance:
     classes : ndarray of shape (n_labels,) or None
     n_members, n_training_rows : int
     warnings : tuple of str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import ens_plugin
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestRegressor(50, random_state=0).fit(X, y)
+    >>> found = ens_plugin.training_variance(forest, X, X[:3])
+    >>> found.variance.shape, found.n_members, found.n_training_rows
+    ((3,), 50, 442)
     """
 
     prediction: FloatArray
@@ -126,7 +137,7 @@ def training_variance(
 
     Notes
     -----
-    ``docs/methods.md``, section 15.  The variance of each row of `X_new` needs about as many members as there are
+    ``docs/explanations/methods.md``, section 15.  The variance of each row of `X_new` needs about as many members as there are
     training rows; their mean needs fewer.  Memory: one byte for each member and training row.
 
     Examples

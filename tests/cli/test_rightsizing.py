@@ -83,7 +83,7 @@ def test_names_are_shown_and_do_nothing(hostile: str) -> None:
 
 def test_json_has_the_documented_fields_and_no_others() -> None:
     content = json.loads(as_json(outcome()))
-    text = (ROOT / "docs" / "rightsize.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "rightsize.md").read_text(encoding="utf-8")
     section = text[text.index("## `--format json`") :]
     documented = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)))
     assert set(documented) == {*content, *content["model"]}

@@ -81,7 +81,7 @@ def log_report(
     ``ensemble/<prefix>/`` for another prefix.  The run's description is written only if it is empty
     or from an earlier report, and only as far as MLflow's limit of 8000 characters allows.
     Without configuration, MLflow decides where runs go: ``sqlite:///mlflow.db`` in its current
-    versions.  ``docs/trackers.md`` has the names in other trackers.
+    versions.  ``docs/how-to/trackers.md`` has the names in other trackers.
 
     Examples
     --------

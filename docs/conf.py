@@ -1,0 +1,94 @@
+"""The settings of the documentation site: ``make docs`` builds it into docs/_build/html."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# The project and the example adapters are imported from this checkout, whatever else is installed.
+sys.path.insert(0, str(HERE.parent))
+
+project = "ens_plugin"
+author = "the ens_plugin developers"
+copyright = f"{author}; licensed under Apache-2.0"
+release = installed_version("ens-plugin")
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_click",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "tutorials/*.py", "gallery/*.py"]
+templates_path = ["_templates"]
+nitpicky = False
+
+# Pages
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+# benchmarks/RESULTS.md is written by scripts, with headings of its own.
+suppress_warnings = ["myst.header"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Reference
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "groupwise"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+# Tutorials and gallery: scripts that the build runs
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples/tutorials", "../examples/gallery"],
+    "gallery_dirs": ["tutorials", "gallery"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 0,
+    "plot_gallery": "True",
+    "capture_repr": ("_repr_html_", "__repr__"),
+    "matplotlib_animations": False,
+    "write_computation_times": False,
+}
+
+# Appearance
+html_theme = "pydata_sphinx_theme"
+html_title = "ens_plugin"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "ens_plugin"},
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 7,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+}
+html_sidebars = {"index": []}
+
+_PAGE = re.compile(r"``docs/([\w/-]+)\.md``")
+
+
+def _link_pages(app, what, name, obj, options, lines) -> None:  # type: ignore[no-untyped-def]
+    """Make a link of each path of a page that a docstring names, so that the build finds a wrong one."""
+    lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
+
+
+def setup(app) -> None:  # type: ignore[no-untyped-def]
+    """Register what docstrings go through."""
+    app.connect("autodoc-process-docstring", _link_pages)
