@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from importlib.metadata import version as installed_version
@@ -9,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # The project and the example adapters are imported from this checkout, whatever else is installed.
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 project = "ens_plugin"
 author = "the ens_plugin developers"
@@ -89,6 +90,22 @@ def _link_pages(app, what, name, obj, options, lines) -> None:  # type: ignore[n
     lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
 
 
+def _skip_routing(app, what, name, obj, skip, options):  # type: ignore[no-untyped-def]
+    """Leave out the methods for metadata routing, which scikit-learn adds with references of its own."""
+    return True if re.fullmatch(r"get_metadata_routing|set_\w+_request", name) else None
+
+
+def _write_schema(app) -> None:  # type: ignore[no-untyped-def]
+    """Write the JSON schema of a report, which a page of the reference shows."""
+    from report_schema import report_schema
+
+    path = HERE / "reference" / "generated" / "report.schema.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(report_schema(), indent=1) + "\n", encoding="utf-8")
+
+
 def setup(app) -> None:  # type: ignore[no-untyped-def]
-    """Register what docstrings go through."""
+    """Register what docstrings go through, and what is written before pages are read."""
     app.connect("autodoc-process-docstring", _link_pages)
+    app.connect("autodoc-skip-member", _skip_routing)
+    app.connect("builder-inited", _write_schema)

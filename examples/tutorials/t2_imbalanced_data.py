@@ -79,8 +79,8 @@ print(by_cost.summary().split("\n\n")[0])
 # What ``class_weight`` changes
 # -----------------------------
 #
-# ``class_weight`` makes rows of the rare label count more in the training of each tree.  Nothing changes for the analysis:
-# pass the same rows, without weights.  The report is of the forest that you have.
+# ``class_weight="balanced_subsample"`` makes rows of the rare label count more in the training of each tree.  Nothing changes
+# for the analysis: pass the same rows, without weights.  The report is of the forest that you have.
 
 weighted = RandomForestClassifier(200, min_samples_leaf=3, class_weight="balanced_subsample", random_state=0, n_jobs=2)
 weighted.fit(X, y)
@@ -91,3 +91,19 @@ axes = compared.plot()
 
 # %%
 compared.to_frame()
+
+# %%
+# ``class_weight="balanced"`` is another matter.  From scikit-learn 1.9 on, the trees *draw* their rows by these weights, so that
+# a row with a rare label is in nearly every bag.  Hardly any tree is left to judge it, and the analysis is refused, with a way
+# out:
+
+from ens_plugin.errors import TooFewMembersError
+
+balanced = RandomForestClassifier(200, class_weight="balanced", random_state=0, n_jobs=2).fit(X, y)
+try:
+    ens_plugin.analyze(balanced, X, y)
+except TooFewMembersError as error:
+    print(error)
+
+# %%
+# :doc:`/how-to/metrics` has what a metric may be, and :doc:`/faq` more on ``class_weight``.
