@@ -8,7 +8,10 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+from sphinx.errors import ExtensionError
+
 HERE = Path(__file__).parent
+SEARCHED = ("class_weight", "auc", "notebook", "rmse")
 # The project and the example adapters are imported from this checkout, whatever else is installed.
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
@@ -92,7 +95,7 @@ def _link_pages(app, what, name, obj, options, lines) -> None:  # type: ignore[n
 
 def _skip_routing(app, what, name, obj, skip, options):  # type: ignore[no-untyped-def]
     """Leave out the methods for metadata routing, which scikit-learn adds with references of its own."""
-    return True if re.fullmatch(r"get_metadata_routing|set_\w+_request", name) else None
+    return True if re.search(r"\b(get_metadata_routing|set_[a-z]+(_[a-z]+)*_request)$", name) else None
 
 
 def _write_schema(app) -> None:  # type: ignore[no-untyped-def]
@@ -104,8 +107,20 @@ def _write_schema(app) -> None:  # type: ignore[no-untyped-def]
     path.write_text(json.dumps(report_schema(), indent=1) + "\n", encoding="utf-8")
 
 
+def _check_search(app, error) -> None:  # type: ignore[no-untyped-def]
+    """Fail if the search of the site does not find what newcomers look for."""
+    if error is not None or app.builder.name != "html":
+        return
+    script = (Path(app.outdir) / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(script.removeprefix("Search.setIndex(").removesuffix(")"))
+    missing = [word for word in SEARCHED if word not in index["terms"]]
+    if missing:
+        raise ExtensionError(f"The search of the site does not find {', '.join(missing)}.")
+
+
 def setup(app) -> None:  # type: ignore[no-untyped-def]
     """Register what docstrings go through, and what is written before pages are read."""
     app.connect("autodoc-process-docstring", _link_pages)
     app.connect("autodoc-skip-member", _skip_routing)
     app.connect("builder-inited", _write_schema)
+    app.connect("build-finished", _check_search)

@@ -173,9 +173,12 @@ def rightsize(
 
     Examples
     --------
-    >>> from ens_plugin.registry import rightsize  # doctest: +SKIP
-    >>> rightsize("models:/churn/7", X, y).logged.version  # doctest: +SKIP
+    >>> import ens_plugin
+    >>> ens_plugin.rightsize("models:/churn/7", X, y).logged.version  # doctest: +SKIP
     '8'
+    >>> ens_plugin.rightsize("forest.joblib", [[0.0]], [0])
+    Traceback (most recent call last):
+    ens_plugin.errors.InputError: ...
     """
     from ens_plugin.analysis.analyze import run_analysis
 
