@@ -113,7 +113,7 @@ def conclude(
 
 
 def publish(script: str, body: str, path: Path = RESULTS) -> None:
-    """Replace the section of `script`, or append it, and renew the table at the top; everything else in the file stays."""
+    """Replace the section of `script`, or append it, and renew the table at the top; the rest of the file stays."""
     begin, end = f"<!-- {script}: begin -->", f"<!-- {script}: end -->"
     section = f"{begin}\n{body.strip()}\n{end}"
     text = path.read_text(encoding="utf-8") if path.exists() else PREFACE

@@ -1,4 +1,4 @@
-"""Rows beyond one machine: time, memory and traffic of an analysis on Spark, and of the same analysis on one machine."""
+"""Rows beyond one machine: time, memory and traffic of an analysis on Spark, and of the same one on one machine."""
 
 from __future__ import annotations
 

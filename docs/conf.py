@@ -64,6 +64,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 0,
     "plot_gallery": "True",
     "capture_repr": ("_repr_html_", "__repr__"),
+    "ignore_repr_types": r"matplotlib\.",
     "matplotlib_animations": False,
     "write_computation_times": False,
 }

@@ -137,7 +137,7 @@ def training_variance(
 
     Notes
     -----
-    ``docs/explanations/methods.md``, section 15.  The variance of each row of `X_new` needs about as many members as there are
+    ``docs/methods.md``, section 15.  The variance of each row of `X_new` needs about as many members as there are
     training rows; their mean needs fewer.  Memory: one byte for each member and training row.
 
     Examples

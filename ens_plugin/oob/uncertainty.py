@@ -145,7 +145,8 @@ def predict_with_uncertainty(
     Residuals are narrowed to the size of the whole ensemble, because out-of-bag members are fewer.  Its width is the
     same for all rows.  Coverage is that of fresh rows on average: where the noise of the target differs, rows with
     little noise are covered more often than `interval_level`, and rows with much noise less often.  A row unlike all
-    training rows is not covered at all.  ``docs/explanations/prediction-intervals.md`` has formulas and measured coverage.
+    training rows is not covered at all.  ``docs/explanations/prediction-intervals.md`` has formulas and
+    measured coverage.
 
     Examples
     --------

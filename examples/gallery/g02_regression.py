@@ -2,8 +2,8 @@
 Regression: mean squared error and RMSE
 =======================================
 
-For values, the mean squared error falls by a term in 1/size.  The second picture has its root, the RMSE, in the unit of the
-target.
+For values, the mean squared error falls by a term in 1/size.  The second picture has its root, the RMSE, in the
+unit of the target.
 """
 
 # %%
@@ -24,4 +24,4 @@ figure, axes = plt.subplots(layout="constrained")
 axes.plot(curve.sizes, np.sqrt(curve.error))
 axes.fill_between(curve.sizes, np.sqrt(curve.lower), np.sqrt(curve.upper), alpha=0.2, label="95 % interval")
 axes.set(xscale="log", xlim=(1, 1000), xlabel="number of trees", ylabel="RMSE: error of the disease progression")
-axes.legend();
+axes.legend()

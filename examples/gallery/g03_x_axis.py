@@ -2,9 +2,9 @@
 The usual plot beside the curve
 ===============================
 
-The path that other tools draw scores each row with only those of the first trees that were not trained on it.  It lies above
-the truth because it shows smaller forests than its axis states.  The truth here is the error of the first trees on 20 000
-fresh rows.
+The path that other tools draw scores each row with only those of the first trees that were not trained on it.  It
+lies above the truth because it shows smaller forests than its axis states.  The truth here is the error of the
+first trees on 20 000 fresh rows.
 """
 
 # %%
@@ -33,4 +33,4 @@ axes.plot(curve.sizes[shown], curve.error[shown], color="tab:blue", label="ens_p
 axes.plot(sizes, truth, color="black", ls=":", label="truth: the first trees on 20 000 fresh rows")
 axes.set(xscale="log", xlabel="number of trees", ylabel="share of wrong labels")
 axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
-axes.legend(frameon=False);
+axes.legend(frameon=False)

@@ -2,7 +2,8 @@
 Training rows, predicted honestly
 =================================
 
-All trees together have seen every training row, and predict it too well.  The out-of-bag trees of a row have not seen it.
+All trees together have seen every training row, and predict it too well.  The out-of-bag trees of a row have not
+seen it.
 """
 
 # %%
@@ -22,4 +23,4 @@ for ax, title, values in (
     ax.plot(values, y, ".", ms=4)
     ax.axline((150, 150), slope=1, color="0.6", lw=1)
     ax.set(title=title, xlabel="prediction")
-axes[0].set_ylabel("disease progression");
+axes[0].set_ylabel("disease progression")

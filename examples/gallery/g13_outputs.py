@@ -6,7 +6,6 @@ Each output has a curve of its own, and so has their mean.
 """
 
 # %%
-import numpy as np
 from sklearn.datasets import make_regression
 from sklearn.ensemble import RandomForestRegressor
 

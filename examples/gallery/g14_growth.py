@@ -21,4 +21,4 @@ for step in steps:
 axes.plot([step.n_members for step in steps], [step.recommended_size for step in steps], "o", label="recommended")
 axes.axline((50, 50), slope=1, color="0.6", lw=1, label="as many as there are")
 axes.set(xlabel="trees trained", ylabel="trees recommended, with 95 % interval")
-axes.legend();
+axes.legend()

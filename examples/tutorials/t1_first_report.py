@@ -2,8 +2,8 @@
 Your first report
 =================
 
-You trained a random forest with 500 trees.  Were they enough?  Were they far too many?  This tutorial finds out, in four
-steps and without any data held out.
+You trained a random forest with 500 trees.  Were they enough?  Were they far too many?  This tutorial finds out, in
+four steps and without any data held out.
 """
 
 # %%
@@ -62,8 +62,8 @@ report.error_curve.to_frame().query("size in (1, 11, 101, 501, 1001)")
 print(report.recommended_size, report.recommendation.interval)
 
 # %%
-# ``truncate`` returns the same kind of model with fewer trees.  Nothing is trained again: they are the first trees of your
-# forest.
+# ``truncate`` returns the same kind of model with fewer trees.  Nothing is trained again: they are the first trees of
+# your forest.
 
 small = ens_plugin.truncate(forest, report.recommended_size)
 print(len(small.estimators_), "trees; same label for", (small.predict(X) == forest.predict(X)).mean(), "of the rows")
@@ -84,7 +84,8 @@ except DataMismatchError as error:
     print(error)
 
 # %%
-# If the training rows are gone, rows that the forest has never seen serve as well.  Here half of the rows are kept apart:
+# If the training rows are gone, rows that the forest has never seen serve as well.  Here half of the rows are kept
+# apart:
 
 half = RandomForestClassifier(500, random_state=0).fit(X[::2], y[::2])
 held_out = ens_plugin.analyze(half, X[1::2], y[1::2], data="holdout")

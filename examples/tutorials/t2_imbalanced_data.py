@@ -2,9 +2,9 @@
 Imbalanced data, and a metric of your own
 =========================================
 
-One customer in twenty leaves.  A model that predicts "stays" for everybody is right in 95 % of the cases and useless.
-So the error is the wrong thing to choose the number of trees by.  This tutorial sizes a forest by its AUC, by its average
-precision and by a cost of your own, and shows what ``class_weight`` changes.
+One customer in twenty leaves.  A model that predicts "stays" for everybody is right in 95 % of the cases and
+useless.  So the error is the wrong thing to choose the number of trees by.  This tutorial sizes a forest by its
+AUC, by its average precision and by a cost of your own, and shows what ``class_weight`` changes.
 """
 
 # %%
@@ -63,8 +63,9 @@ for name, found in {"error": report, "roc_auc": by_auc, "average_precision": by_
 # A cost of your own
 # ------------------
 #
-# Say that a wrong probability is twenty times as bad for a customer who leaves as for one who stays.  A metric is a function
-# of the true labels and the mean output of the trees; column 1 is the probability of the rare label.  Lower is better.
+# Say that a wrong probability is twenty times as bad for a customer who leaves as for one who stays.  A metric is a
+# function of the true labels and the mean output of the trees; column 1 is the probability of the rare label.  Lower
+# is better.
 
 
 def cost(y: np.ndarray, p: np.ndarray) -> float:
@@ -79,8 +80,8 @@ print(by_cost.summary().split("\n\n")[0])
 # What ``class_weight`` changes
 # -----------------------------
 #
-# ``class_weight="balanced_subsample"`` makes rows of the rare label count more in the training of each tree.  Nothing changes
-# for the analysis: pass the same rows, without weights.  The report is of the forest that you have.
+# ``class_weight="balanced_subsample"`` makes rows of the rare label count more in the training of each tree.  Nothing
+# changes for the analysis: pass the same rows, without weights.  The report is of the forest that you have.
 
 weighted = RandomForestClassifier(200, min_samples_leaf=3, class_weight="balanced_subsample", random_state=0, n_jobs=2)
 weighted.fit(X, y)
@@ -93,9 +94,9 @@ axes = compared.plot()
 compared.to_frame()
 
 # %%
-# ``class_weight="balanced"`` is another matter.  From scikit-learn 1.9 on, the trees *draw* their rows by these weights, so that
-# a row with a rare label is in nearly every bag.  Hardly any tree is left to judge it, and the analysis is refused, with a way
-# out:
+# ``class_weight="balanced"`` is another matter.  From scikit-learn 1.9 on, the trees *draw* their rows by these
+# weights, so that a row with a rare label is in nearly every bag.  Hardly any tree is left to judge it, and the
+# analysis is refused, with a way out:
 
 from ens_plugin.errors import TooFewMembersError
 

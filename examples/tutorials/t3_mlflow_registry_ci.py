@@ -36,8 +36,9 @@ X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 # A report with every fit
 # -----------------------
 #
-# One line switches it on.  From then on, the run of each fit has the report beside the parameters and metrics of MLflow's own
-# autologging.  A report may take a tenth of the time of the fit or two seconds; ``math.inf`` lifts this limit.
+# One line switches it on.  From then on, the run of each fit has the report beside the parameters and metrics of
+# MLflow's own autologging.  A report may take a tenth of the time of the fit or two seconds; ``math.inf`` lifts this
+# limit.
 
 ens_plugin.autolog(max_overhead=math.inf)
 with mlflow.start_run() as run:
@@ -74,8 +75,8 @@ decision = ens_plugin.gate("models:/churn/1", "policy.toml", promote="champion")
 print(decision)
 
 # %%
-# The alias moved because the version passed.  Had it failed, the alias would still be where it was, and the reasons would be
-# among the tags of the version:
+# The alias moved because the version passed.  Had it failed, the alias would still be where it was, and the reasons
+# would be among the tags of the version:
 
 version = mlflow.MlflowClient().get_model_version("churn", "1")
 print({name: value for name, value in version.tags.items() if name in ("ens.gate", "ens.gate.evidence")})
@@ -93,8 +94,9 @@ print(found.summary())
 # The same in CI
 # --------------
 #
-# On the command line each of these is one command whose exit code tells the job what to do: 0 all is well, 1 a requirement is
-# not met, 2 there is no result.  Here the model may have at most 1.2 times the trees that it needs, and it has more:
+# On the command line each of these is one command whose exit code tells the job what to do: 0 all is well, 1 a
+# requirement is not met, 2 there is no result.  Here the model may have at most 1.2 times the trees that it needs,
+# and it has more:
 
 import joblib
 from click.testing import CliRunner

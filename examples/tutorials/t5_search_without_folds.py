@@ -2,8 +2,9 @@
 A search without folds
 ======================
 
-Five-fold cross-validation trains every setting five times, each time on four fifths of the rows.  A bagged ensemble has
-out-of-bag rows, so each setting needs to be trained only once, on all rows.  This tutorial searches both ways and compares.
+Five-fold cross-validation trains every setting five times, each time on four fifths of the rows.  A bagged ensemble
+has out-of-bag rows, so each setting needs to be trained only once, on all rows.  This tutorial searches both ways
+and compares.
 """
 
 # %%
@@ -39,7 +40,8 @@ for name, found in {"without folds": search, "five folds": folds}.items():
     print(f"{name:14} test accuracy {found.best_estimator_.score(X_test, y_test):.3f}", found.best_params_)
 
 # %%
-# The scores are minus the error, estimated for infinitely many trees: settings are compared as if each had enough of them.
+# The scores are minus the error, estimated for infinitely many trees: settings are compared as if each had enough of
+# them.
 
 import matplotlib.pyplot as plt
 
@@ -49,8 +51,7 @@ axes.plot(names, -search.cv_results_["mean_test_score"], "o", label="out of bag,
 axes.plot(names, 1 - folds.cv_results_["mean_test_score"], "s", mfc="none", label="five folds, 60 trees")
 axes.set(xlabel="max_features, min_samples_leaf", ylabel="error")
 axes.tick_params(axis="x", rotation=45)
-axes.legend();
-
+axes.legend()
 # %%
 # How much time it saves depends on how long the training takes beside the analysis.  Here the forests are small:
 

@@ -1,4 +1,4 @@
-"""Estimates combined from parts of the rows with similar numbers of members (docs/explanations/methods.md, section 16)."""
+"""Estimates combined from parts of the rows with similar numbers of members (docs/methods.md, section 16)."""
 
 from __future__ import annotations
 

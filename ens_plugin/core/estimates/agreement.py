@@ -1,4 +1,4 @@
-"""Agreement with the infinite ensemble, corrected by how often subsets disagree (docs/explanations/methods.md, section 5)."""
+"""Agreement with the infinite ensemble, corrected by how often subsets disagree (docs/methods.md, section 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recommended size where many rows share their features (docs/explanations/methods.md, section 5)."""
+"""The recommended size where many rows share their features (docs/methods.md, section 5)."""
 
 from __future__ import annotations
 

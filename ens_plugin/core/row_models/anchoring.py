@@ -1,4 +1,4 @@
-"""Correction of a model's curve at small sizes by averages over subsets of the members (docs/explanations/methods.md, section 3)."""
+"""Correction of a model's curve at small sizes by averages over subsets of the members (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A smooth density on [0, 1], fitted to noisy rows by penalised maximum likelihood (docs/explanations/methods.md, section 2)."""
+"""A smooth density on [0, 1], fitted to noisy rows by penalised maximum likelihood (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 

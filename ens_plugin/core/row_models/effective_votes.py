@@ -1,4 +1,4 @@
-"""The number of hard votes that one member's probability is worth (``docs/explanations/methods.md``, section 2)."""
+"""The number of hard votes that one member's probability is worth (``docs/methods.md``, section 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random draws of a row's shares of votes by label in the infinite ensemble (docs/explanations/methods.md, section 3)."""
+"""Random draws of a row's shares of votes by label in the infinite ensemble (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distribution over rows of the probability that one member is wrong, deconvolved (docs/explanations/methods.md, section 2)."""
+"""The distribution over rows of the probability that one member is wrong, deconvolved (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulation of how much margins against the strongest of many rivals are too low (docs/explanations/methods.md, section 3)."""
+"""Simulation of how much margins against the strongest of many rivals are too low (docs/methods.md, section 3)."""
 
 from __future__ import annotations
 

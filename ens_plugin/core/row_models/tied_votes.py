@@ -1,4 +1,4 @@
-"""The error that a library's rule for tied votes adds at even sizes (docs/explanations/methods.md, section 2)."""
+"""The error that a library's rule for tied votes adds at even sizes (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 r"""Tables of when a row's label is settled, for probabilities, raw scores and more than two labels.
 
 Hard votes on two labels have exact tables, :mod:`ens_plugin.core.stopping.votes`.  The tables of this module are
-approximations, of any number of labels by the leader against the runner-up; ``docs/explanations/methods.md``, section 13, has
+approximations, of any number of labels by the leader against the runner-up; ``docs/methods.md``, section 13, has
 their assumptions.
 """
 

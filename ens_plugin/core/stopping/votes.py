@@ -2,7 +2,7 @@ r"""Tables of when the counting of votes may stop, for ensembles whose members v
 
 Members are exchangeable: of T members, K of which vote for the second label, every order is equally
 likely.  The prior of a row is therefore the distribution of K, and the tables follow from drawing
-members without replacement (``docs/explanations/methods.md``, section 13).
+members without replacement (``docs/methods.md``, section 13).
 """
 
 from __future__ import annotations

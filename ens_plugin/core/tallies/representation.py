@@ -1,4 +1,4 @@
-"""Weights by which the rows with enough members represent all rows (docs/explanations/methods.md, section 16)."""
+"""Weights by which the rows with enough members represent all rows (docs/methods.md, section 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variance of a bagged prediction over training sets, from one ensemble (docs/explanations/methods.md, section 15)."""
+"""The variance of a bagged prediction over training sets, from one ensemble (docs/methods.md, section 15)."""
 
 from __future__ import annotations
 

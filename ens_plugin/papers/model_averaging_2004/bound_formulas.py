@@ -4,7 +4,7 @@ A parameter of T models, fitted to independent bootstrap samples, has a sample m
 standard deviation.  Each is within the bound of its limit for infinitely many models except with
 chance :math:`\delta`.  The bounds do not cover the distance of that limit from the posterior, which
 does not depend on T.  Where the paper's bound is exceeded more often, a valid one is given,
-and the paper's is kept as ``published_...`` (``docs/explanations/methods.md``, section 8).
+and the paper's is kept as ``published_...`` (``docs/methods.md``, section 8).
 """
 
 from __future__ import annotations

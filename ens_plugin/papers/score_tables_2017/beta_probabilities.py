@@ -213,7 +213,7 @@ def shrink_beta_probabilities(
     Notes
     -----
     A member is worth as many votes as its probability is less variable than a vote
-    (``docs/explanations/methods.md``, section 2); a beta variable with alpha + beta = votes - 1 is just as variable.
+    (``docs/methods.md``, section 2); a beta variable with alpha + beta = votes - 1 is just as variable.
     """
     mean, variance, trials = row_moments(probabilities, used, "probabilities")
     check_shares(as_outputs(probabilities, "probabilities"), "probabilities")

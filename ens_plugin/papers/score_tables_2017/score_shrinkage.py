@@ -2,7 +2,7 @@ r"""Shrunken rows: the distribution over rows of the members' mean score, withou
 
 With 25 members a row's mean score has a standard error of a fifth of one member's spread; uncorrected,
 means vary more over rows than the true ones.  This is the future work no. 1 of 2017
-(section 7); the distribution over rows is deconvolved as for margins (``docs/explanations/methods.md``, section 3).
+(section 7); the distribution over rows is deconvolved as for margins (``docs/methods.md``, section 3).
 """
 
 from __future__ import annotations
