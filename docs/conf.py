@@ -67,6 +67,7 @@ sphinx_gallery_conf = {
     "ignore_repr_types": r"matplotlib\.",
     "matplotlib_animations": False,
     "write_computation_times": False,
+    "default_thumb_file": str(HERE / "images" / "mlflow_curves.png"),
 }
 
 # Appearance
