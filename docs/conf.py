@@ -95,11 +95,6 @@ def _link_pages(app, what, name, obj, options, lines) -> None:  # type: ignore[n
     lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
 
 
-def _skip_routing(app, what, name, obj, skip, options):  # type: ignore[no-untyped-def]
-    """Leave out the methods for metadata routing, which scikit-learn adds with references of its own."""
-    return True if re.search(r"\b(get_metadata_routing|set_[a-z]+(_[a-z]+)*_request)$", name) else None
-
-
 def _write_schema(app) -> None:  # type: ignore[no-untyped-def]
     """Write the JSON schema of a report, which a page of the reference shows."""
     from report_schema import report_schema
@@ -123,6 +118,5 @@ def _check_search(app, error) -> None:  # type: ignore[no-untyped-def]
 def setup(app) -> None:  # type: ignore[no-untyped-def]
     """Register what docstrings go through, and what is written before pages are read."""
     app.connect("autodoc-process-docstring", _link_pages)
-    app.connect("autodoc-skip-member", _skip_routing)
     app.connect("builder-inited", _write_schema)
     app.connect("build-finished", _check_search)
