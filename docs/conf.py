@@ -80,7 +80,7 @@ html_theme_options = {
     "logo": {"text": "ens_plugin"},
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 5,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "tango",
