@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_FOR_DOCS := $(VENV)/.ready-for-docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Two workers take two cores already, and threads of libraries that wait for each other take their time.
-test slow: export OMP_NUM_THREADS := 1
+test slow docs: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow screenshots benchmarks clean
+.PHONY: help demo test lint slow docs screenshots benchmarks clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s%s\n", $$1, $$2 }'
@@ -27,6 +28,10 @@ lint: $(READY) ## the same without the tests
 
 slow: $(READY) ## the repeated and large tests, and those with Spark, trackers and in a browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or spark or browser or trackers"
+
+docs: $(READY_FOR_DOCS) ## the site, into docs/_build/html; warnings are errors
+	cd docs && MPLBACKEND=agg ../$(BIN)/python -m sphinx -W --keep-going -q -b html . _build/html
+	@echo "docs/_build/html/index.html"
 
 screenshots: $(READY) ## the pictures of MLflow and notebooks in docs/images; needs Chromium
 	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser
@@ -53,6 +58,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.first_use
 
 clean: ## remove the environment, builds and caches
+	rm -rf docs/_build docs/gallery docs/tutorials docs/reference/generated
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -66,4 +72,8 @@ $(READY): pyproject.toml
 	  echo "$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "Setting up $(VENV) (once; a few minutes)"; $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(READY_FOR_DOCS): $(READY)
+	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@

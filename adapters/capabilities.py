@@ -135,8 +135,8 @@ class HeldOutOnly(ABC):
     It stands before EnsembleAdapter among the base classes, and implements ``bags``; ``describe`` returns
     ``bag_provenance="unknown"``.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     no_bags : str
         Why the bags are not known, in a sentence that begins the message of the error.
     """

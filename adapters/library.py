@@ -43,8 +43,8 @@ def home_libraries(model: object) -> set[str]:
 class Library(ABC):
     """Base class of model libraries, which names a library and recognises its models.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     library : str
         Import name of the model library.  Autologging treats a fit that code of this package starts as a part of
         another fit, so programs that train models must not be in the same package.
@@ -61,8 +61,8 @@ class Library(ABC):
 class Trainable(Library):
     """A library whose fits autologging records, and whose ensembles :func:`ens_plugin.grow` trains.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     size_parameters : tuple of str
         Names of the parameters of an estimator that may be its number of members, tried in this order.
     """
@@ -110,8 +110,8 @@ class Trainable(Library):
 class NamedEnsembles(Trainable):
     """A library whose ensembles are recognised by the names of their classes, so that it need not be imported.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     module : str
         Import name of the module that has the ensembles.
     ensembles : tuple of str
@@ -158,8 +158,8 @@ class Flavor(NamedTuple):
 class Storable(Library):
     """A library whose models MLflow logs, and whose models are checked for damage after reading a pickle.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     flavor : Flavor or None
         None where MLflow logs its models as those of another library, such as scikit-learn.
     works_in_fork : bool
@@ -184,8 +184,8 @@ class Storable(Library):
 class FileReadable(Storable):
     """A library with its own format of model files.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     title : str
         Name of the library in messages.
     requirement : str

@@ -70,7 +70,7 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
 
     Adapters registered last are tried first, before those of installed distributions and the built-in ones.  A
     distribution offers adapters by the entry point group ``ens_plugin.adapters``, without a call of this function;
-    see ``docs/adapters.md``.
+    see ``docs/how-to/adapters.md``.
 
     Parameters
     ----------
@@ -81,6 +81,14 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     InputError
         If `cls` is not a concrete subclass of EnsembleAdapter, or lacks a class attribute that its base classes
         in :mod:`ens_plugin.adapters.library` require.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from ens_plugin.adapters import EnsembleAdapter
+    >>> ens_plugin.register_adapter(EnsembleAdapter)
+    Traceback (most recent call last):
+    ens_plugin.errors.InputError: ...
     """
     if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
         raise InputError(f"register_adapter expects a subclass of EnsembleAdapter, got {cls!r}; subclass it first.")

@@ -12,6 +12,8 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.headline import with_headline
+from benchmarks.markdown import table
 from benchmarks.options import Options
 
 __all__ = ["RESULTS", "Claim", "claims_table", "conclude", "publish", "run_facts", "table"]
@@ -65,19 +67,6 @@ class Claim:
         return shown if self.spread is None else f"{shown} ± {self.spread:.{self.digits}f}"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an aligned Markdown table: the first column to the left, the others to the right."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = [_cells(header, widths), f"| {' | '.join(rule)} |", *(_cells(row, widths) for row in rows)]
-    return "\n".join(lines)
-
-
-def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-    return f"| {' | '.join(cells)} |"
-
-
 def claims_table(claims: Sequence[Claim]) -> str:
     """Return claims with target and verdict, and under them what was tried where a target is missed."""
     rows = [[claim.measure, claim.measured(), claim.target(), _verdict(claim)] for claim in claims]
@@ -124,7 +113,7 @@ def conclude(
 
 
 def publish(script: str, body: str, path: Path = RESULTS) -> None:
-    """Replace the section of `script`, or append it; everything else in the file stays."""
+    """Replace the section of `script`, or append it, and renew the table at the top; the rest of the file stays."""
     begin, end = f"<!-- {script}: begin -->", f"<!-- {script}: end -->"
     section = f"{begin}\n{body.strip()}\n{end}"
     text = path.read_text(encoding="utf-8") if path.exists() else PREFACE
@@ -132,4 +121,4 @@ def publish(script: str, body: str, path: Path = RESULTS) -> None:
         text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: section, text, count=1, flags=re.DOTALL)
     else:
         text = f"{text.rstrip()}\n\n{section}\n"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(with_headline(text), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Rows beyond one machine: time, memory and traffic of an analysis on Spark, and the local road beside it."""
+"""Rows beyond one machine: time, memory and traffic of an analysis on Spark, and of the same one on one machine."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def main(arguments: list[str] | None = None) -> str:
 
 
 def _both(model_path: Path, rows_path: Path) -> tuple[dict[str, float], dict[str, float]]:
-    """Spark, and right after it the local road."""
+    """Spark, and right after it the analysis on one machine."""
     first, second = (apart(road, model_path, rows_path, rows_path) for road in ("measure_spark", "measure_local"))
     return first, second
 
@@ -207,7 +207,7 @@ def _section(
         ),
         Claim(f"peak of a worker: {growth}", last["worker"] / first["worker"], high=1.2, tried=TRIED),
         Claim(f"peak of the driver: {growth}", last["driver"] / first["driver"], high=1.2, tried=TRIED),
-        Claim("asymptotic error: difference from the local road's", difference, high=1e-3, digits=6),
+        Claim("asymptotic error: difference from one machine's", difference, high=1e-3, digits=6),
     ]
     rows = [
         [

@@ -1,4 +1,4 @@
-"""The picture of docs/oob.md: what a forest predicts for its own training rows, with all of its trees and out of bag.
+"""The picture of docs/how-to/oob.md: what a forest predicts for its training rows, with all trees and out of bag.
 
 Run with a path to write the picture to, ``python examples/oob_predictions.py oob.png``.
 """

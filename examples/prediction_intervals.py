@@ -1,6 +1,7 @@
 """How uncertain a forest's predictions are: standard errors, and intervals for the target, without held-out rows.
 
-Run with a path to write the picture of docs/uncertainty.md to: ``python examples/prediction_intervals.py a.png``.
+Run with a path to write the picture of docs/how-to/uncertainty.md to it:
+``python examples/prediction_intervals.py a.png``.
 """
 
 from __future__ import annotations

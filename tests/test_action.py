@@ -219,7 +219,7 @@ with mlflow.start_run():
 
 
 def test_the_documents_name_every_input_and_output() -> None:
-    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
     for name in (*ACTION["inputs"], *ACTION["outputs"]):
         assert f"`{name}`" in text
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sklearn
 from PIL import Image
-
-from examples.digits_error_curve import draw
 
 pytestmark = pytest.mark.skipif(
     tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9),
@@ -19,37 +19,43 @@ pytestmark = pytest.mark.skipif(
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
-FIRST_SCRIPT = next(code for language, code in BLOCKS if language == "python")
+FIRST_SCRIPT, AFTER_IT = (code for language, code in BLOCKS if language == "python")
 
 
 @pytest.fixture(scope="module")
-def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], set[str]]:
-    """The names that the first script defines, and those of the files that it leaves behind."""
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], set[str], str]:
+    """The names that the two scripts define, the files that they leave behind, and what the first one prints."""
     names: dict[str, Any] = {}
+    printed = io.StringIO()
     directory = tmp_path_factory.mktemp("first")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
         patch.chdir(directory)
-        exec(FIRST_SCRIPT.replace("report.plot()  # the picture above\n", ""), names)
-    return names, {path.name for path in directory.iterdir()}
+        exec(FIRST_SCRIPT + AFTER_IT, names)
+    return names, {path.name for path in directory.iterdir()}, printed.getvalue()
 
 
-def test_values_beside_the_lines_of_the_first_script(first_run: tuple[dict[str, Any], set[str]]) -> None:
-    shown = re.findall(r"^(report\S*)  # (\d+|\(.*\))$", FIRST_SCRIPT, flags=re.MULTILINE)
+Run = tuple[dict[str, Any], set[str], str]
+
+
+def test_values_beside_the_lines_of_the_scripts(first_run: Run) -> None:
+    shown = re.findall(r"^(report\S*)  # (\d+|\(.*\))$", AFTER_IT, flags=re.MULTILINE)
     assert len(shown) == 2
     for expression, value in shown:
         assert eval(expression, first_run[0]) == eval(value)
+    size = first_run[0]["report"].recommended_size
+    assert len(first_run[0]["small"].estimators_) == size
+    assert f"with its first {size} trees" in AFTER_IT
 
 
-def test_git_ignores_what_the_first_script_leaves_behind(first_run: tuple[dict[str, Any], set[str]]) -> None:
+def test_git_ignores_what_the_scripts_leave_behind(first_run: Run) -> None:
     ignored = (Path(__file__).parents[1] / ".gitignore").read_text(encoding="utf-8").splitlines()
     assert first_run[1]
     assert first_run[1] <= set(ignored)
 
 
-def test_summary_at_the_top_is_that_of_its_example(tmp_path: Path) -> None:
-    summary = draw(str(tmp_path / "curve.png")).summary()
-    (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
-    assert summary.startswith(printed.rstrip("\n"))
+def test_summary_is_what_the_first_script_prints(first_run: Run) -> None:
+    (shown,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
+    assert first_run[2].startswith(shown.rstrip("\n"))
 
 
 def test_picture_and_text_say_the_same_numbers() -> None:

@@ -15,7 +15,7 @@ GROWABLE = (
 _SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
     "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and the "
-    "forests of other libraries that docs/models.md lists. For yet another library register an adapter with "
+    "forests of other libraries that docs/reference/models.md lists. For yet another library register an adapter with "
     "ens_plugin.register_adapter."
 )
 _ARRAYS = (

@@ -61,6 +61,17 @@ class TrainingVariance:
     classes : ndarray of shape (n_labels,) or None
     n_members, n_training_rows : int
     warnings : tuple of str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import ens_plugin
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestRegressor(50, random_state=0).fit(X, y)
+    >>> found = ens_plugin.training_variance(forest, X, X[:3])
+    >>> found.variance.shape, found.n_members, found.n_training_rows
+    ((3,), 50, 442)
     """
 
     prediction: FloatArray

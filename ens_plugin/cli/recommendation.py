@@ -176,7 +176,7 @@ def _agreement_check(report: EnsembleReport, limit: float) -> Check:
 
 
 def as_json(found: Recommendation) -> str:
-    """Return a recommendation as JSON; its fields are described in ``docs/ci.md``."""
+    """Return a recommendation as JSON; its fields are described in ``docs/reference/json.md``."""
     recommendation = found.report.to_dict()["recommendation"]
     brief = {name: value for name, value in recommendation.items() if name not in ("sizes", "values")}
     content: dict[str, Any] = {

@@ -48,7 +48,7 @@ def _source(request: AnalysisRequest) -> ModelSource:
 
 
 def as_json(found: Rightsizing) -> str:
-    """Return the outcome of a rightsizing as JSON; its fields are described in ``docs/rightsize.md``."""
+    """Return the outcome of a rightsizing as JSON; its fields are described in ``docs/reference/json.md``."""
     recommendation, logged = found.report.recommendation, found.logged
     content: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,

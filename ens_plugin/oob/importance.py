@@ -49,6 +49,17 @@ class PermutationImportance:
     n_rows : int
         Rows that were judged.
     warnings : tuple of str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> found = ens_plugin.oob_permutation_importance(forest, X, y, n_repeats=2)
+    >>> found.importances.shape, found.feature_names
+    ((4, 2), ('x0', 'x1', 'x2', 'x3'))
     """
 
     importances: FloatArray
@@ -148,8 +159,8 @@ def oob_permutation_importance(
     -----
     L. Breiman (2001), *Random forests*, Machine Learning 45, section 10, but for the whole out-of-bag ensemble and not
     tree by tree.  Of columns that go together each may look unimportant, because the others stand in for it;
-    permuting one also makes rows that do not occur: ``docs/importance.md``.  There are also the formula of the standard
-    error and what it holds.
+    permuting one also makes rows that do not occur: ``docs/explanations/importance.md``.  There are
+    also the formula of the standard error and what it holds.
 
     Examples
     --------

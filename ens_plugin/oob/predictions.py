@@ -55,6 +55,17 @@ class OobPredictions:
         The labels; None for regression.
     index : pandas Index or None
         Index of the rows, where they came as a DataFrame.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> found = ens_plugin.oob_predictions(forest, X, y)
+    >>> found.to_frame().columns.tolist()
+    ['label', 'value_0', 'value_1', 'value_2', 'n_members']
     """
 
     values: FloatArray

@@ -73,6 +73,17 @@ class OobScorer:
         As of :func:`ens_plugin.analyze`.
     size : float
         Ensemble size to score at, or infinity.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> scorer = ens_plugin.make_oob_scorer()
+    >>> -0.1 < scorer(forest, X, y) < 0  # minus the error of infinitely many members
+    True
     """
 
     def __init__(self, metric: Metric | None, size: float) -> None:

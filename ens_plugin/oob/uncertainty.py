@@ -45,6 +45,17 @@ class PredictionUncertainty:
     warnings : tuple of str
     index : pandas.Index or None
         That of `X_new`, where it is a DataFrame.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> found = ens_plugin.predict_with_uncertainty(forest, X, y, X[:2])
+    >>> found.prediction.shape, found.standard_error.shape, found.lower
+    ((2, 3), (2, 3), None)
     """
 
     prediction: FloatArray
@@ -135,7 +146,8 @@ def predict_with_uncertainty(
     Residuals are narrowed to the size of the whole ensemble, because out-of-bag members are fewer.  Its width is the
     same for all rows.  Coverage is that of fresh rows on average: where the noise of the target differs, rows with
     little noise are covered more often than `interval_level`, and rows with much noise less often.  A row unlike all
-    training rows is not covered at all.  ``docs/uncertainty.md`` has formulas and measured coverage.
+    training rows is not covered at all.  ``docs/explanations/prediction-intervals.md`` has formulas and
+    measured coverage.
 
     Examples
     --------

@@ -27,6 +27,18 @@ class Comparison:
     ----------
     reports : dict of str to EnsembleReport
         By name, in the order of the chart and of the table.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> few = RandomForestClassifier(40, random_state=1).fit(X, y)
+    >>> found = ens_plugin.compare({"fifty": ens_plugin.analyze(forest, X, y), "forty": ens_plugin.analyze(few, X, y)})
+    >>> list(found.reports), found.to_frame().shape[0]
+    (['fifty', 'forty'], 2)
     """
 
     reports: Mapping[str, EnsembleReport]

@@ -92,6 +92,20 @@ class ErrorCurve:
         odd size is that of the even size above.  None where ties count as half an error, or do not occur.
     metric_basis : MetricBasis or None
         Where a metric was asked for.  Scores of scikit-learn keep their own sign, so that `error` is then the score.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> curve = report.error_curve
+    >>> curve.metric, curve.at(1) > curve.at(50), bool(curve.lower[0] < curve.error[0] < curve.upper[0])
+    ('0-1 error', True, True)
+    >>> curve.to_frame().columns.tolist()
+    ['size', 'error', 'lower', 'upper']
     """
 
     sizes: IntArray
@@ -245,6 +259,18 @@ class SizeRecommendation:
     is_absolute : bool or None
         Whether `tolerance` and `values` are differences in the unit of the metric; else they are relative to its
         value for the infinite ensemble.  None for the other criteria.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> found = report.recommendation
+    >>> found.criterion, found.tolerance, found.interval[0] <= found.size
+    ('probability', 0.005, True)
     """
 
     size: int | None
@@ -296,6 +322,18 @@ class BiasVariance:
         the noise and the variance over training sets.
     loss : str
         ``"0-1 error"`` or ``"squared loss"``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> parts = report.bias_variance
+    >>> parts.loss, parts.bias == parts.asymptotic_error, parts.member_error > parts.ensemble_error
+    ('0-1 error', True, True)
     """
 
     member_error: float

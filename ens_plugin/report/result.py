@@ -74,6 +74,19 @@ class EnsembleReport(ReportContent):
     Notes
     -----
     Serialise with :meth:`to_json`, read back with :meth:`from_json`; the round trip is exact.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> report.n_members, report.n_rows, report.aggregation
+    (50, 150, 'mean_proba')
+    >>> ens_plugin.EnsembleReport.from_json(report.to_json()).to_json() == report.to_json()
+    True
     """
 
     outputs: Mapping[str, EnsembleReport] = field(default_factory=dict)

@@ -94,7 +94,8 @@ def _agreement_check(
     share, _, upper = agreement_interval(whole, cut, sample_weight, report.error_curve.interval_level)
     sentence = (
         f"{members_text(cut_report.n_members)} and all {report.n_members} give the same label on {100 * share:.2f} % "
-        f"of these rows; on fresh rows it may be up to {100 * upper:.2f} %. At least {100 * wanted:g} % are wanted."
+        f"of these rows. On fresh rows, a share of up to {100 * upper:.2f} % is plausible; at least "
+        f"{100 * wanted:g} % is wanted."
     )
     return Check("agreement", upper >= wanted, share, wanted, sentence)
 

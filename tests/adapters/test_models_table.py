@@ -1,4 +1,4 @@
-"""Each cell of the table in docs/models.md: it works, or is refused with what to do instead."""
+"""Each cell of the table in docs/reference/models.md: it works, or is refused with what to do instead."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ ROWS = {
     ),
     "`RandomForestModel`": Row("ydf", ydf_learner, labels),
 }
-PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
 HEADER = ("oob", "held out", "truncate", "grow", "autolog", "Spark")
 
 

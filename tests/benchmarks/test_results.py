@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import results
+from benchmarks.headline import PROMISES, headline, with_headline
 from benchmarks.options import read_options
-from benchmarks.results import Claim, claims_table, conclude, publish, run_facts, table
+from benchmarks.results import RESULTS, Claim, claims_table, conclude, publish, run_facts, table
 
 
 def test_a_run_replaces_its_own_section_only(tmp_path: Path) -> None:
@@ -83,3 +84,26 @@ def test_smoke_runs_have_few_repetitions() -> None:
     assert read_options("benchmarks.one", None, 7, ["--smoke"]).repetitions == 2
     assert read_options("benchmarks.one", None, 7, ["--smoke"], smoke=3).repetitions == 3
     assert read_options("benchmarks.one", None, 7, ["--smoke", "--repetitions", "1"]).repetitions == 1
+
+
+def test_the_table_at_the_top_has_ten_lines_and_is_that_of_the_sections() -> None:
+    text = RESULTS.read_text(encoding="utf-8")
+    lines = headline(text).splitlines()
+    assert len(lines) == 2 + 10
+    assert "\n".join(lines) in text[: text.index("<!-- benchmarks.")]
+    assert with_headline(text) == text
+
+
+def test_the_table_at_the_top_follows_a_section_that_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "RESULTS.md"
+    wanted = PROMISES[0]
+    for value in (0.2, 0.5):
+        publish(wanted.script, claims_table([Claim(wanted.measure, value, high=0.3)]), path)
+    (line,) = (line for line in path.read_text(encoding="utf-8").splitlines() if wanted.words in line)
+    assert "0.50" in line
+    assert "MISSED" in line
+
+
+def test_a_promise_without_its_line_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LookupError, match="has no line"):
+        publish(PROMISES[0].script, claims_table([Claim("another", 0.2, high=0.3)]), tmp_path / "RESULTS.md")

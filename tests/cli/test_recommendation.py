@@ -108,8 +108,8 @@ def test_json_has_the_documented_fields_and_no_others() -> None:
 
 
 def _json_section() -> str:
-    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    start = text.index("## `--format json`")
+    text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    start = text.index("## `ens-plugin recommend --format json`")
     return text[start : text.index("\n## ", start + 1)]
 
 

@@ -83,8 +83,8 @@ def test_names_are_shown_and_do_nothing(hostile: str) -> None:
 
 def test_json_has_the_documented_fields_and_no_others() -> None:
     content = json.loads(as_json(outcome()))
-    text = (ROOT / "docs" / "rightsize.md").read_text(encoding="utf-8")
-    section = text[text.index("## `--format json`") :]
+    text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    section = text[text.index("## `ens-plugin rightsize --format json`") :]
     documented = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)))
     assert set(documented) == {*content, *content["model"]}
     assert set(content["checks"][0]) == {"name", "passed", "value", "limit", "sentence"}

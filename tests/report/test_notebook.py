@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = pytest.importorskip("tests.tracking.chromium", reason="playwright is not installed: pip install playwright")
-PAGE = (Path(__file__).parents[2] / "docs" / "notebook.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "notebook.md").read_text(encoding="utf-8")
 CELLS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 CARD = ".ens-card"
 # Of each card that a page shows: its colours, its pictures and the texts that stick out of them.

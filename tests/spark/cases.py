@@ -100,7 +100,7 @@ def trained_on(name: str) -> pd.DataFrame:
 
 
 def in_order(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64]]:
-    """The same rows as the local road takes them: features, target, weights."""
+    """The same rows as the analysis on one machine takes them: features, target, weights."""
     ordered = frame.sort_values("row")
     return ordered[COLUMNS].to_numpy(), ordered["y"].to_numpy(), ordered["w"].to_numpy().astype(np.float64)
 

@@ -44,7 +44,7 @@ def test_partitions_do_not_matter(session: Any, n_partitions: int) -> None:
 
 @pytest.mark.usefixtures("cells_from_100_rows")
 def test_soft_votes_of_differing_numbers_of_members_in_cells(session: Any) -> None:
-    # So few rows that the local road keeps each: cells then lose what a few thousand rows would hide.
+    # So few rows that the analysis on one machine keeps each: cells then lose what a few thousand rows would hide.
     frame = trained_on("shares")
     X, y, _ = in_order(frame)
     local = ens_plugin.analyze(fitted("shares"), X, y, n_jobs=1).error_curve

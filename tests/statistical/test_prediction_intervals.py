@@ -16,7 +16,7 @@ def test_intervals_contain_nine_in_ten_to_97_of_100_fresh_rows(setting: Setting)
     print(setting.name, found)
     assert LOW < found.coverage < HIGH
     if setting.name == "heteroscedastic":
-        # Coverage is that of all rows on average: the docstring and docs/uncertainty.md state it.
+        # Coverage is that of all rows on average: the docstring and docs/how-to/uncertainty.md state it.
         assert found.quiet > found.noisy + 5
     if setting.name == "Friedman 1":
         assert 0.8 < found.ratio < 1.4

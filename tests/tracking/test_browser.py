@@ -1,4 +1,4 @@
-"""What a person sees in MLflow's UI after the script of docs/mlflow.md.
+"""What a person sees in MLflow's UI after the script of docs/how-to/mlflow.md.
 
 ``make screenshots`` runs these tests and keeps the pictures of the documentation.
 """
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
 ]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "mlflow.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "mlflow.md").read_text(encoding="utf-8")
 SCRIPT = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[-1]
 CHARTS = "runs?compareRunsMode=CHART"
 REPORT = "artifacts/ensemble/report.html"

@@ -240,7 +240,7 @@ def test_a_failed_evaluation_leaves_a_failed_run(embedded: Client, version: Vers
 
 
 def test_the_lines_of_the_documentation(embedded: Client, version: Version, capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "evaluator.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "evaluator.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     names = {"test": TEST.rename(columns={"benign": "churned"})}
     for block in (blocks[0], blocks[2]):

@@ -37,6 +37,17 @@ class GrowthStep:
         Time spent on the members added since the step before, and on this estimate.
     problem : str
         Why no estimate can be used; empty if one can.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.9)
+    >>> probe = growth.history[0]
+    >>> probe.n_members, probe.trained_members, probe.problem
+    (50, 50, '')
     """
 
     n_members: int
@@ -80,6 +91,16 @@ class Growth:
         Members trained in total, with those of the probe and of discarded models.
     seconds : float
         Total time of the growth.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.9)
+    >>> growth.converged, growth.n_members == len(growth.model.estimators_), growth.trained_members >= growth.n_members
+    (True, True, True)
     """
 
     model: Any

@@ -99,7 +99,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     Notes
     -----
-    Formulas, assumptions, and measured agreement of each rule: ``docs/pruning.md``.
+    Formulas, assumptions, and measured agreement of each rule: ``docs/explanations/pruning.md``.
 
     Examples
     --------

@@ -102,8 +102,8 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     are raised.  ``sample_weight`` is the chance of a row to be drawn,
     as in scikit-learn's bagging; parametric samples come from the base fitted with the weights.
 
-    A joint sum is dominated by the models with a high probability of the row.  ``docs/model_averaging.md`` has
-    examples where that helps.
+    A joint sum is dominated by the models with a high probability of the row.  ``docs/explanations/model_averaging.md``
+    has examples where that helps.
 
     Examples
     --------

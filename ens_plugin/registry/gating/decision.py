@@ -75,6 +75,18 @@ class GateDecision:
         Alias that was to be moved and now points at the version.
     promoted_from : str or None
         Version that the alias pointed at before.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> decision = ens_plugin.gate("models:/churn/7", "policy.toml")  # doctest: +SKIP
+    >>> decision = ens_plugin.GateDecision(
+    ...     name="churn", version="7", verdict="pass", checks=(), policy_digest="sha256:4c0c3b7e", report=None,
+    ...     time="2026-01-01T00:00:00+00:00", evidence="569 rows held out", data_digest=None, baseline=None,
+    ...     comparison=None)
+    >>> print(decision)
+    PASS: version 7 of churn meets the policy sha256:4c0c3b7e
+    Evidence: 569 rows held out.
     """
 
     name: str

@@ -197,7 +197,9 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 def _bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
-            raise InputError(f"There is no policy file {shown(str(path))}. Write one as docs/gate.md shows.")
+            raise InputError(
+                f"There is no policy file {shown(str(path))}. Write one as docs/reference/gate-policy.md shows."
+            )
         with path.open("rb") as file:
             content = file.read(FILE_LIMIT + 1)
     except OSError as error:
@@ -215,7 +217,9 @@ def _parsed(encoded: bytes, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(encoded.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"The policy file {str(path)!r} is not TOML: {error}. docs/gate.md shows a policy.") from error
+        raise InputError(
+            f"The policy file {str(path)!r} is not TOML: {error}. docs/reference/gate-policy.md shows a policy."
+        ) from error
 
 
 def _policy(content: Mapping[str, Any], digest: str) -> Policy:

@@ -48,6 +48,19 @@ class Rightsizing:
         Bytes and times before and after; None where nothing is logged.
     logged : LoggedCut or None
         Run, LoggedModel and registered version of the smaller model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> found = ens_plugin.rightsize("models:/churn/7", X, y)  # doctest: +SKIP
+    >>> found = ens_plugin.Rightsizing("models:/churn/7", "not_needed", report)
+    >>> found.outcome, found.logged
+    ('not_needed', None)
     """
 
     source: str
@@ -160,9 +173,12 @@ def rightsize(
 
     Examples
     --------
-    >>> from ens_plugin.registry import rightsize  # doctest: +SKIP
-    >>> rightsize("models:/churn/7", X, y).logged.version  # doctest: +SKIP
+    >>> import ens_plugin
+    >>> ens_plugin.rightsize("models:/churn/7", X, y).logged.version  # doctest: +SKIP
     '8'
+    >>> ens_plugin.rightsize("forest.joblib", [[0.0]], [0])
+    Traceback (most recent call last):
+    ens_plugin.errors.InputError: ...
     """
     from ens_plugin.analysis.analyze import run_analysis
 

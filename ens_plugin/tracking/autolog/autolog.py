@@ -109,7 +109,7 @@ def autolog(
     -----
     A run also gets the tag ``ens.data_digest``, a digest of X and y as they were passed to ``fit``, by which the
     training data can be recognised later.  If MLflow's autologging logs the model, the scalars and
-    the tag are linked to it.  ``docs/autolog.md`` has the details.
+    the tag are linked to it.  ``docs/how-to/autolog.md`` has the details.
 
     Examples
     --------

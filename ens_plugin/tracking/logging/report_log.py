@@ -84,7 +84,7 @@ def log_report(
     The run's description is written only if it is empty
     or from an earlier report, and only as far as MLflow's limit of 8000 characters allows.
     Without configuration, MLflow decides where runs go: ``sqlite:///mlflow.db`` in its current
-    versions.  ``docs/trackers.md`` has the names in other trackers.
+    versions.  ``docs/how-to/trackers.md`` has the names in other trackers.
 
     Examples
     --------
@@ -93,6 +93,27 @@ def log_report(
     ...     forest.fit(X, y)
     ...     ens_plugin.log_report(ens_plugin.analyze(forest, X, y))
     >>> ens_plugin.log_report(report, tracker="wandb")  # doctest: +SKIP
+
+    A tracker of your own, which prints:
+
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> class Printer:
+    ...     def log_figure(self, name, path): pass
+    ...     def log_file(self, name, path): print(name)
+    ...     def log_curve(self, curve): print(*curve)
+    ...     def log_scalars(self, scalars): print(scalars["ens.n_members"])
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y)
+    >>> ens_plugin.log_report(report, tracker=Printer())
+    ens/curve.csv
+    ens/labels.csv
+    ens/report.html
+    ens/report.json
+    ens/error ens/error_lower ens/error_upper
+    40.0
+    'Printer'
     """
     if not isinstance(report, EnsembleReport):
         raise InputError(

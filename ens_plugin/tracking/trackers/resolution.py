@@ -148,7 +148,7 @@ def _check_name(name: str) -> None:
         raise InputError(
             f"tracker={printable(repr(name), 80)} is no name of a tracker{hint}. The names are "
             f"{', '.join(map(repr, NAMES))}; any other tracker is an object with the methods {_listed(METHODS)} "
-            "(see docs/trackers.md)."
+            "(see docs/how-to/trackers.md)."
         )
     library = _LIBRARIES.get(name)
     if library is not None and not any(all(map(_is_installed, group)) for group in library.packages):
@@ -172,7 +172,7 @@ def _check_methods(tracker: object) -> None:
         what = f"the module {tracker.__name__}"
     raise InputError(
         f"tracker= is {what}, {problem}. Pass {_advice(tracker)}an object with the methods {_listed(METHODS)} (see "
-        "docs/trackers.md)."
+        "docs/how-to/trackers.md)."
     )
 
 

@@ -15,7 +15,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.registry.gating import REPORT_SCALARS, Requirement, read_policy
 from tests.reports import HOSTILE_STRINGS, all_reports
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "gate.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "gate-policy.md"
 FULL = """
 # a comment
 [report]

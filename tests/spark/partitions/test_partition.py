@@ -1,4 +1,4 @@
-"""What partitions say, merged, is what all rows say at once and what the local road says; PySpark is not needed."""
+"""Tallies of partitions, merged, are those of all rows at once and those of one machine; PySpark is not needed."""
 
 from __future__ import annotations
 

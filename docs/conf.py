@@ -1,0 +1,122 @@
+"""The settings of the documentation site: ``make docs`` builds it into docs/_build/html."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from sphinx.errors import ExtensionError
+
+HERE = Path(__file__).parent
+SEARCHED = ("class_weight", "auc", "notebook", "rmse")
+# The project and the example adapters are imported from this checkout, whatever else is installed.
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+project = "ens_plugin"
+author = "the ens_plugin developers"
+copyright = f"{author}; licensed under Apache-2.0"
+release = installed_version("ens-plugin")
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_click",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "tutorials/*.py", "gallery/*.py"]
+templates_path = ["_templates"]
+nitpicky = False
+
+# Pages
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+# benchmarks/RESULTS.md is written by scripts, with headings of its own.
+suppress_warnings = ["myst.header"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Reference
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "groupwise"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+# Tutorials and gallery: scripts that the build runs
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples/tutorials", "../examples/gallery"],
+    "gallery_dirs": ["tutorials", "gallery"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 0,
+    "plot_gallery": "True",
+    "capture_repr": ("_repr_html_", "__repr__"),
+    "ignore_repr_types": r"matplotlib\.",
+    "matplotlib_animations": False,
+    "write_computation_times": False,
+    "default_thumb_file": str(HERE / "images" / "mlflow_curves.png"),
+}
+
+# Appearance
+html_theme = "pydata_sphinx_theme"
+html_title = "ens_plugin"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "ens_plugin"},
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 5,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+}
+html_sidebars = {"index": []}
+
+_PAGE = re.compile(r"``docs/([\w/-]+)\.md``")
+
+
+def _link_pages(app, what, name, obj, options, lines) -> None:  # type: ignore[no-untyped-def]
+    """Make a link of each path of a page that a docstring names, so that the build finds a wrong one."""
+    lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
+
+
+def _write_schema(app) -> None:  # type: ignore[no-untyped-def]
+    """Write the JSON schema of a report, which a page of the reference shows."""
+    from report_schema import report_schema
+
+    path = HERE / "reference" / "generated" / "report.schema.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(report_schema(), indent=1) + "\n", encoding="utf-8")
+
+
+def _check_search(app, error) -> None:  # type: ignore[no-untyped-def]
+    """Fail if the search of the site does not find what newcomers look for."""
+    if error is not None or app.builder.name != "html":
+        return
+    script = (Path(app.outdir) / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(script.removeprefix("Search.setIndex(").removesuffix(")"))
+    missing = [word for word in SEARCHED if word not in index["terms"]]
+    if missing:
+        raise ExtensionError(f"The search of the site does not find {', '.join(missing)}.")
+
+
+def setup(app) -> None:  # type: ignore[no-untyped-def]
+    """Register what docstrings go through, and what is written before pages are read."""
+    app.connect("autodoc-process-docstring", _link_pages)
+    app.connect("builder-inited", _write_schema)
+    app.connect("build-finished", _check_search)

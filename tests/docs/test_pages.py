@@ -1,0 +1,65 @@
+"""The pages of the site: short guides, paths that exist, examples that run, names that are all there."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+WRITTEN = ("_build", "gallery", "generated", "tutorials")  # by the build
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not set(path.relative_to(DOCS).parts) & set(WRITTEN)]
+GUIDES = sorted((DOCS / "how-to").glob("*.md"))
+SOURCES = [
+    path
+    for folder in ("ens_plugin", "adapters", "benchmarks", "examples", "tests", "docs", ".github")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in {".py", ".md", ".j2", ".rst", ".yml", ".toml"} and not set(path.parts) & {*WRITTEN, ".venv"}
+]
+AT_THE_TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml", "action.yml")]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda path: path.stem)
+def test_a_guide_has_fewer_than_600_words(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").split()) < 600
+
+
+def test_every_page_that_is_named_exists() -> None:
+    named = {
+        (name_of(path), found)
+        for path in (*SOURCES, *AT_THE_TOP)
+        for found in re.findall(r"\bdocs/[\w./-]+\.(?:md|png|py)\b", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 50
+    assert [pair for pair in sorted(named) if not (ROOT / pair[1]).exists()] == []
+
+
+def test_every_relative_link_of_the_readme_leads_somewhere() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if not link.startswith("http")]
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "page", [path for path in PAGES if ">>>" in path.read_text(encoding="utf-8")], ids=lambda path: path.stem
+)
+def test_the_examples_of_a_page_run(page: Path) -> None:
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testfile(str(page), module_relative=False, optionflags=options).failed == 0
+
+
+def test_the_gallery_has_at_least_twelve_pictures() -> None:
+    scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gallery").glob("*.py")]
+    assert sum("plt.subplots" in text or "plot" in text for text in scripts) >= 12
+
+
+def test_there_are_five_tutorials() -> None:
+    assert len([*(ROOT / "examples" / "tutorials").glob("*.py")]) == 5
