@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.capabilities import CombinesMembers, RowOrigin, VerifiesRows
 from ens_plugin.adapters.quantile_forest.at_quantile import QuantileAt
-from ens_plugin.adapters.quantile_forest.forest import QuantileForestAdapter
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.quantile_forest.forest import QuantileForestAdapter
 
 __all__ = ["QuantileAtAdapter"]
 
@@ -26,7 +28,7 @@ class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
     """
 
     def __init__(self, model: Any) -> None:
-        self._forest = QuantileForestAdapter(_forest_of(model))
+        self._forest = _adapter_of(model.forest)
         super().__init__(model)
 
     @classmethod
@@ -84,11 +86,13 @@ class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
         return self._forest.verify_rows(features, y)
 
 
-def _forest_of(model: Any) -> Any:
-    forest = model.forest
+def _adapter_of(forest: Any) -> QuantileForestAdapter:
+    # Every model of a class of this package is tried by this adapter, also where quantile-forest is not installed.
+    from ens_plugin.adapters.quantile_forest.forest import QuantileForestAdapter
+
     if not QuantileForestAdapter.accepts(forest):
         raise UnsupportedModelError(
             "quantile_at takes a RandomForestQuantileRegressor or ExtraTreesQuantileRegressor of quantile-forest, not "
             f"a {type(forest).__name__}."
         )
-    return forest
+    return QuantileForestAdapter(forest)

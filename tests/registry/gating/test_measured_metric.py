@@ -9,13 +9,12 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin import gate
-from ens_plugin.errors import GateError, InputError
-from tests.registry.gating.gates import NO_WORSE
+from ens_plugin.errors import GateError
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = MLFLOW_WARNINGS
 
-POLICY = {"report": {"roc_auc": {"min": 0.9}}}
+POLICY = {"report": {"metric": "roc_auc", "roc_auc": {"min": 0.9}}}
 
 
 def test_a_policy_on_a_metric_is_measured_on_the_rows_given(embedded: mlflow.MlflowClient) -> None:
@@ -29,13 +28,9 @@ def test_a_policy_on_a_metric_is_measured_on_the_rows_given(embedded: mlflow.Mlf
             serialization_format="cloudpickle",
             pip_requirements=[],
         )
-    decision = gate("models:/metric/1", POLICY, X=X, y=y, metric="roc_auc")
+    decision = gate("models:/metric/1", POLICY, X=X, y=y)
     assert decision.passed
     assert decision.checks[0].value == ens_plugin.analyze(forest, X, y, metric="roc_auc").error
+    unnamed = {"report": {"roc_auc": {"min": 0.9}}}
     with pytest.raises(GateError, match=r"requires 'report\.roc_auc', which is not available"):
-        gate("models:/metric/1", POLICY, X=X, y=y)
-
-
-def test_a_metric_is_not_compared_with_a_baseline() -> None:
-    with pytest.raises(InputError, match="Leave out the metric"):
-        gate("models:/metric/1", NO_WORSE, baseline="champion", X=[[1.0]], y=[0], metric="roc_auc")
+        gate("models:/metric/1", unnamed, X=X, y=y)

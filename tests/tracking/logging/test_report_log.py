@@ -153,7 +153,8 @@ def test_artifacts_come_back_complete(embedded: mlflow.MlflowClient, tmp_path: P
 
 @pytest.mark.usefixtures("swift")
 def test_two_reports_in_one_run_need_two_prefixes(embedded: mlflow.MlflowClient) -> None:
-    with mlflow.start_run() as run:
+    # Runs of other tests would be drawn beside the report.
+    with mlflow.start_run(experiment_id=embedded.create_experiment("two prefixes")) as run:
         log_report(REPORT)
         log_report(regression_report(), prefix="second")
     data = embedded.get_run(run.info.run_id).data
