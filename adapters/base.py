@@ -166,7 +166,14 @@ class EnsembleAdapter(ABC):
         BagError
             If the bags cannot be determined (no bootstrap, for example).
         DataMismatchError
-            If these are not the training rows, in training order, as far as this can be checked.
+            If these are not the training rows, in training order, as far as this can be checked.  The message has the
+            words "not the rows the model was trained on" or, for another target, "not the target the model was
+            trained on", which the page of frequent questions explains.
+
+        Notes
+        -----
+        ``Bags.proof`` says by default that rows and target were compared with the model.  Pass a ``BagProof`` that says
+        otherwise where they were not: a report then warns of it.
         """
 
     @property

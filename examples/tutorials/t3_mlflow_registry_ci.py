@@ -79,7 +79,7 @@ print(decision)
 # would be among the tags of the version:
 
 version = mlflow.MlflowClient().get_model_version("churn", "1")
-print({name: value for name, value in version.tags.items() if name in ("ens.gate", "ens.gate.evidence")})
+print({name: value for name, value in version.tags.items() if name in ("ens.gate", "ens.gate.reasons")})
 
 # %%
 # Cut the model to the size it needs

@@ -20,7 +20,7 @@ from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
 from ens_plugin.core.validation import as_confidence, as_count, as_positive
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
 from ens_plugin.learners.growth.member_training import find_trainer
-from ens_plugin.learners.growth.outcome import Growth, GrowthStep, outcome_of
+from ens_plugin.learners.growth.outcome import Growth, GrowthStep, Target, outcome_of
 from ens_plugin.learners.growth.pipelines import split_pipeline
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import criterion_words
@@ -307,5 +307,9 @@ def _step(
     )
 
 
-def _target(report: EnsembleReport | None) -> str:
-    return "the wanted size" if report is None else criterion_words(report.recommendation)
+def _target(report: EnsembleReport | None) -> Target:
+    if report is None:
+        return Target("the wanted size", "", is_share=True)
+    found = report.recommendation
+    measure = "the agreement with" if found.criterion == "agreement" else "the distance from"
+    return Target(criterion_words(found), f"{measure} the infinite ensemble", is_share=not found.is_absolute)

@@ -129,6 +129,24 @@ class Growth:
 
 
 @dataclass(frozen=True)
+class Target:
+    """What the size has to reach.
+
+    Attributes
+    ----------
+    words : str
+    measure : str
+        What :attr:`GrowthStep.attained` is, in words.
+    is_share : bool
+        Whether that is shown in percent.
+    """
+
+    words: str
+    measure: str
+    is_share: bool
+
+
+@dataclass(frozen=True)
 class Outcome:
     """Number of members to keep, and other fields of :class:`Growth`, decided from the history."""
 
@@ -139,8 +157,8 @@ class Outcome:
     reason: str
 
 
-def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target: str) -> Outcome:
-    """Return how many members to keep, and why; `target` describes the wanted agreement or excess error in words."""
+def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target: Target) -> Outcome:
+    """Return how many members to keep for a target, and why."""
     last = history[-1]
     # One shot uses the probe's estimate only: using the second one as well would be another method.
     decided = history[0] if method == "one_shot" else last
@@ -158,26 +176,27 @@ def _suffices(last: GrowthStep, n_members: int) -> bool:
     return last.recommended_size is not None and last.recommended_size <= n_members
 
 
-def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: str) -> str:
+def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: Target) -> str:
     wanted = decided.recommended_size
     takes = (
         "more members than the largest size tried" if wanted is None else f"about {wanted} members {_interval(decided)}"
     )
     return (
-        f"Not converged: stopped at max_size={max_size}, while {target} takes {takes}, as estimated from "
-        f"{decided.n_members} members. {_attained(last)} Raise max_size, or lower the target."
+        f"Not converged: stopped at max_size={max_size}, while {target.words} takes {takes}, as estimated from "
+        f"{decided.n_members} members. {_attained(last, target)} Raise max_size, or lower the target."
     )
 
 
-def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: str) -> str:
+def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) -> str:
     found = (
-        f"{kept} members are enough for {target} {_interval(decided)}, as estimated from {decided.n_members} members"
+        f"{kept} members are enough for {target.words} {_interval(decided)}, as estimated from "
+        f"{decided.n_members} members"
     )
     if last is decided:
         return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
     wanted = "more than the largest size tried" if last.recommended_size is None else f"{last.recommended_size}"
     verdict = "confirms this" if _suffices(last, kept) else f"recommends {wanted}"
-    return f"{found}. A second estimate, from all members trained, {verdict}. {_attained(last)}"
+    return f"{found}. A second estimate, from all members trained, {verdict}. {_attained(last, target)}"
 
 
 def _interval(step: GrowthStep) -> str:
@@ -187,5 +206,8 @@ def _interval(step: GrowthStep) -> str:
     return f"(95 % interval {low} to {'above the largest size tried' if high is None else high})"
 
 
-def _attained(last: GrowthStep) -> str:
-    return f"At {last.n_members} members it is {100 * last.attained:.4g} %." if last.attained is not None else ""
+def _attained(last: GrowthStep, target: Target) -> str:
+    if last.attained is None:
+        return ""
+    value = f"{100 * last.attained:.4g} %" if target.is_share else f"{last.attained:.4g}"
+    return f"At {last.n_members} members, {target.measure} is {value}."
