@@ -228,6 +228,14 @@ class TestSizes:
         assert growth.report.recommendation.criterion == "metric"
         assert growth.n_members == growth.wanted_size
 
+    def test_grow_states_a_distance_in_the_unit_of_the_metric(self) -> None:
+        X, y = make_classification(400, 12, flip_y=0.05, random_state=2)
+        forest = RandomForestClassifier(min_samples_leaf=3, random_state=0)
+        growth = grow(forest, X, y, metric="roc_auc", tolerance=1e-3, max_size=120)
+        attained = growth.history[-1].attained
+        assert attained is not None
+        assert f"the distance from the infinite ensemble is {attained:.4g}." in growth.reason
+
 
 def test_a_loss_and_its_negative_have_the_same_interval() -> None:
     """Errors of level and step are correlated, and both change sign with the metric."""
