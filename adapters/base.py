@@ -172,8 +172,7 @@ class EnsembleAdapter(ABC):
 
         Notes
         -----
-        ``Bags.proof`` says by default that rows and target were compared with the model.  Pass a ``BagProof`` that says
-        otherwise where they were not: a report then warns of it.
+        Bags are taken as unproved, and a report warns of it, until :meth:`Bags.with_proof` states what was compared.
         """
 
     @property

@@ -14,7 +14,7 @@ from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsembl
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.labels import label_codes
 from ens_plugin.adapters.shared.leaf_cover import judge_origin
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError
 
 __all__ = ["CustomAdapter"]
@@ -73,7 +73,8 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         if self.model.in_bag is None:
             raise _no_bags()
         bags: Bags = self.model.in_bag.pack(features.shape[0])
-        return bags
+        # The user states which rows they are; there is nothing to compare that with.
+        return bags.with_proof(BagProof())
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by stored rows and splits of the models; unknown without models."""

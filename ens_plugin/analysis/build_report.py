@@ -50,7 +50,7 @@ UNPROVED_TARGET = (
 )
 UNCHECKED_ROWS = (
     "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "
-    "error is far too low. Fit with oob_score=True to have it checked."
+    "error is far too low. Where the model takes oob_score=True, fit with it to have this checked."
 )
 
 

@@ -59,6 +59,13 @@ def test_it_keeps_the_contract() -> None:
     assert len(check_case(CASE)) == 14
 
 
+def test_bags_that_are_compared_with_nothing_are_warned_of() -> None:
+    report = ens_plugin.analyze(ToyForest().fit(X, Y), X, Y)
+    assert any(
+        "Nothing in this model shows whether these rows are its training rows" in text for text in report.warnings
+    )
+
+
 def test_analyze_and_truncate() -> None:
     report = ens_plugin.analyze(CASE.model, X, Y)
     assert (report.n_members, report.bags, report.model) == (60, "recorded", "ToyForest")

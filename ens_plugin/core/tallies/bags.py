@@ -38,11 +38,12 @@ class Bags:
     n_rows : int
         Number of training rows.
     proof : BagProof
+        By default nothing is proved; :meth:`with_proof` states what was.
     """
 
     bits: NDArray[np.uint8]
     n_rows: int
-    proof: BagProof = BagProof()
+    proof: BagProof = BagProof(rows=False, target=False)
 
     @classmethod
     def from_indices(cls, members: Iterable[ArrayLike], n_rows: int) -> Bags:
