@@ -52,7 +52,7 @@ def browse_hint(uri: str, experiment_id: str) -> str:
 
 def _missing_server() -> str:
     # mlflow-skinny has the command `mlflow ui`, and lacks Flask, on which the server runs.
-    return "" if find_spec("flask") is not None else "Once  pip install 'ens-plugin[mlflow]', for MLflow's server\n"
+    return "" if find_spec("flask") is not None else "First pip install 'ens-plugin[mlflow]', for MLflow's server\n"
 
 
 def _mlflow_command() -> str:

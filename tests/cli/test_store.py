@@ -69,7 +69,7 @@ def test_a_database_needs_the_ui_of_this_environment(tmp_path: Path, monkeypatch
 def test_without_mlflows_server_the_hint_begins_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.cli.store.find_spec", lambda name: None)
     first, second, _ = browse_hint("sqlite:///mlflow.db", "1").splitlines()
-    assert first == "Once  pip install 'ens-plugin[mlflow]', for MLflow's server"
+    assert first == "First pip install 'ens-plugin[mlflow]', for MLflow's server"
     assert second.startswith("Run   ")
     assert "pip install" not in browse_hint("http://host:5000", "1")
 
