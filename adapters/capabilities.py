@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts
-from ens_plugin.adapters.shared.leaf_cover import RowOrigin
+from ens_plugin.adapters.shared.trees.leaf_cover import RowOrigin
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 

@@ -21,7 +21,7 @@ from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
 from benchmarks.speed import own_score, ratio
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared import leaf_walk
+from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.learners import DynamicPruningClassifier
 
 Array = NDArray[Any]

@@ -13,7 +13,7 @@ from ens_plugin.adapters.capabilities import CountsDraws, RowOrigin, Truncatable
 from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsemble, FrameRows
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.labels import label_codes
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError
 

@@ -16,7 +16,7 @@ from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.capabilities import RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, training_target
-from ens_plugin.adapters.sklearn.trees import are_recognised, checked_members
+from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 

@@ -15,12 +15,12 @@ from sklearn.ensemble import BaggingClassifier
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags
 from ens_plugin.adapters.capabilities import HeldOutOnly, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.imblearn.samplers import check_sample, sampled_rows
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, training_target
 from ens_plugin.adapters.sklearn.growth import check_growth
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
-from ens_plugin.adapters.sklearn.trees import are_recognised, checked_members, growth_is_known
+from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError

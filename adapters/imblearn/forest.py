@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
 from ens_plugin.adapters.capabilities import RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.imblearn.samplers import check_sample, sampled_rows
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, prepare_rows, training_target
 from ens_plugin.adapters.sklearn.growth import check_growth
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
-from ens_plugin.adapters.sklearn.trees import (
+from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
     growth_is_known,

@@ -15,18 +15,18 @@ from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_m
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.lightgbm.bags import Sampling, read_sampling
 from ens_plugin.adapters.lightgbm.data import PreparedRows, prepare_table
+from ens_plugin.adapters.lightgbm.document.text import ModelText, parse_model, split_values
+from ens_plugin.adapters.lightgbm.document.tree_walk import TreeWalk
+from ens_plugin.adapters.lightgbm.document.truncation import truncated_forest
 from ens_plugin.adapters.lightgbm.objective import Objective, read_objective
 from ens_plugin.adapters.lightgbm.proof import fill_every_leaf, prove_bags
 from ens_plugin.adapters.lightgbm.row_bags import DrawnRows
 from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
-from ens_plugin.adapters.lightgbm.text import ModelText, parse_model, split_values
-from ens_plugin.adapters.lightgbm.tree_walk import TreeWalk
-from ens_plugin.adapters.lightgbm.truncation import truncated_forest
 from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
-from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.tally import both_scores

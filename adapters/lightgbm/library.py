@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Trainable
-from ens_plugin.adapters.lightgbm import damage
 from ens_plugin.adapters.lightgbm.data import with_categories
-from ens_plugin.adapters.lightgbm.text import MODEL_START
+from ens_plugin.adapters.lightgbm.document import damage
+from ens_plugin.adapters.lightgbm.document.text import MODEL_START
 from ens_plugin.adapters.shared.labels import label_positions
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
@@ -142,8 +142,8 @@ def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize)
     from lightgbm import Booster, LGBMClassifier
     from lightgbm.callback import EarlyStopException
 
+    from ens_plugin.adapters.lightgbm.document.truncation import SIZE_ALIASES
     from ens_plugin.adapters.lightgbm.forest import LightGBMForestAdapter
-    from ens_plugin.adapters.lightgbm.truncation import SIZE_ALIASES
 
     if model.random_state is not None:
         fix_seed(model)

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from ens_plugin.adapters.lightgbm.bags import Sampling, draw_rounds
-from ens_plugin.adapters.lightgbm.text import ModelText
+from ens_plugin.adapters.lightgbm.document.text import ModelText
 from ens_plugin.adapters.shared.labels import shortened
-from ens_plugin.adapters.shared.leaf_counts import count_leaves
+from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.lightgbm.bags import Sampling, draw_rows
+from ens_plugin.adapters.lightgbm.document.text import ModelText
 from ens_plugin.adapters.lightgbm.objective import Objective
 from ens_plugin.adapters.lightgbm.proof import count_grown, explained, grown_trees, judge_counts
 from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
-from ens_plugin.adapters.lightgbm.text import ModelText
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from ens_plugin.adapters.lightgbm.document.text import ModelText, TreeText
 from ens_plugin.adapters.lightgbm.objective import Objective
-from ens_plugin.adapters.lightgbm.text import ModelText, TreeText
 from ens_plugin.adapters.shared.distributed_bags import ProofStatistics
-from ens_plugin.adapters.shared.leaf_counts import target_ranges
-from ens_plugin.adapters.sklearn.trees import checked_members
+from ens_plugin.adapters.shared.trees.leaf_counts import target_ranges
+from ens_plugin.adapters.sklearn.trees.outputs import checked_members
 from ens_plugin.errors import DataMismatchError
 
 __all__ = ["checked_trees", "judge_leaf_targets", "target_sums"]

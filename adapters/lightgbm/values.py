@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ens_plugin.adapters.lightgbm.document.text import ModelText, TreeText
 from ens_plugin.adapters.lightgbm.objective import Objective
-from ens_plugin.adapters.lightgbm.text import ModelText, TreeText
 from ens_plugin.errors import BagError
 
 __all__ = ["check_not_refit", "may_be_refit"]

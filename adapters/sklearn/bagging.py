@@ -25,8 +25,8 @@ from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_
 from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_of_rows
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_numbers
 from ens_plugin.adapters.shared.labels import code_dtype
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.refusals import several_outputs
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
     check_fitted,
@@ -47,8 +47,7 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import (
     show_node_values,
 )
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
-from ens_plugin.adapters.sklearn.tree_walk import TreeWalk
-from ens_plugin.adapters.sklearn.trees import (
+from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
     growth_is_known,
@@ -57,6 +56,7 @@ from ens_plugin.adapters.sklearn.trees import (
     node_labels,
     tree_output_kind,
 )
+from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError

@@ -19,8 +19,8 @@ from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, o
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.refusals import several_outputs
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
     check_fitted,
@@ -39,8 +39,7 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import (
     show_node_values,
 )
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
-from ens_plugin.adapters.sklearn.tree_walk import TreeWalk
-from ens_plugin.adapters.sklearn.trees import (
+from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
     growth_is_known,
@@ -51,6 +50,7 @@ from ens_plugin.adapters.sklearn.trees import (
     tree_output_kind,
     voted_labels,
 )
+from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, UnsupportedModelError

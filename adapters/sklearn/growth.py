@@ -9,7 +9,7 @@ import sklearn
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.distributed_bags import ProofStatistics
-from ens_plugin.adapters.shared.leaf_counts import target_ranges
+from ens_plugin.adapters.shared.trees.leaf_counts import target_ranges
 from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
 from ens_plugin.errors import DataMismatchError
 

@@ -13,7 +13,7 @@ from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, o
 from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.sklearn.data import DISTRIBUTIONS, check_fitted, check_learner, check_row_count, prepare_rows
 from ens_plugin.adapters.sklearn.growth import check_growth
-from ens_plugin.adapters.sklearn.trees import checked_members
+from ens_plugin.adapters.sklearn.trees.outputs import checked_members
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError

@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 
 from ens_plugin.adapters.library import Flavor, Storable, Trainable
-from ens_plugin.adapters.sklearn import damage
+from ens_plugin.adapters.sklearn.trees import damage
 from ens_plugin.adapters.training import (
     FitSite,
     NextSize,

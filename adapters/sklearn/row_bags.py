@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import draw_bags
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.sklearn.growth import growth_sums, judge_growth
-from ens_plugin.adapters.sklearn.trees import checked_members, growth_is_known
+from ens_plugin.adapters.sklearn.trees.outputs import checked_members, growth_is_known
 from ens_plugin.core.tallies.bags import BagProof, Bags
 
 __all__ = ["RecordedBags"]

@@ -21,7 +21,7 @@ ens_plugin.errors.DataMismatchError: y is not the target the model was trained o
 from __future__ import annotations
 
 from ens_plugin.adapters.base import draw_bags
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import check_columns, prepare_rows, training_target
 from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
 from ens_plugin.adapters.sklearn.recognition.known_rows import (
@@ -30,7 +30,7 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import (
     hold_node_values,
     show_node_values,
 )
-from ens_plugin.adapters.sklearn.trees import (
+from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
     growth_is_known,

@@ -14,8 +14,8 @@ from ens_plugin.adapters.capabilities import Distributable, RowOrigin, Truncatab
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
-from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.spark_ml.nodes import Tree, read_trees, running_session
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError

@@ -18,8 +18,8 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.adapters.shared.leaf_counts import count_leaves
 from ens_plugin.adapters.shared.threads import in_threads
+from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves
 from ens_plugin.adapters.xgboost.document.leaves import LeafReader, read_leaves
 from ens_plugin.adapters.xgboost.document.model import Forest
 from ens_plugin.adapters.xgboost.hessians import Hessians

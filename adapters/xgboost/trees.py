@@ -17,8 +17,8 @@ from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrig
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
-from ens_plugin.adapters.shared.leaf_cover import judge_origin
-from ens_plugin.adapters.shared.split_values import hold_split_values, show_split_values
+from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
+from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
 from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken

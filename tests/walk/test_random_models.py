@@ -12,7 +12,7 @@ from tests.walk.random_models import MODELS, large_model
 imported("ens_plugin_walk")
 
 from ens_plugin.adapters.registry import find_adapter  # noqa: E402
-from ens_plugin.adapters.shared import leaf_walk  # noqa: E402
+from ens_plugin.adapters.shared.trees import leaf_walk  # noqa: E402
 
 N_MODELS = 700
 

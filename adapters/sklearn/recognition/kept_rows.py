@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import BaseDecisionTree
 
-from ens_plugin.adapters.shared.split_values import are_too_many
+from ens_plugin.adapters.shared.trees.split_values import are_too_many
 from ens_plugin.adapters.sklearn.growth import leaf_counts
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
-from ens_plugin.adapters.shared.split_values import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
+from ens_plugin.adapters.shared.trees.split_values import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
 from ens_plugin.core.tallies.known_rows import are_wrong_too_often, match_training_rows, may_be_known
 
 __all__ = ["are_outputs_of_known_rows", "are_shuffled_rows", "hold_node_values", "show_node_values"]

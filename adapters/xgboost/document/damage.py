@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.child_links import are_sound
+from ens_plugin.adapters.shared.trees.child_links import are_sound
 from ens_plugin.adapters.xgboost.document.ubjson import decode
 
 __all__ = ["UBJSON_START", "find_damage"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 
-from ens_plugin.adapters.shared.flat_trees import FlatForest, FlatTree
-from ens_plugin.adapters.shared.leaf_walk import LeafWalk, compared_rows
+from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
+from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, compared_rows
 from ens_plugin.adapters.xgboost.rows import Rows
 
 __all__ = ["TreeWalk"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.lightgbm.text import ModelText, TreeText, is_complete, parse_model
-from ens_plugin.adapters.shared.child_links import are_sound
+from ens_plugin.adapters.lightgbm.document.text import ModelText, TreeText, is_complete, parse_model
+from ens_plugin.adapters.shared.trees.child_links import are_sound
 
 __all__ = ["find_damage"]
 

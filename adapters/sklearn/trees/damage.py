@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ens_plugin.adapters.shared.child_links import are_sound
 from ens_plugin.adapters.shared.held_objects import parts
+from ens_plugin.adapters.shared.trees.child_links import are_sound
 
 __all__ = ["find_damage"]
 

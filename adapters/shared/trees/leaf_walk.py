@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ens_plugin.adapters.shared.flat_trees import FlatForest, probe_rows
+from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, probe_rows
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.user_warnings import warn_user
 

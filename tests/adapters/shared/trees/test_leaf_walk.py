@@ -13,8 +13,8 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 
 import ens_plugin
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared import leaf_walk
-from ens_plugin.adapters.shared.leaf_walk import LeafWalk
+from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk
 from ens_plugin.errors import EnsPluginWarning
 from tests.extras import NEEDS_WALK, lightgbm, xgboost
 

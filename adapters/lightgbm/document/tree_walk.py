@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ens_plugin.adapters.lightgbm.text import CATEGORICAL, ModelText, TreeText
-from ens_plugin.adapters.shared.flat_trees import FlatForest, FlatTree
-from ens_plugin.adapters.shared.leaf_walk import LeafWalk, compared_rows
+from ens_plugin.adapters.lightgbm.document.text import CATEGORICAL, ModelText, TreeText
+from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
+from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, compared_rows
 
 __all__ = ["TreeWalk"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import OutputKind
-from ens_plugin.adapters.shared.flat_trees import FlatForest, FlatTree
-from ens_plugin.adapters.shared.leaf_walk import LeafWalk, compared_rows
-from ens_plugin.adapters.sklearn.trees import node_labels
+from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
+from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, compared_rows
+from ens_plugin.adapters.sklearn.trees.outputs import node_labels
 
 __all__ = ["TreeWalk"]
 
