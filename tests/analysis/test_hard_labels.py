@@ -73,3 +73,4 @@ def test_widened_interval_is_that_of_the_subsets_where_they_reach() -> None:
     (lower, upper), (_, limit) = curve.interval_at(1), curve.asymptote_interval
     assert upper - lower < 0.1
     assert limit - curve.asymptote > curve.check
+    assert curve.asymptote - curve.asymptote_interval[0] > min(curve.check, curve.asymptote)

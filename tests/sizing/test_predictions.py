@@ -83,6 +83,21 @@ def test_one_member_less_or_a_changed_leaf_is_not_rounding() -> None:
     assert not predict_alike(regressor, changed, rows)
 
 
+@pytest.mark.parametrize(("roundings", "is_alike"), [(1.9, True), (2.1, False)])
+def test_two_labels_may_change_places_within_twice_the_rounding(roundings: float, is_alike: bool) -> None:
+    """Both means may be off by a rounding, in opposite directions."""
+    rows, y = load_breast_cancer(return_X_y=True)
+    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
+    other = copy(forest)
+    rounding = 20 * np.finfo(float).eps
+    gap = np.array([0.5 - roundings * rounding / 2, 0.5 + roundings * rounding / 2])
+    forest.predict_proba = lambda rows: np.tile(gap, (len(rows), 1))
+    other.predict_proba = lambda rows: np.tile([0.5, 0.5], (len(rows), 1))
+    forest.predict = lambda rows: np.ones(len(rows))
+    other.predict = lambda rows: np.zeros(len(rows))
+    assert predict_alike(forest, other, rows) == is_alike
+
+
 def test_renamed_labels_are_not_rounding() -> None:
     rows, y = load_breast_cancer(return_X_y=True)
     forest = RandomForestClassifier(20, random_state=0).fit(rows, y)

@@ -136,6 +136,15 @@ def test_rows_without_spread_are_left_as_they_are() -> None:
     assert loss_curve(shrink_rows(rows, [5, 5]), [9], tables())[0] == 0.5
 
 
+def test_a_row_whose_mean_is_zero_leaves_the_others_shrunken() -> None:
+    rng = np.random.default_rng(8)
+    mean = rng.normal(size=300)
+    mean[0] = 0.0
+    shrunken = shrink_rows(NormalScores(mean, np.full(300, 4.0), np.ones(300)), np.full(300, 10))
+    centre = np.average(shrunken.mean, weights=shrunken.weight)
+    assert np.average((shrunken.mean - centre) ** 2, weights=shrunken.weight) < 0.8 * mean.var()
+
+
 def test_shrunken_probabilities_are_within_reach_of_the_truth() -> None:
     rng = np.random.default_rng(7)
     q = rng.beta(4.0, 1.5, 700)
