@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ens_plugin.core.validation import (
@@ -87,6 +87,7 @@ def test_refusals_are_value_errors_and_ours() -> None:
 number = st.one_of(st.integers(0, 6).map(float), st.sampled_from([0.5, 1.25, 3.75]))
 
 
+@example([(0.5, 1.0), (0.75, 1.0)])
 @given(st.lists(st.tuples(number, number), min_size=1, max_size=20))
 def test_pair_index_numbers_the_distinct_pairs_in_order(pairs: list[tuple[float, float]]) -> None:
     distinct = sorted(set(pairs))

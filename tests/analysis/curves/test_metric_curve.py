@@ -38,6 +38,13 @@ class TestMetric:
             assert own.at(size) == pytest.approx(limit + variance.mean() / size, rel=0.02)
         assert own.asymptote == pytest.approx(limit, rel=0.02)
 
+    def test_interval_holds_the_chance_in_how_many_rows_have_a_label(self) -> None:
+        forest, X, y = shallow()
+        curve = analyze(forest, X, y, metric=lambda y, p: float(np.mean(y) + np.mean((p[:, 1] - y) ** 2))).error_curve
+        _, upper = curve.interval_at(forest.n_estimators)
+        of_labels = 1.96 * np.sqrt(np.mean(y) * np.mean(1 - y) / y.size)
+        assert upper - curve.at(forest.n_estimators) > 0.8 * of_labels
+
     def test_metric_sees_the_labels_as_given_and_all_of_their_support(self) -> None:
         _, X, y = digits()
         names = np.array([f"digit {label}" for label in range(10)])
