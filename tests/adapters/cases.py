@@ -240,7 +240,7 @@ REPRESENTATIVES = {
     "RandomForestClassifier 3 labels", "ExtraTreesClassifier max_depth", "forest string labels",
     "forest max_samples float", "forest balanced", "forest sample_weight", "forest monotonic", "forest NaN",
     "forest sparse", "forest DataFrame", "forest regression max_depth", "bagging feature subsets", "bagging kNN",
-    "bagging SVC", "bagging ridge", "pasting regression", "search of a pipeline", "custom probabilities",
+    "bagging ridge", "pasting regression", "search of a pipeline", "custom probabilities",
     "custom votes", "custom estimators", "lightgbm binary balanced bagging", "lightgbm multiclass",
     "lightgbm regression weights",
     "lightgbm categories", "lightgbm linear trees", "lightgbm Booster regression", "xgboost three classes",

@@ -131,6 +131,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.fast_cases("no adapter", "any error", "unfinished")
 @pytest.mark.parametrize(("value", "adapter", "reason"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_one_is_named_with_its_distribution(value: str, adapter: str, reason: str, install: Install) -> None:
     install(value, adapter)
@@ -166,6 +167,7 @@ def store(tmp_path: Path) -> Iterator[mlflow.MlflowClient]:
         yield mlflow.MlflowClient()
 
 
+@pytest.mark.fast_cases("False")
 @pytest.mark.parametrize("is_imported", [True, False])
 def test_autolog_without_an_import_of_the_adapter(
     is_imported: bool, install: Install, store: mlflow.MlflowClient

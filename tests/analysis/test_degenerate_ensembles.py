@@ -103,6 +103,7 @@ class TestDegenerate:
         ensemble = CustomEnsemble(probabilities, None, aggregation="mean_proba", classes=[0, 1])
         assert analyze(ensemble, None, np.arange(60) % 2, data="holdout").algorithmic_sd == 0.0
 
+    @pytest.mark.slow
     def test_a_metric_of_many_rare_labels_ends(self) -> None:
         rng = np.random.default_rng(0)
         target = np.append(np.zeros(300, dtype=int), np.arange(40))

@@ -296,6 +296,7 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(run: Run, store_uri: st
     assert "could not load a model from models:/nobody/1" in refused.err
 
 
+@pytest.mark.slow
 def test_report_on_a_model_that_is_known_by_its_run_goes_there(
     run: Run, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,6 +385,7 @@ def test_demo_trains_nothing_if_the_server_is_down(run: Run, monkeypatch: pytest
     assert "cannot be reached" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_answer(workshop: Path) -> None:
     command = [sys.executable, "-c", "from ens_plugin.cli.main import main; main()", "recommend", *CANCER]
     reader, writer = os.pipe()

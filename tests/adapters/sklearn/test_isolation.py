@@ -36,6 +36,7 @@ def splits_beyond_threshold(forest: Any, X: Any) -> Any:
     return np.stack([-score, score], axis=1) / 2
 
 
+@pytest.mark.fast_cases("bootstrap", "columns")
 @pytest.mark.parametrize("options", FORMS.values(), ids=FORMS)
 def test_the_contract(options: dict[str, Any]) -> None:
     promises = check_adapter(

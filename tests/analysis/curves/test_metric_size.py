@@ -46,6 +46,7 @@ def by_metric(report: EnsembleReport) -> SizeRecommendation:
 
 
 class TestClosedForms:
+    @pytest.mark.fast_cases("0.02-mean_squared_error", "0.005-neg_mean_squared_error")
     @pytest.mark.parametrize("metric", ["neg_mean_squared_error", mean_squared_error])
     @pytest.mark.parametrize("tolerance", [0.005, 0.02])
     def test_squared_error_needs_the_size_of_the_closed_form(self, metric: Any, tolerance: float) -> None:
@@ -172,6 +173,7 @@ class TestScores:
 
 
 class TestSizes:
+    @pytest.mark.slow
     def test_size_is_the_first_from_which_on_all_are_close(self) -> None:
         report = analyze(*cancer(), metric="balanced_accuracy", tolerance=0.004, sizes=range(1, 400))
         found, curve = report.recommendation, report.error_curve

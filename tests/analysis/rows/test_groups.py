@@ -158,6 +158,7 @@ def test_large_groups_left_out_are_refused_or_doubted() -> None:
         assert report.basis.n_groups == 400
 
 
+@pytest.mark.fast_cases("3")
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
 @pytest.mark.parametrize("n_groups", [2, 3, 8])
 def test_few_groups_are_doubted(n_groups: int) -> None:
@@ -206,6 +207,7 @@ def test_groups_are_numbered_as_they_come() -> None:
     assert encode_groups([3, "a", 3], 3).tolist() == [0, 1, 0]
 
 
+@pytest.mark.fast_cases("xgboost")
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
 def test_bags_of_boosters_are_proved_by_row_and_used_by_group(kind: str) -> None:
     library: Any = pytest.importorskip(kind, reason=f"{kind} is not installed")
