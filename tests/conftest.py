@@ -27,8 +27,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 tqdm.monitor_interval = 0
 
 # Shared machines make deadlines a matter of luck; a fixed sequence makes a failure one that can be repeated.
-settings.register_profile("ens_plugin", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ens_plugin")
+# `make slow` tries all of Hypothesis' examples, `make test` the first of them.
+settings.register_profile("all_examples", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("few_examples", settings.get_profile("all_examples"), max_examples=25)
+settings.load_profile("few_examples")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -103,6 +103,7 @@ def test_a_model_that_meets_the_demands_passes_with_a_summary(workshop: Path, tm
     assert job.summary.rstrip().endswith(f"(<{LINK}>)")
 
 
+@pytest.mark.slow
 def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Path, tmp_path: Path) -> None:
     job = run_action(workshop, tmp_path, criterion="agreement", max_size_ratio="1.1", measure="false")
     assert job.code == 1
@@ -136,6 +137,7 @@ def test_requirements_of_the_model_are_installed_first_when_named(workshop: Path
     assert "--requirement" not in (tmp_path / "calls").read_text(encoding="utf-8")
 
 
+@pytest.mark.fast_cases("$(touch pwned)")
 @pytest.mark.parametrize("text", ["$(touch pwned)", "'; touch pwned; '", "--help", "`touch pwned`"])
 def test_inputs_are_data(text: str, workshop: Path, tmp_path: Path) -> None:
     job = run_action(workshop, tmp_path, model=text)
@@ -231,6 +233,7 @@ def test_the_example_workflow_gives_inputs_that_there_are() -> None:
     assert required <= set(given) <= set(ACTION["inputs"])
 
 
+@pytest.mark.slow
 def test_the_gitlab_job_runs(workshop: Path, tmp_path: Path) -> None:
     job: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
     job = job["recommend-size"]

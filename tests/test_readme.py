@@ -37,6 +37,7 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
 Run = tuple[dict[str, Any], set[str], str]
 
 
+@pytest.mark.slow
 def test_values_beside_the_lines_of_the_scripts(first_run: Run) -> None:
     shown = re.findall(r"^(report\S*)  # (\d+|\(.*\))$", AFTER_IT, flags=re.MULTILINE)
     assert len(shown) == 2
@@ -47,12 +48,14 @@ def test_values_beside_the_lines_of_the_scripts(first_run: Run) -> None:
     assert f"with its first {size} trees" in AFTER_IT
 
 
+@pytest.mark.slow
 def test_git_ignores_what_the_scripts_leave_behind(first_run: Run) -> None:
     ignored = (Path(__file__).parents[1] / ".gitignore").read_text(encoding="utf-8").splitlines()
     assert first_run[1]
     assert first_run[1] <= set(ignored)
 
 
+@pytest.mark.slow
 def test_summary_is_what_the_first_script_prints(first_run: Run) -> None:
     (shown,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
     assert first_run[2].startswith(shown.rstrip("\n"))

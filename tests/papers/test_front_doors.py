@@ -122,6 +122,7 @@ def test_bounds_of_probabilities_stand_label_by_label() -> None:
     np.testing.assert_allclose(found["mean"].to_numpy().reshape(4, 3), forest.predict_proba(X[:4]))
 
 
+@pytest.mark.fast_cases("squared")
 @pytest.mark.parametrize("loss", ["zero_one", "log", "squared"])
 def test_tables_of_2017_meet_the_members_own_loss_at_size_one(loss: str, patients: tuple[Any, Any]) -> None:
     X, y = patients

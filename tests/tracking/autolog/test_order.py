@@ -108,6 +108,7 @@ def check_one_report(client: mlflow.MlflowClient, run: Run) -> None:
     assert not repeated(client, run)
 
 
+@pytest.mark.fast_cases("sklearn, ours")
 @pytest.mark.parametrize(("turn", "order"), list(enumerate(ORDERS)), ids=list(ORDERS))
 def test_each_fit_has_one_report_in_its_own_run_or_the_users(
     turn: int, order: str, embedded: mlflow.MlflowClient, canned_report: list[Any]
