@@ -103,6 +103,7 @@ def test_version_is_that_of_the_installed_distribution() -> None:
     assert re.match(r"\d+\.\d+", ens_plugin.__version__)
 
 
+@pytest.mark.slow
 def test_version_is_that_of_the_tag(tagged: Path) -> None:
     assert version_of(tagged) == "7.8.9"
 
@@ -157,6 +158,7 @@ def source_files() -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_whole_package_and_no_other_module(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
@@ -165,6 +167,7 @@ def test_wheel_holds_the_whole_package_and_no_other_module(built: Path) -> None:
     assert {"ens_plugin/py.typed", "ens_plugin/adapters/base.py"} <= packed
 
 
+@pytest.mark.slow
 def test_sdist_holds_the_adapters_inside_the_package(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
