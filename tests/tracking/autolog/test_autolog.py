@@ -32,6 +32,7 @@ from ens_plugin import EnsembleReport, RightSizedClassifier, autolog
 from ens_plugin.tracking import data_digest
 from ens_plugin.tracking.autolog import fit_report, settings
 from tests.extras import lightgbm, xgboost
+from tests.registry.registry import stub_artifacts
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import LIGHTGBM, XGBOOST, top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -253,7 +254,10 @@ class TestRuns:
         assert [run.info.status for run in runs] == ["FAILED", "FAILED", "FINISHED", "FINISHED"]
         assert [has_report(run) for run in runs] == [False, False, True, True]
 
-    def test_fits_in_one_run_have_names_of_their_own(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
+    def test_fits_in_one_run_have_names_of_their_own(
+        self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stub_artifacts(monkeypatch)
         autolog(max_overhead=PATIENT)
         with mlflow.start_run():
             for rows in (200, 150, 100):

@@ -38,6 +38,7 @@ class TestServer:
         file = served.download_artifacts(run.info.run_id, "ensemble/report.json", str(tmp_path))
         assert EnsembleReport.from_json(Path(file).read_text()).error == run.data.metrics["ens.error"]
 
+    @pytest.mark.fast_cases("False")
     @pytest.mark.usefixtures("canned_report")
     @pytest.mark.parametrize("ours_first", [True, False])
     def test_a_search_beside_mlflows_autologging(

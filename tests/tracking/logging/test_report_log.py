@@ -145,7 +145,10 @@ def test_only_scalars_are_linked_to_the_model(embedded: mlflow.MlflowClient) -> 
 
 
 def test_artifacts_come_back_complete(embedded: mlflow.MlflowClient, tmp_path: Path) -> None:
-    folder = Path(embedded.download_artifacts(log_report(REPORT), "ensemble", str(tmp_path)))
+    # Runs of other tests would be drawn beside the report.
+    with mlflow.start_run(experiment_id=embedded.create_experiment("artifacts")):
+        run_id = log_report(REPORT)
+    folder = Path(embedded.download_artifacts(run_id, "ensemble", str(tmp_path)))
     assert len(pd.read_csv(folder / "curve.csv")) == len(REPORT.error_curve.sizes)
     assert json.loads((folder / "report.json").read_text())["n_members"] == REPORT.n_members
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
