@@ -27,6 +27,7 @@ from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, trackin
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging"), pytest.mark.xdist_group("mlflow_server")]
 
 
+@pytest.mark.slow
 @pytest.mark.server
 class TestServer:
     def test_a_fit_of_its_own(self, served: mlflow.MlflowClient, tmp_path: Path) -> None:
@@ -38,7 +39,6 @@ class TestServer:
         file = served.download_artifacts(run.info.run_id, "ensemble/report.json", str(tmp_path))
         assert EnsembleReport.from_json(Path(file).read_text()).error == run.data.metrics["ens.error"]
 
-    @pytest.mark.fast_cases("False")
     @pytest.mark.usefixtures("canned_report")
     @pytest.mark.parametrize("ours_first", [True, False])
     def test_a_search_beside_mlflows_autologging(

@@ -175,6 +175,7 @@ def test_a_persons_description_is_kept(embedded: mlflow.MlflowClient) -> None:
     assert embedded.get_run(run.info.run_id).data.tags["mlflow.note.content"] == "My note"
 
 
+@pytest.mark.fast_cases("classification", "regression", "hostile", "path", "score")
 @pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("name", all_reports())
 def test_every_kind_of_report_can_be_logged(name: str, embedded: mlflow.MlflowClient) -> None:
@@ -272,6 +273,7 @@ def test_a_dead_server_is_a_tracking_error() -> None:
         log_report(REPORT)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_without_configuration_mlflow_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
