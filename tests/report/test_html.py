@@ -116,6 +116,11 @@ class Outline(HTMLParser):
         self.text.append(data)
 
 
+# A page takes most of a second.
+each_kind = pytest.mark.fast_cases("classification", "regression", "hostile", "path")
+
+
+@each_kind
 @pytest.mark.parametrize("name", REPORTS)
 def test_page_holds_known_tags_and_attributes_only(name: str) -> None:
     outline = Outline(page(name))
@@ -123,6 +128,7 @@ def test_page_holds_known_tags_and_attributes_only(name: str) -> None:
     assert outline.attributes <= ALLOWED_ATTRIBUTES
 
 
+@each_kind
 @pytest.mark.parametrize("name", REPORTS)
 def test_page_has_no_scripts_links_or_anything_to_load(name: str) -> None:
     text = page(name).lower()
@@ -135,6 +141,7 @@ def test_page_has_no_scripts_links_or_anything_to_load(name: str) -> None:
     assert re.findall(r"url\((?!#)", text) == []
 
 
+@pytest.mark.fast_cases("classification", "regression", "path")
 @pytest.mark.parametrize("name", [name for name in REPORTS if name != "hostile"])
 def test_page_never_even_mentions_a_reference(name: str) -> None:
     text = page(name).lower()
@@ -156,6 +163,7 @@ def test_hostile_strings_arrive_as_text() -> None:
     assert not [sign for sign in page("hostile") if (sign < " " and sign != "\n") or sign in "\u202e\x7f"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", reports.HOSTILE_STRINGS)
 def test_each_hostile_string_is_escaped_on_its_own(text: str) -> None:
     report = replace(REPORTS["hypergeometric"], model=text, aggregation=text, bags=text, created=text)
@@ -191,6 +199,7 @@ def test_page_has_all_pictures_with_their_marks() -> None:
     assert len(re.findall(r"<path [^>]*transform=\"translate", text)) > 20
 
 
+@pytest.mark.fast_cases("classification-parts0", "regression-parts3", "path-parts4")
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
@@ -284,12 +293,12 @@ def test_a_directory_is_not_a_page(tmp_path: Path) -> None:
 
 
 def test_threads_leave_the_users_style_alone_and_do_not_mix_pages() -> None:
-    names = list(REPORTS)[:2]
+    names = ("classification", "regression")
     alone = {name: page(name) for name in names}
     filters, settings = list(warnings.filters), dict(matplotlib.rcParams)
-    with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(lambda name: render_page(REPORTS[name]), names * 4))
-    assert together == [alone[name] for name in names] * 4
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda name: render_page(REPORTS[name]), names * 2))
+    assert together == [alone[name] for name in names] * 2
     assert dict(matplotlib.rcParams) == settings
     assert warnings.filters == filters
 
