@@ -21,7 +21,7 @@ from ens_plugin.adapters import FileReadable, Trainable, entry_points, find_adap
 from ens_plugin.adapters.registry import is_known, is_registered
 from ens_plugin.errors import AdapterError, EnsPluginWarning, ModelLoadError
 from ens_plugin.tracking import load_model
-from tests.test_package import run_python
+from tests.project.test_package import run_python
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
 
 pytestmark = MLFLOW_WARNINGS

@@ -55,7 +55,14 @@ def no_number(tree: Any) -> None:
     tree.threshold[0] = np.nan
 
 
-@pytest.mark.fast_cases("pipeline-circle", "alone-far_child", "bagging-half_a_leaf", "bagging-two_parents", "alone-no_number", "bagging-far_feature")
+@pytest.mark.fast_cases(
+    "pipeline-circle",
+    "alone-far_child",
+    "bagging-half_a_leaf",
+    "bagging-two_parents",
+    "alone-no_number",
+    "bagging-far_feature",
+)
 @pytest.mark.parametrize("break_tree", [circle, far_child, two_parents, far_feature, half_a_leaf, no_number])
 @pytest.mark.parametrize("wrap", ["alone", "pipeline", "bagging"])
 def test_a_tree_that_cannot_be_followed(break_tree: Callable[[Any], None], wrap: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import ens_plugin
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ["sklearn", "mlflow", "matplotlib", "pandas", "xgboost", "lightgbm", "pyspark", "joblib", "numpy"]
 
 

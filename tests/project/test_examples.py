@@ -11,7 +11,7 @@ import pytest
 
 from tests.extras import INSTALL
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = [
     pytest.param(path, marks=[pytest.mark.spark] * (path.stem == "spark"), id=path.stem)
     for path in sorted((ROOT / "examples").glob("*.py"))

@@ -18,7 +18,7 @@ import yaml
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 LINK = "https://github.com/someone/something/actions/runs/1/artifacts/2?a=1&b=2"
 
