@@ -355,6 +355,7 @@ def test_unknown_parts_say_so() -> None:
     assert ax.get_legend() is None
 
 
+@pytest.mark.fast_cases("classification", "regression", "hostile", "path")
 @pytest.mark.parametrize("name", REPORTS)
 def test_report_figures_are_complete_and_readable(name: str) -> None:
     figures = report_figures(REPORTS[name])
