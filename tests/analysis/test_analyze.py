@@ -200,6 +200,7 @@ class TestReport:
         assert bias.member_error == pytest.approx(bias.bias + bias.member_variance, rel=1e-12)
         assert bias.loss == "squared loss"
 
+    @pytest.mark.slow
     def test_aggregation_is_the_models_own(self) -> None:
         names = {name: analyze(*problem(), sizes=[1]).aggregation for name, problem in PROBLEMS.items()}
         assert names == {

@@ -229,6 +229,7 @@ def test_page_says(name: str, parts: list[str]) -> None:
     assert [part for part in parts if part not in shown] == []
 
 
+@pytest.mark.fast_cases("29-False")
 @pytest.mark.parametrize(("n_rows", "is_known"), [(30, True), (29, False)])
 def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, is_known: bool) -> None:
     text = render_page(replace(REPORTS["classification"], n_rows=n_rows))

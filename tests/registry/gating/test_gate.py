@@ -168,6 +168,7 @@ def test_the_newest_report_counts(embedded: Client, name: str) -> None:
 
 
 class TestBaseline:
+    @pytest.mark.fast_cases("0.8-threshold0-True", "8.0-threshold1-False", "1.2-threshold3-False")
     @pytest.mark.parametrize(
         ("scale", "threshold", "passed"),
         [(0.8, {"no_worse": True}, True), (8.0, {"no_worse": True}, False), (1.2, {"no_worse": True}, True),
