@@ -112,6 +112,7 @@ def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Pat
     assert "pickled" not in job.summary
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_fails_with_the_reason(workshop: Path, tmp_path: Path) -> None:
     job = run_action(workshop, tmp_path, target="no such column")
     assert job.code == 2
