@@ -42,6 +42,7 @@ def test_certain_members_are_a_hard_vote() -> None:
     np.testing.assert_allclose(expected_loss(rows, [11], tables())[0], majority_error(wrong, [11])[0], atol=0.02)
 
 
+@pytest.mark.slow
 def test_rows_of_one_concentration_agree_with_rows_of_many() -> None:
     """The two ways of interpolation, over one concentration and over octaves, meet."""
     mean = np.linspace(0.2, 0.8, 5)

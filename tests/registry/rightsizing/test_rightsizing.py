@@ -84,7 +84,7 @@ def test_nullable_and_categorical_labels_give_the_same_size(embedded: Client, na
     assert found[0].metrics() == found[1].metrics() == found[2].metrics()
 
 
-@pytest.mark.fast_cases("forest", "lightgbm booster", "xgboost")
+@pytest.mark.fast_cases("forest", "lightgbm booster")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("kind", CASES)
 def test_a_smaller_version_of_the_same_kind(kind: str, embedded: Client, name: str) -> None:
