@@ -118,6 +118,7 @@ class TestDegenerate:
             report = analyze(CustomEnsemble(votes, None, aggregation="vote"), None, target, data="holdout")
         assert any("10 rows" in caution for caution in report.warnings)
 
+    @pytest.mark.slow
     def test_no_warning_on_ordinary_data(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

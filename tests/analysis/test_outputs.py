@@ -179,6 +179,7 @@ def test_every_output_is_its_own_ensemble(name: str) -> None:
     assert report.model == type(model[-1] if name == "pipeline" else model).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases("base1")
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
 @pytest.mark.parametrize("base", [KNeighborsRegressor(3), Ridge()])

@@ -76,6 +76,7 @@ def test_two_equal_outputs_have_the_interval_of_one() -> None:
     assert report.recommended_size == pytest.approx(report.outputs["0"].recommended_size, rel=0.3)
 
 
+@pytest.mark.slow
 def test_a_function_of_the_user_s_gets_the_labels_as_given() -> None:
     words = np.where(LABELS == 1, "yes", "no")
     model = RandomForestClassifier(**FOREST).fit(X[TRAINED], words[TRAINED])

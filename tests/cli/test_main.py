@@ -297,6 +297,7 @@ def test_report_on_a_model_that_is_known_by_its_run_goes_there(
     assert run_id not in run("analyze", source, *CANCER[1:], "--log", "--experiment", "other", *store).err
 
 
+@pytest.mark.slow
 def test_a_dead_server_costs_the_logging_but_not_the_report(run: Run, tmp_path: Path) -> None:
     outcome = run("analyze", *CANCER, "--json", "saved.json", "--log", "--tracking-uri", DOWN)
     assert outcome.code == 2

@@ -105,6 +105,7 @@ def test_rows_of_mcnemar_are_not_trained_on(patients: tuple[Any, Any]) -> None:
     assert found["mcnemar"] in range(1, 52, 2)
 
 
+@pytest.mark.slow
 def test_bounds_of_2004_hold_for_a_larger_forest() -> None:
     X, y = load_diabetes(return_X_y=True)
     few = RandomForestRegressor(20, random_state=0).fit(X, y)

@@ -164,6 +164,7 @@ def hostile(workshop: Path, tmp_path: Path) -> Path:
     return workspace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["{root}:.", *(pytest.param(path, marks=pytest.mark.slow) for path in ("", ".", "{root}:"))]
 )

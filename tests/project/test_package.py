@@ -37,6 +37,7 @@ def test_import_of_report_loads_no_renderer_and_no_tracker(tmp_path: Path) -> No
     assert run_python(code, tmp_path) == "set()"
 
 
+@pytest.mark.slow
 def test_import_of_an_analysis_loads_no_page_and_no_figures(tmp_path: Path) -> None:
     folders = ("ens_plugin.report.html", "ens_plugin.report.plots")
     code = f"import sys, ens_plugin; ens_plugin.analyze; print([n for n in sys.modules if n.startswith({folders})])"
@@ -57,6 +58,7 @@ def test_public_names_are_unique() -> None:
     assert len(ens_plugin.__all__) == len(set(ens_plugin.__all__))
 
 
+@pytest.mark.slow
 def test_dir_lists_the_public_names_alone_before_and_after_their_first_use(tmp_path: Path) -> None:
     listed = "dir(ens_plugin) == sorted(ens_plugin.__all__)"
     code = f"import ens_plugin; before = {listed}; ens_plugin.EnsembleReport; print(before, {listed})"

@@ -177,6 +177,7 @@ def test_ten_kilobytes_of_warning_are_cut_visibly() -> None:
     assert "x…" in page("hostile")
 
 
+@pytest.mark.slow
 def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
     path = write_page(replace(REPORTS["perfect"], model="half \ud83d pair"), tmp_path / "report.html")
     assert "half \ufffd pair" in path.read_text(encoding="utf-8")
@@ -260,6 +261,7 @@ def test_write_page_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> N
     assert os.listdir(tmp_path) == ["report.html"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no permission bits")
 def test_written_page_has_ordinary_permissions(tmp_path: Path) -> None:
     path = write_page(REPORTS["perfect"], tmp_path / "report.html")
@@ -293,6 +295,7 @@ def test_a_directory_is_not_a_page(tmp_path: Path) -> None:
         write_page(REPORTS["perfect"], tmp_path)
 
 
+@pytest.mark.slow
 def test_threads_leave_the_users_style_alone_and_do_not_mix_pages() -> None:
     names = ("classification", "regression")
     alone = {name: page(name) for name in names}

@@ -26,6 +26,7 @@ class TestMetric:
         assert own.metric == "mean_squared_error"
         assert own.estimator == "subset_average"
 
+    @pytest.mark.slow
     def test_brier_score_as_a_metric_is_its_closed_form(self) -> None:
         forest, X, y = shallow()
         own = analyze(forest, X, y, metric=lambda y, p: float(np.mean((p[:, 1] - y) ** 2))).error_curve
@@ -52,6 +53,7 @@ class TestMetric:
         analyze(named, X, names[y], metric=watch)
         assert met[0] == (set(names.tolist()), 10)
 
+    @pytest.mark.slow
     def test_log_loss_of_scikit_learn_works(self) -> None:
         forest, X, y = shallow()
         few = CustomEnsemble(outputs_of(forest, X)[:20, :100], None, aggregation="mean_proba")

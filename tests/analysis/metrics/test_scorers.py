@@ -191,7 +191,7 @@ class TestRefusals:
 
     def test_probabilities_of_hard_votes(self) -> None:
         X, y = TWO
-        votes = BaggingClassifier(LinearSVC(), n_estimators=40, random_state=0).fit(X / X.max(axis=0), y)
+        votes = BaggingClassifier(LinearSVC(), n_estimators=15, random_state=0).fit(X / X.max(axis=0), y)
         with pytest.raises(InputError, match=r"'roc_auc'.* predict labels only"):
             analyze(votes, X / X.max(axis=0), y, metric="roc_auc")
         assert (

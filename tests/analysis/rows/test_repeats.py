@@ -111,6 +111,7 @@ def test_rows_that_are_equal_by_chance_are_let_pass(n_columns: int) -> None:
     assert not any("copies" in warning for warning in report.warnings)
 
 
+@pytest.mark.slow
 def test_binary_rows_without_noise_are_let_pass() -> None:
     X, _ = binary(3)
     assert analysed(X, X[:, 0].astype(int) ^ X[:, 1].astype(int)).basis.doubts == ()

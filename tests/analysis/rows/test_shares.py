@@ -52,6 +52,7 @@ class TestForests:
         with pytest.raises(TooFewMembersError, match=rf"(?s)Of the {y.sum()} rows of label '1'.*balanced_subsample"):
             analyze(forest, X, y)
 
+    @pytest.mark.slow
     def test_the_remedies_work(self) -> None:
         X, y = rows(600, 0.06)
         common: dict[str, Any] = {"n_estimators": 60, "random_state": 0}

@@ -168,6 +168,7 @@ def test_a_seed_is_drawn_once_where_none_is_given() -> None:
     assert_same_members(growth.model, clone(growth.model).fit(X, Y))
 
 
+@pytest.mark.slow
 def test_a_generator_gives_the_same_growth_as_an_equal_one_and_is_left_alone() -> None:
     estimator = RandomForestClassifier(random_state=np.random.RandomState(5))
     first, second = (grow(estimator, X, Y, confidence=0.9) for _ in range(2))

@@ -340,6 +340,7 @@ def test_a_report_on_a_score_is_judged_by_it(embedded: Client, name: str) -> Non
         gate(version.uri, {"report": {"error": {"max": 0.1}}})
 
 
+@pytest.mark.slow
 def test_of_two_scores_the_greater_is_no_worse(embedded: Client, name: str) -> None:
     """A decrease of the score is the increase of the error that the policy bounds."""
     report = score_report()

@@ -207,6 +207,7 @@ def test_code_and_the_predicted_function_come_along(embedded: Client, name: str,
     assert mlflow.pyfunc.load_model(f"models:/{name}/2").predict(X[:3]).shape == (3, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_the_active_run_and_the_next_one_stay_untouched(
     embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
@@ -228,6 +229,7 @@ def test_the_active_run_and_the_next_one_stay_untouched(
         assert content.outputs is None or content.outputs.model_outputs == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("autologging")
 def test_autologging_makes_no_runs_of_the_members_timed(embedded: Client, name: str) -> None:
     log(Case("sklearn", forest(), options=CLOUDPICKLE), name)

@@ -32,7 +32,6 @@ from ens_plugin import EnsembleReport, RightSizedClassifier, autolog
 from ens_plugin.tracking import data_digest
 from ens_plugin.tracking.autolog import fit_report, settings
 from tests.extras import lightgbm, xgboost
-from tests.registry.registry import stub_artifacts
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import LIGHTGBM, XGBOOST, top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -94,6 +93,7 @@ class TestReports:
         assert (model.n_members_ < 50) == (confidence == 0.97)
         self.check(embedded, experiment, ens_plugin.analyze(model, X, y))
 
+    @pytest.mark.slow
     def test_of_a_search_over_ensembles_grown_to_size(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         search = GridSearchCV(RightSizedClassifier(classifier()), {"confidence": [0.97, 0.98]}, cv=2)
         search.fit(X, y)
@@ -257,7 +257,9 @@ class TestRuns:
     def test_fits_in_one_run_have_names_of_their_own(
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        stub_artifacts(monkeypatch)
+        # Pictures take seconds, and have tests of their own.
+        rendered = "ens_plugin.tracking.autolog.fit_report.render_artifacts"
+        monkeypatch.setattr(rendered, lambda _, folder, *__: bool((folder / "report.html").write_text("a page")))
         autolog(max_overhead=PATIENT)
         with mlflow.start_run():
             for rows in (200, 150, 100):
