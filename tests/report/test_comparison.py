@@ -121,9 +121,9 @@ def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:
 @pytest.mark.slow
 def test_more_curves_than_colours_differ_by_their_dashes() -> None:
     ax = Figure().subplots()
-    ens_plugin.compare([FOREST] * 11).plot(ax)
+    ens_plugin.compare([FOREST] * 14).plot(ax)
     lines = [line for line in ax.lines if str(line.get_label()).startswith("RandomForest")]
-    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 11
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 14
 
 
 def test_a_comparison_is_short_as_text() -> None:

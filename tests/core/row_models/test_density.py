@@ -179,7 +179,7 @@ def test_signs_of_the_columns_are_not_left_to_the_processor() -> None:
         "import numpy as np; from ens_plugin.core.row_models.density import design; "
         "print(' '.join(f'{value:.6f}' for value in design()[[0, -1]].ravel()))"
     )
-    kernels = ("Prescott", "Haswell")
+    kernels = ("Prescott", "Haswell", "Nehalem")
     printed = {
         subprocess.run(
             [sys.executable, "-c", script],
