@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.registry import register_adapter
     from ens_plugin.adapters.unwrap.outputs import split_outputs
     from ens_plugin.analysis.analyze import analyze, in_bag
-    from ens_plugin.analysis.training_variance import TrainingVariance, training_variance
+    from ens_plugin.analysis.variance.training_variance import TrainingVariance, training_variance
     from ens_plugin.learners import BootstrapModelAveragingClassifier
     from ens_plugin.learners.growth.growth import grow
     from ens_plugin.learners.growth.outcome import Growth, GrowthStep
@@ -101,7 +101,7 @@ _HOME_OF = {
     "RightSizedRegressor": "ens_plugin.learners.growth.right_sized",
     "Rightsizing": "ens_plugin.registry",
     "SizeRecommendation": "ens_plugin.report.estimates",
-    "TrainingVariance": "ens_plugin.analysis.training_variance",
+    "TrainingVariance": "ens_plugin.analysis.variance.training_variance",
     "analyze": "ens_plugin.analysis.analyze",
     "autolog": "ens_plugin.tracking.autolog.autolog",
     "compare": "ens_plugin.report.comparison",
@@ -116,7 +116,7 @@ _HOME_OF = {
     "register_adapter": "ens_plugin.adapters.registry",
     "rightsize": "ens_plugin.registry",
     "split_outputs": "ens_plugin.adapters.unwrap.outputs",
-    "training_variance": "ens_plugin.analysis.training_variance",
+    "training_variance": "ens_plugin.analysis.variance.training_variance",
     "truncate": "ens_plugin.sizing.truncate",
 }
 

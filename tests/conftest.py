@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -26,8 +27,26 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 tqdm.monitor_interval = 0
 
 # Shared machines make deadlines a matter of luck; a fixed sequence makes a failure one that can be repeated.
-settings.register_profile("ens_plugin", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ens_plugin")
+# `make slow` tries all of Hypothesis' examples, `make test` the first of them.
+settings.register_profile("all_examples", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("few_examples", settings.get_profile("all_examples"), max_examples=25)
+settings.load_profile("few_examples")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Mark as slow the cases of a parametrized test that its mark ``fast_cases`` does not name."""
+    items = yield
+    for item in items if isinstance(items, list) else []:
+        mark = item.get_closest_marker("fast_cases")
+        if mark is None:
+            continue
+        unknown = set(mark.args) - {other.callspec.id for other in items}
+        if unknown:
+            raise collector.CollectError(f"{item.originalname} has no cases {sorted(unknown)}")
+        if item.callspec.id not in mark.args:
+            item.add_marker(pytest.mark.slow)
+    return items
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +91,7 @@ def embedded_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One server for all tests of a worker."""
+    """One server for all tests of a worker, which takes ten seconds: `make test` uses it in one file alone."""
     from tests.tracking.stores import served_store
 
     with served_store(tmp_path_factory.mktemp("server")) as uri:

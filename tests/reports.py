@@ -238,6 +238,7 @@ def hostile_report() -> EnsembleReport:
     )
 
 
+@cache
 def all_reports() -> dict[str, EnsembleReport]:
     """Every synthetic report by name."""
     return {

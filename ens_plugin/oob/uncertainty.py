@@ -13,7 +13,7 @@ from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.row_blocks import tally_rows
 from ens_plugin.analysis.rows.targets import refuse_own_loss
-from ens_plugin.analysis.training_variance import training_variance
+from ens_plugin.analysis.variance.training_variance import training_variance
 from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
 from ens_plugin.core.tallies.tally import ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, as_chance

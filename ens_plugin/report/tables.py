@@ -25,9 +25,12 @@ __all__ = [
     "LabelRow",
     "OutputRow",
     "confusion_lines",
+    "criteria_lines",
+    "criteria_markdown",
     "criteria_rows",
     "hidden_labels",
     "label_lines",
+    "label_markdown",
     "label_rows",
     "output_lines",
     "output_markdown",
@@ -35,6 +38,9 @@ __all__ = [
     "output_sentence",
     "predictors",
 ]
+
+# A text of unknown origin, and its longest length, become a text without active markup.
+Escaping = Callable[[str, int], str]
 
 WIDTH = 80
 METRIC = "0-1 error"
@@ -106,6 +112,25 @@ def _criterion_name(found: SizeRecommendation) -> str:
     return f"{what} within {level_text(found.tolerance or math.nan)} of the limit"
 
 
+def criteria_lines(report: ReportContent) -> list[str]:
+    """Return a small table of the sizes by every criterion; no lines where there is one criterion."""
+    rows = criteria_rows(report)
+    if len(rows) < 2:
+        return []
+    return ["Members by criterion:", *(f"  {row.name:<38}{row.size:>12}{row.interval:>24}" for row in rows)]
+
+
+def criteria_markdown(report: ReportContent, escaped: Escaping) -> list[str]:
+    """Return the sizes by every criterion as a table of Markdown; no lines where there is one criterion."""
+    rows = criteria_rows(report)
+    if len(rows) < 2:
+        return []
+    cells = [[row.name, row.size, row.interval, row.error] for row in rows]
+    lines = [f"| {' | '.join(each)} |" for each in cells]
+    there = "error" if report.error_curve.metric_basis is None else escaped(report.error_curve.metric, 24)
+    return [f"| criterion | members | interval | {there} there |", "|---|---|---|---|", *lines, ""]
+
+
 def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
     """Return the rows of all labels in their order; of more than `most` labels, of those with the largest errors."""
     found = report.label_errors
@@ -159,6 +184,19 @@ def label_lines(report: ReportContent, most: int) -> list[str]:
 def _line(row: LabelRow) -> str:
     cells = f"{row.rows:>8}{row.error:>16}{row.interval:>22}{row.recommended:>14}"
     return f"  {row.label:<{LONGEST_LABEL}}{cells}".rstrip()
+
+
+def label_markdown(report: ReportContent, most: int, escaped: Escaping) -> list[str]:
+    """Return the errors by label as a table of Markdown; no lines where the report has none."""
+    rows = label_rows(report, most)
+    if not rows:
+        return []
+    cells = [[escaped(row.label, 40), row.rows, row.error, row.interval, row.recommended] for row in rows]
+    size = report.recommended_size
+    names = ["label", "rows", "error", "interval", f"error with {size}" if size else "error at the recommended size"]
+    more = hidden_labels(report, most)
+    lines = [f"| {' | '.join(each)} |" for each in (names, ["---"] * len(names), *cells)]
+    return [*lines, "", *([more, ""] if more else [])]
 
 
 def confusion_lines(report: ReportContent, most: int) -> list[str]:
@@ -224,7 +262,7 @@ def output_lines(report: ReportContent) -> list[str]:
     return [head, *lines, *_others(report)]
 
 
-def output_markdown(report: ReportContent, escaped: Callable[[str, int], str]) -> list[str]:
+def output_markdown(report: ReportContent, escaped: Escaping) -> list[str]:
     """Return the table in Markdown; no lines for a model of one output.
 
     Parameters

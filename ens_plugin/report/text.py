@@ -22,10 +22,10 @@ from ens_plugin.report.quantities import (
 from ens_plugin.report.tables import (
     WIDTH,
     confusion_lines,
-    criteria_rows,
-    hidden_labels,
+    criteria_lines,
+    criteria_markdown,
     label_lines,
-    label_rows,
+    label_markdown,
     output_lines,
     output_markdown,
     output_sentence,
@@ -228,7 +228,7 @@ def summarize(report: ReportContent) -> str:
             "",
             *_wrapped(_size_sentence(report)),
             *_wrapped(printable(report.recommendation.reason), indent="  "),
-            *_criteria_lines(report),
+            *criteria_lines(report),
             *output_lines(report),
             *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
             *_label_lines(report),
@@ -270,8 +270,8 @@ def markdown_summary(report: ReportContent) -> str:
             "|---|---|---|",
             *rows,
             "",
-            *_criteria_table(report),
-            *_label_table(report),
+            *criteria_markdown(report, escaped_markdown),
+            *label_markdown(report, MOST_LABELS, escaped_markdown),
             *output_markdown(report, escaped_markdown),
             *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
@@ -315,42 +315,10 @@ def _size_sentence(report: ReportContent) -> str:
     )
 
 
-def _criteria_lines(report: ReportContent) -> list[str]:
-    """Return a small table of the sizes by every criterion; no lines where there is one criterion."""
-    rows = criteria_rows(report)
-    if len(rows) < 2:
-        return []
-    return ["Members by criterion:", *(f"  {row.name:<38}{row.size:>12}{row.interval:>24}" for row in rows)]
-
-
 def _label_lines(report: ReportContent) -> list[str]:
     """Return errors by label and the confusion matrix, each after an empty line; none where the report has none."""
     tables = (label_lines(report, MOST_LABELS), confusion_lines(report, MOST_LABELS))
     return [line for table in tables if table for line in ("", *table)]
-
-
-def _label_table(report: ReportContent) -> list[str]:
-    """Return the errors by label as a table of Markdown; no lines where the report has none."""
-    rows = label_rows(report, MOST_LABELS)
-    if not rows:
-        return []
-    cells = [[escaped_markdown(row.label, 40), row.rows, row.error, row.interval, row.recommended] for row in rows]
-    size = report.recommended_size
-    names = ["label", "rows", "error", "interval", f"error with {size}" if size else "error at the recommended size"]
-    more = hidden_labels(report, MOST_LABELS)
-    lines = [f"| {' | '.join(each)} |" for each in (names, ["---"] * len(names), *cells)]
-    return [*lines, "", *([more, ""] if more else [])]
-
-
-def _criteria_table(report: ReportContent) -> list[str]:
-    """Return the sizes by every criterion as a table of Markdown; no lines where there is one criterion."""
-    rows = criteria_rows(report)
-    if len(rows) < 2:
-        return []
-    cells = [[row.name, row.size, row.interval, row.error] for row in rows]
-    lines = [f"| {' | '.join(each)} |" for each in cells]
-    there = "error" if report.error_curve.metric_basis is None else escaped_markdown(report.error_curve.metric, 24)
-    return [f"| criterion | members | interval | {there} there |", "|---|---|---|---|", *lines, ""]
 
 
 def _sentences(report: ReportContent) -> list[str]:

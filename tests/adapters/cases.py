@@ -238,13 +238,13 @@ CASES = [*forests(), *baggings(), *wrapped(), *custom(), *lightgbm_forests(), *b
 # One model of each kind that takes a road of its own through the adapters; the others are run by `make slow`.
 REPRESENTATIVES = {
     "RandomForestClassifier 3 labels", "ExtraTreesClassifier max_depth", "forest string labels",
-    "forest max_samples float", "forest balanced", "forest sample_weight", "forest monotonic", "forest NaN",
+    "forest max_samples float", "forest sample_weight", "forest NaN",
     "forest sparse", "forest DataFrame", "forest regression max_depth", "bagging feature subsets", "bagging kNN",
-    "bagging SVC", "bagging ridge", "pasting regression", "search of a pipeline", "custom probabilities",
+    "bagging ridge", "pasting regression", "search of a pipeline", "custom probabilities",
     "custom votes", "custom estimators", "lightgbm binary balanced bagging", "lightgbm multiclass",
     "lightgbm regression weights",
-    "lightgbm categories", "lightgbm linear trees", "lightgbm Booster regression", "xgboost three classes",
-    "xgboost categories", "xgboost classifier", "xgboost regression", "spark three labels, pure leaves",
+    "lightgbm categories", "lightgbm linear trees", "xgboost three classes",
+    "xgboost categories", "xgboost regression", "spark three labels, pure leaves",
 }  # fmt: skip
 
 

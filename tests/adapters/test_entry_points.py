@@ -21,7 +21,7 @@ from ens_plugin.adapters import FileReadable, Trainable, entry_points, find_adap
 from ens_plugin.adapters.registry import is_known, is_registered
 from ens_plugin.errors import AdapterError, EnsPluginWarning, ModelLoadError
 from ens_plugin.tracking import load_model
-from tests.test_package import run_python
+from tests.project.test_package import run_python
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
@@ -131,6 +131,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.fast_cases("no adapter", "any error", "unfinished")
 @pytest.mark.parametrize(("value", "adapter", "reason"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_one_is_named_with_its_distribution(value: str, adapter: str, reason: str, install: Install) -> None:
     install(value, adapter)
@@ -166,6 +167,7 @@ def store(tmp_path: Path) -> Iterator[mlflow.MlflowClient]:
         yield mlflow.MlflowClient()
 
 
+@pytest.mark.fast_cases("False")
 @pytest.mark.parametrize("is_imported", [True, False])
 def test_autolog_without_an_import_of_the_adapter(
     is_imported: bool, install: Install, store: mlflow.MlflowClient

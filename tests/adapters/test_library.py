@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 
@@ -26,6 +27,7 @@ def test_models_of_no_known_kind_belong_to_none() -> None:
     assert find_library(RandomForestClassifier(), FileReadable) is None
 
 
+@pytest.mark.slow
 def test_the_facts_on_a_library_do_not_import_it() -> None:
     code = """
 import sys

@@ -180,6 +180,7 @@ def test_truncate(name: str) -> None:
     check(name, "truncate", lambda: ens_plugin.truncate(model, 4))
 
 
+@pytest.mark.fast_cases("`BaggingRegressor`", "`IsolationForest`")
 @every_model
 def test_grow(name: str) -> None:
     estimator, y = ROWS[name].estimator(), ROWS[name].target(X)

@@ -73,6 +73,7 @@ def test_analyze_and_truncate() -> None:
     np.testing.assert_array_equal(small.predict(X), ToyForest(20).fit(X, Y).predict(X))
 
 
+@pytest.mark.fast_cases("False")
 @pytest.mark.parametrize("is_known_before", [True, False])
 def test_autolog(
     is_known_before: bool, store: mlflow.MlflowClient, registered_adapters: list[type[EnsembleAdapter]]

@@ -29,6 +29,7 @@ from tests.forests import (
 
 
 class TestAgainstScikitLearn:
+    @pytest.mark.fast_cases("soft votes", "two labels")
     @pytest.mark.parametrize("problem", [cancer, shallow, digits], ids=["two labels", "soft votes", "ten labels"])
     def test_path_ends_at_the_out_of_bag_error(self, problem: Any) -> None:
         forest, X, y = problem()
@@ -42,6 +43,7 @@ class TestAgainstScikitLearn:
         assert curve.error[-1] == pytest.approx(mean_squared_error(y, forest.oob_prediction_), rel=1e-12)
         assert 1 - curve.error[-1] / np.var(y) == pytest.approx(forest.oob_score_, rel=1e-12)
 
+    @pytest.mark.fast_cases("two labels")
     @pytest.mark.parametrize("problem", [cancer, digits], ids=["two labels", "ten labels"])
     def test_path_is_that_of_a_warm_started_forest(self, problem: Any) -> None:
         """The loop in scikit-learn's documentation, where all rows have out-of-bag trees."""
@@ -96,6 +98,7 @@ class TestAgainstScikitLearn:
 
 
 class TestReproducible:
+    @pytest.mark.fast_cases("auto-two labels", "path-regression", "auto-regression")
     @every_fast_problem
     @pytest.mark.parametrize("estimator", ["auto", "path"])
     def test_threads_and_blocks_change_no_bit(
@@ -121,6 +124,7 @@ class TestReproducible:
         # The mean over pairs of a quarter as many pairs is known half as well.
         assert 0.5 < reference.algorithmic_sd / full.algorithmic_sd < 2.0
 
+    @pytest.mark.fast_cases("two labels", "regression")
     @every_fast_problem
     def test_same_seed_same_report(self, problem: Any) -> None:
         model, X, y = problem()
@@ -133,6 +137,7 @@ class TestReproducible:
         assert one.recommended_size == other.recommended_size
         assert one.recommendation.interval != other.recommendation.interval
 
+    @pytest.mark.fast_cases("two labels", "regression")
     @every_fast_problem
     def test_model_and_data_are_not_modified(self, problem: Any) -> None:
         model, X, y = problem()
@@ -149,6 +154,7 @@ class TestReproducible:
 
 
 class TestReport:
+    @pytest.mark.fast_cases("soft votes", "two labels", "regression")
     @every_problem
     def test_numbers_are_in_their_places(self, problem: Any) -> None:
         model, X, y = problem()
@@ -171,6 +177,7 @@ class TestReport:
         assert report.algorithmic_sd > 0
         assert not report.algorithmic_sd_is_bound
 
+    @pytest.mark.fast_cases("two labels", "regression")
     @every_fast_problem
     def test_recommendation_meets_its_own_criterion(self, problem: Any) -> None:
         model, X, y = problem()
@@ -193,6 +200,7 @@ class TestReport:
         assert bias.member_error == pytest.approx(bias.bias + bias.member_variance, rel=1e-12)
         assert bias.loss == "squared loss"
 
+    @pytest.mark.slow
     def test_aggregation_is_the_models_own(self) -> None:
         names = {name: analyze(*problem(), sizes=[1]).aggregation for name, problem in PROBLEMS.items()}
         assert names == {
@@ -234,6 +242,7 @@ class TestReport:
         assert (report.metrics()["recommended_size"], report.metrics()["size_capped"]) == (5.0, 1.0)
         assert "more than 5" in report.recommendation.reason
 
+    @pytest.mark.fast_cases("sizes0")
     @pytest.mark.parametrize("sizes", [[1, 5, 11], [1001, 2001], [55]])
     def test_scalars_are_of_the_current_size_whatever_is_tabulated(self, sizes: list[int]) -> None:
         expected = analyze(*cancer()).metrics()
@@ -271,12 +280,14 @@ class TestEvenSize:
 
 
 class TestWeights:
+    @pytest.mark.fast_cases("two labels", "regression")
     @every_fast_problem
     def test_constant_weights_change_nothing(self, problem: Any) -> None:
         model, X, y = problem()
         one, other = analyze(model, X, y).metrics(), analyze(model, X, y, sample_weight=np.full(y.size, 5.0)).metrics()
         assert one == pytest.approx(other, rel=1e-6)
 
+    @pytest.mark.fast_cases("soft votes", "regression")
     @every_fast_problem
     def test_rows_of_weight_zero_are_not_there(self, problem: Any) -> None:
         """Against the same outputs without these rows."""

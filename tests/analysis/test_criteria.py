@@ -24,6 +24,7 @@ def by_name(report: ens_plugin.EnsembleReport) -> dict[str, ens_plugin.SizeRecom
     return {found.criterion: found for found in report.criteria}
 
 
+@pytest.mark.fast_cases("cancer")
 @pytest.mark.parametrize("problem", [cancer, digits])
 def test_a_classifier_has_a_size_by_each_criterion_and_needs_good_probabilities(problem: Any) -> None:
     report = ens_plugin.analyze(*problem())
@@ -144,12 +145,14 @@ def test_an_agreement_warns_of_a_rare_label() -> None:
     assert not any(warning in text for text in ens_plugin.analyze(*cancer(), criterion="agreement").warnings)
 
 
+@pytest.mark.slow
 def test_votes_of_a_bagging_ensemble_have_shares_of_votes_as_probabilities() -> None:
     X, y = load_iris(return_X_y=True)
     model = BaggingClassifier(n_estimators=60, random_state=0).fit(X, y)
     assert by_name(ens_plugin.analyze(model, X, y))["probability"].is_known
 
 
+@pytest.mark.slow
 def test_the_headline_tells_what_fewer_members_cost() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     report = ens_plugin.analyze(RandomForestClassifier(500, random_state=0).fit(X, y), X, y)

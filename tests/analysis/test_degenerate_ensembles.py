@@ -103,6 +103,7 @@ class TestDegenerate:
         ensemble = CustomEnsemble(probabilities, None, aggregation="mean_proba", classes=[0, 1])
         assert analyze(ensemble, None, np.arange(60) % 2, data="holdout").algorithmic_sd == 0.0
 
+    @pytest.mark.slow
     def test_a_metric_of_many_rare_labels_ends(self) -> None:
         rng = np.random.default_rng(0)
         target = np.append(np.zeros(300, dtype=int), np.arange(40))
@@ -117,6 +118,7 @@ class TestDegenerate:
             report = analyze(CustomEnsemble(votes, None, aggregation="vote"), None, target, data="holdout")
         assert any("10 rows" in caution for caution in report.warnings)
 
+    @pytest.mark.slow
     def test_no_warning_on_ordinary_data(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

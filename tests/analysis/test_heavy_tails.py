@@ -46,6 +46,7 @@ def test_a_tail_without_a_mean_is_a_doubt() -> None:
     assert report.basis.doubts
 
 
+@pytest.mark.fast_cases("30")
 @pytest.mark.parametrize("n_rows", [30, 100, 1000])
 def test_normal_noise_is_neither_warned_of_nor_doubted(n_rows: int) -> None:
     for seed in range(10):

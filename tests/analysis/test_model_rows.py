@@ -29,6 +29,7 @@ def every_third(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[
     return np.arange(0, bags.n_rows, 3, dtype=np.intp)
 
 
+@pytest.mark.fast_cases("values", "votes")
 @pytest.mark.parametrize(
     ("model", "rows"),
     [

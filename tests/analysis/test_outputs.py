@@ -179,6 +179,8 @@ def test_every_output_is_its_own_ensemble(name: str) -> None:
     assert report.model == type(model[-1] if name == "pipeline" else model).__name__
 
 
+@pytest.mark.slow
+@pytest.mark.fast_cases("base1")
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
 @pytest.mark.parametrize("base", [KNeighborsRegressor(3), Ridge()])
 def test_bagged_members_that_are_no_trees(base: Any) -> None:
@@ -189,11 +191,13 @@ def test_bagged_members_that_are_no_trees(base: Any) -> None:
     assert figures(ens_plugin.analyze(parts[1], XR, VALUES[:, 1])) == figures(report.outputs["1"])
 
 
+@pytest.mark.slow
 def test_class_weights_that_are_products_are_not_taken_for_another_target() -> None:
     forest = RandomForestClassifier(class_weight="balanced_subsample", max_depth=3, **FOREST).fit(X, LABELS)
     assert any(text.startswith("y is not proved") for text in ens_plugin.analyze(forest, X, LABELS).warnings)
 
 
+@pytest.mark.slow
 def test_mean_of_raw_scores() -> None:
     lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     options: dict[str, Any] = {"subsample": 0.6, "subsample_freq": 1, "min_child_samples": 5, "n_jobs": 1}
@@ -364,6 +368,9 @@ def test_forests_of_unequal_sizes_have_no_mean() -> None:
         ens_plugin.analyze(model, XR, VALUES)
 
 
+@pytest.mark.fast_cases(
+    "own forests-<lambda>0", "forest-<lambda>0", "forest-<lambda>1", "forest-<lambda>2", "forest-<lambda>3"
+)
 @pytest.mark.parametrize(
     "call",
     [

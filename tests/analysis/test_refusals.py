@@ -51,6 +51,7 @@ class TestBadInput:
         with pytest.raises(NotFittedError):
             analyze(model, *CANCER)
 
+    @pytest.mark.fast_cases("model0")
     @pytest.mark.parametrize("model", [fitted(bootstrap=False), ExtraTreesClassifier(20, random_state=0).fit(*CANCER)])
     def test_no_bootstrap_needs_holdout_rows(self, model: Any) -> None:
         with pytest.raises(BagError, match="holdout"):
@@ -71,6 +72,7 @@ class TestBadInput:
         with pytest.raises(DataMismatchError, match="rows the model was trained on"):
             analyze(model, *CANCER, data="holdout")
 
+    @pytest.mark.fast_cases("bagged neighbours", "regression")
     @pytest.mark.parametrize(
         ("model", "problem"),
         [

@@ -33,8 +33,8 @@ import pytest
 from ens_plugin import GateDecision
 from ens_plugin.errors import EnsPluginError
 from ens_plugin.registry.gating import gate_request, run_gate
-from tests.attacks.fated_client import BASES, NAME, OWN, PLAIN, Crash, Fate, FatedClient
-from tests.attacks.memory_registry import MemoryClient
+from tests.attacks.registries.fated_client import BASES, NAME, OWN, PLAIN, Crash, Fate, FatedClient
+from tests.attacks.registries.memory_registry import MemoryClient
 from tests.registry.registry import Version, register, report_with_error, stub_artifacts
 from tests.tracking.stores import tracking_to
 
@@ -200,7 +200,7 @@ def _gate_process(uri: str, model: str, directory: str, number: int, seconds: fl
 
 def misled(registry: Registry, rng: random.Random, report: Counter[str]) -> None:
     """A version whose report, source or run is not what a pass could rest on."""
-    from tests.attacks.misleading import mislead
+    from tests.attacks.registries.misleading import mislead
 
     version = register(
         registry.client, f"misled-{rng.getrandbits(64)}", report_with_error(0.5), linked=rng.random() < 0.5

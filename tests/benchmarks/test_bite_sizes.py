@@ -30,6 +30,7 @@ def test_size_within_is_interpolated_after_the_last_excess() -> None:
     assert np.isnan(first_within(sizes, np.array([1.0, 1.0, 1.5]), 1.0))
 
 
+@pytest.mark.slow
 def test_estimated_size_is_the_smallest_size_before_it_is_rounded_up_to_odd() -> None:
     rng = np.random.default_rng(0)
     rows = NormalScores(rng.normal(0.8, 1.0, 300), np.full(300, 4.0), np.ones(300))
@@ -39,6 +40,7 @@ def test_estimated_size_is_the_smallest_size_before_it_is_rounded_up_to_odd() ->
     assert estimated_size(rows, "mean_score", tables) == pytest.approx(rounded, abs=2.0, rel=0.02)
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_normal_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     centre = norm.ppf((np.arange(4000) + 0.5) / 4000, loc=0.8)

@@ -42,6 +42,7 @@ def test_the_fresh_error_is_that_of_the_booster_s_labels(library: str) -> None:
     assert float(fresh_error(library, Plan.sample, SMALL)["fresh"]) == expected
 
 
+@pytest.mark.fast_cases("twonorm-LightGBM", "twonorm-XGBoost")
 @every_library
 @pytest.mark.parametrize("problem", ["twonorm", "wine"])
 def test_fifty_members_are_the_first_of_all(library: str, problem: str) -> None:

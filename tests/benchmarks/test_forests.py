@@ -26,6 +26,7 @@ def test_votes_are_those_of_scikit_learns_out_of_bag_score() -> None:
     np.testing.assert_allclose(share, 1.0 - forest.oob_decision_function_[np.arange(y.size), y], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_fresh_error_counts_ties_half() -> None:
     forest, _, _ = _forest(SMALL)
     _, _, rng = SMALL.sample()
@@ -37,6 +38,7 @@ def test_fresh_error_counts_ties_half() -> None:
     assert float(hard_votes(SMALL)["fresh_error_50"]) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_soft_error_is_one_minus_the_score() -> None:
     plan = Plan("iris", None, 120, 3, 0, 0, 0)
     features, y, _ = plan.sample()
@@ -46,6 +48,7 @@ def test_soft_error_is_one_minus_the_score() -> None:
     assert record["outputs"].shape == (50, 150, 3)
 
 
+@pytest.mark.slow
 def test_closed_form_adds_up_to_the_out_of_bag_error() -> None:
     plan = Plan("friedman1", 100, 150, None, 50, 0, 0)
     features, y, _ = plan.sample()

@@ -82,6 +82,7 @@ def test_leading_share_is_one_where_a_single_model_counts() -> None:
     assert leading_share(model, X) == pytest.approx(0.2)
 
 
+@pytest.mark.slow
 def test_guessed_shares_are_bootstrapped_ones() -> None:
     drawn = guessed_shares(50, 0.1, 500, 0)
     assert drawn.mean() == pytest.approx(0.1, abs=0.005)

@@ -25,6 +25,7 @@ def test_smoke(tmp_path: Path) -> None:
     assert "nan" not in body
 
 
+@pytest.mark.slow
 def test_truth_of_one_member_is_the_mean_over_members() -> None:
     scores = np.random.default_rng(0).normal(0.5, 1.0, (400, 30))
     truth = ground_truth(scores, 1, "mean_proba", 20_000, np.random.default_rng(1))

@@ -39,6 +39,7 @@ def test_best_rule_has_the_known_error(name: str, published: float, rounding: fl
     assert abs(error - published) <= 3.5 * standard_error + rounding
 
 
+@pytest.mark.slow
 def test_spiral_is_as_hard_as_published() -> None:
     # 2013, table 4: 16.18 +- 0.40 for a forest of a few hundred trees on 5000 rows.
     rng = np.random.default_rng(0)

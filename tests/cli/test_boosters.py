@@ -67,6 +67,7 @@ def widest(text: str) -> int:
     return max(map(len, text.splitlines()))
 
 
+@pytest.mark.fast_cases("model0-forest.txt", "model1-trees.json")
 @pytest.mark.parametrize(("model", "name"), [(FOREST, "forest.txt"), (TREES, "trees.json"), (TREES, "trees.ubj")])
 def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Any) -> None:
     getattr(model, "booster_", model).save_model(name)
@@ -111,6 +112,7 @@ def test_other_columns_are_named(run: Any) -> None:
         assert f"missing: {spelled}; not in the model: extra" in " ".join(err.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "flavour"), [(FOREST, "lightgbm"), (TREES, "xgboost")], ids=["lightgbm", "xgboost"])
 def test_a_logged_model_is_analysed_and_gets_its_scalars(
     model: Any, flavour: str, run: Any, tmp_path_factory: pytest.TempPathFactory

@@ -136,6 +136,7 @@ def test_a_dead_server_is_exit_code_2_within_seconds_with_an_audit_line(run: Run
     assert " ".join(message).startswith("Error: The MLflow tracking server at http://127.0.0.1:9 cannot be reached")
 
 
+@pytest.mark.fast_cases("markdown")
 @pytest.mark.parametrize("style", ["json", "markdown"])
 def test_formats(style: str, run: Run, churn: Version) -> None:
     outcome = run(churn.uri, "--policy", "strict.toml", "--format", style)

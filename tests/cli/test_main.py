@@ -2,12 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +10,8 @@ import joblib
 import mlflow
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin import EnsembleReport
@@ -38,23 +33,6 @@ class Outcome(NamedTuple):
 
 
 Run = Callable[..., Outcome]
-
-
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with two forests and the tables they were trained on, as a user would have it."""
-    directory = tmp_path_factory.mktemp("workshop")
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    joblib.dump(RandomForestClassifier(60, random_state=0).fit(X, y), directory / "cancer.joblib")
-    X.assign(diagnosis=y).to_csv(directory / "cancer.csv", index=False)
-    X.iloc[::-1].assign(diagnosis=y).to_parquet(directory / "cancer.parquet")
-    X, y = load_diabetes(return_X_y=True, as_frame=True)
-    joblib.dump(
-        RandomForestRegressor(40, random_state=0).fit(X.to_numpy(), y.to_numpy()), directory / "diabetes.joblib"
-    )
-    X.assign(progression=y).to_csv(directory / "diabetes.csv", index=False)
-    joblib.dump({"not": "a model"}, directory / "dict.joblib")
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +274,7 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(run: Run, store_uri: st
     assert "could not load a model from models:/nobody/1" in refused.err
 
 
+@pytest.mark.slow
 def test_report_on_a_model_that_is_known_by_its_run_goes_there(
     run: Run, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +297,7 @@ def test_report_on_a_model_that_is_known_by_its_run_goes_there(
     assert run_id not in run("analyze", source, *CANCER[1:], "--log", "--experiment", "other", *store).err
 
 
+@pytest.mark.slow
 def test_a_dead_server_costs_the_logging_but_not_the_report(run: Run, tmp_path: Path) -> None:
     outcome = run("analyze", *CANCER, "--json", "saved.json", "--log", "--tracking-uri", DOWN)
     assert outcome.code == 2
@@ -345,52 +325,11 @@ def test_an_interruption_is_no_answer(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert run("recommend", *CANCER).code == 130
 
 
-def program(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from ens_plugin.cli.main import main; main(sys.argv[1:])"
-    command = [sys.executable, "-c", code, *arguments]
-    # MLflow leaves the store that another test used to the programs that are started later.
-    environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
-
-
-def test_the_program_itself(workshop: Path, tmp_path: Path) -> None:
-    question = ("recommend", str(workshop / CANCER[0]), "--data", str(workshop / CANCER[2]), *CANCER[3:])
-    yes = program(tmp_path, *question)
-    assert (yes.returncode, yes.stderr) == (0, "")
-    assert yes.stdout.startswith("Recommended size: ")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_demo_prints_one_table_and_logs_three_runs_to_the_embedded_database(tmp_path: Path) -> None:
-    outcome = program(tmp_path, "demo")
-    assert (outcome.returncode, outcome.stderr) == (0, "")
-    assert "mlflow ui --backend-store-uri sqlite:///mlflow.db" in outcome.stdout
-    table = outcome.stdout.split("\n\n")[0]
-    assert max(len(line) for line in table.splitlines()) <= 80
-    assert [line.split("  ")[0] for line in table.splitlines()[2:]] == ["breast cancer", "digits", "diabetes"]
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
-        runs = database.execute("select name, status from runs order by start_time").fetchall()
-        linked = database.execute("select distinct metric_name from logged_model_metrics").fetchall()
-    assert runs == [("breast cancer", "FINISHED"), ("digits", "FINISHED"), ("diabetes", "FINISHED")]
-    assert ("ens.recommended_size",) in linked
-    assert ("ens/error",) not in linked
-
-
 def test_demo_trains_nothing_if_the_server_is_down(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.cli.demo.demonstrations", pytest.fail)
     outcome = run("demo", "--tracking-uri", DOWN)
     assert (outcome.code, outcome.out) == (2, "")
     assert "cannot be reached" in outcome.err
-
-
-def test_a_closed_pipe_is_no_answer(workshop: Path) -> None:
-    command = [sys.executable, "-c", "from ens_plugin.cli.main import main; main()", "recommend", *CANCER]
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w") as closed:
-        done = subprocess.run(command, cwd=workshop, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=120)
-    assert done.returncode == 2, done.stderr
 
 
 def test_metric_by_name(run: Run) -> None:

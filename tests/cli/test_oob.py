@@ -110,6 +110,7 @@ def test_an_old_file_stays_if_the_predictions_fail(run: Any, monkeypatch: pytest
     assert Path("preds.csv").read_text() == "old"
 
 
+@pytest.mark.fast_cases("rows.csv-Int64", "rows.parquet-category")
 @pytest.mark.parametrize("kind", ["boolean", "Int64", "string", "category"])
 @pytest.mark.parametrize("path", ["rows.csv", "rows.parquet"])
 def test_target_of_every_kind_of_column_gives_the_same_figures(path: str, kind: str, run: Any) -> None:

@@ -173,6 +173,7 @@ class TestColumns:
 
         assert found.importances[0, 0] == pytest.approx(error(changed) - error(coded))
 
+    @pytest.mark.fast_cases("frame", "sparse")
     @pytest.mark.parametrize("kind", ["frame", "sparse", "list", "float32"])
     def test_every_form_of_a_table_gives_the_same(self, kind: str) -> None:
         table = np.where(np.abs(X3) < 0.5, 0.0, X3).astype(np.float32).astype(np.float64)

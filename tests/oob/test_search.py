@@ -129,6 +129,7 @@ def test_halving_over_the_number_of_members() -> None:
     assert len(results) == 3
 
 
+@pytest.mark.slow
 def test_halving_over_the_rows() -> None:
     arguments: dict[str, Any] = {"min_resources": 60, "factor": 2, "scoring": make_oob_scorer(), **OPTIONS}
     arguments["return_train_score"] = False
@@ -193,6 +194,7 @@ def routing() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("routing")
 def test_weights_and_groups_by_metadata_routing() -> None:
     forest = clone(FOREST).set_params(max_samples=0.3).set_fit_request(sample_weight=True)

@@ -113,6 +113,7 @@ class TestIntervals:
 class TestPredictions:
     """Those of the library's own predict, with intervals around them for regression."""
 
+    @pytest.mark.fast_cases("forest", "bagging", "estimators")
     @pytest.mark.parametrize("kind", ["forest", "bagging", "pipeline", "search", "estimators"])
     def test_regression(self, kind: str) -> None:
         drawn = np.random.default_rng(0).integers(0, N, (40, N))

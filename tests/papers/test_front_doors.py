@@ -105,6 +105,7 @@ def test_rows_of_mcnemar_are_not_trained_on(patients: tuple[Any, Any]) -> None:
     assert found["mcnemar"] in range(1, 52, 2)
 
 
+@pytest.mark.slow
 def test_bounds_of_2004_hold_for_a_larger_forest() -> None:
     X, y = load_diabetes(return_X_y=True)
     few = RandomForestRegressor(20, random_state=0).fit(X, y)
@@ -122,6 +123,7 @@ def test_bounds_of_probabilities_stand_label_by_label() -> None:
     np.testing.assert_allclose(found["mean"].to_numpy().reshape(4, 3), forest.predict_proba(X[:4]))
 
 
+@pytest.mark.fast_cases("squared")
 @pytest.mark.parametrize("loss", ["zero_one", "log", "squared"])
 def test_tables_of_2017_meet_the_members_own_loss_at_size_one(loss: str, patients: tuple[Any, Any]) -> None:
     X, y = patients

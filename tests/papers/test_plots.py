@@ -50,6 +50,14 @@ def labelled(ax: Axes, label: str) -> NDArray[np.float64]:
     return drawn(next(line for line in ax.get_lines() if line.get_label() == label))
 
 
+@pytest.mark.fast_cases(
+    "inches1-expected plug-in",
+    "inches1-expected plug-in at infinity",
+    "inches1-estimated curves",
+    "inches1-row sizes",
+    "inches1-row size tail",
+    "inches1-disagreement",
+)
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("inches", [(6.4, 4.0), (3.6, 2.9)])
 def test_axes_are_named_and_no_text_is_covered(name: str, inches: tuple[float, float]) -> None:

@@ -45,6 +45,7 @@ def card_of(name: str) -> str:
     return SHOWN[name]._repr_html_()
 
 
+@pytest.mark.fast_cases("classification", "regression", "hostile", "labelled", "several outputs", "doubted")
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_card_of_every_kind_of_report_is_safe_and_whole(name: str) -> None:
     card = card_of(name)
@@ -58,6 +59,7 @@ def test_a_card_of_every_kind_of_report_is_safe_and_whole(name: str) -> None:
     assert card.count("<svg ") == 2
 
 
+@pytest.mark.fast_cases("hostile")
 @pytest.mark.parametrize("name", ["regression", "hypergeometric", "hostile"])
 def test_a_report_that_was_read_has_the_same_card(name: str) -> None:
     read = EnsembleReport.from_json(SHOWN[name].to_json())

@@ -118,6 +118,7 @@ def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:
         assert sizes[-1] == pytest.approx(ax.get_xlim()[1])
 
 
+@pytest.mark.slow
 def test_more_curves_than_colours_differ_by_their_dashes() -> None:
     ax = Figure().subplots()
     ens_plugin.compare([FOREST] * 14).plot(ax)

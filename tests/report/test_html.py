@@ -116,6 +116,11 @@ class Outline(HTMLParser):
         self.text.append(data)
 
 
+# A page takes most of a second.
+each_kind = pytest.mark.fast_cases("classification", "regression", "hostile", "path")
+
+
+@each_kind
 @pytest.mark.parametrize("name", REPORTS)
 def test_page_holds_known_tags_and_attributes_only(name: str) -> None:
     outline = Outline(page(name))
@@ -123,6 +128,7 @@ def test_page_holds_known_tags_and_attributes_only(name: str) -> None:
     assert outline.attributes <= ALLOWED_ATTRIBUTES
 
 
+@each_kind
 @pytest.mark.parametrize("name", REPORTS)
 def test_page_has_no_scripts_links_or_anything_to_load(name: str) -> None:
     text = page(name).lower()
@@ -135,6 +141,7 @@ def test_page_has_no_scripts_links_or_anything_to_load(name: str) -> None:
     assert re.findall(r"url\((?!#)", text) == []
 
 
+@pytest.mark.fast_cases("classification", "regression", "path")
 @pytest.mark.parametrize("name", [name for name in REPORTS if name != "hostile"])
 def test_page_never_even_mentions_a_reference(name: str) -> None:
     text = page(name).lower()
@@ -156,6 +163,7 @@ def test_hostile_strings_arrive_as_text() -> None:
     assert not [sign for sign in page("hostile") if (sign < " " and sign != "\n") or sign in "\u202e\x7f"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", reports.HOSTILE_STRINGS)
 def test_each_hostile_string_is_escaped_on_its_own(text: str) -> None:
     report = replace(REPORTS["hypergeometric"], model=text, aggregation=text, bags=text, created=text)
@@ -169,6 +177,7 @@ def test_ten_kilobytes_of_warning_are_cut_visibly() -> None:
     assert "x…" in page("hostile")
 
 
+@pytest.mark.slow
 def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
     path = write_page(replace(REPORTS["perfect"], model="half \ud83d pair"), tmp_path / "report.html")
     assert "half \ufffd pair" in path.read_text(encoding="utf-8")
@@ -191,6 +200,7 @@ def test_page_has_all_pictures_with_their_marks() -> None:
     assert len(re.findall(r"<path [^>]*transform=\"translate", text)) > 20
 
 
+@pytest.mark.fast_cases("classification-parts0", "regression-parts3", "path-parts4")
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
@@ -220,6 +230,7 @@ def test_page_says(name: str, parts: list[str]) -> None:
     assert [part for part in parts if part not in shown] == []
 
 
+@pytest.mark.fast_cases("29-False")
 @pytest.mark.parametrize(("n_rows", "is_known"), [(30, True), (29, False)])
 def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, is_known: bool) -> None:
     text = render_page(replace(REPORTS["classification"], n_rows=n_rows))
@@ -250,6 +261,7 @@ def test_write_page_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> N
     assert os.listdir(tmp_path) == ["report.html"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no permission bits")
 def test_written_page_has_ordinary_permissions(tmp_path: Path) -> None:
     path = write_page(REPORTS["perfect"], tmp_path / "report.html")
@@ -283,13 +295,14 @@ def test_a_directory_is_not_a_page(tmp_path: Path) -> None:
         write_page(REPORTS["perfect"], tmp_path)
 
 
+@pytest.mark.slow
 def test_threads_leave_the_users_style_alone_and_do_not_mix_pages() -> None:
-    names = list(REPORTS)[:2]
+    names = ("classification", "regression")
     alone = {name: page(name) for name in names}
     filters, settings = list(warnings.filters), dict(matplotlib.rcParams)
-    with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(lambda name: render_page(REPORTS[name]), names * 4))
-    assert together == [alone[name] for name in names] * 4
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda name: render_page(REPORTS[name]), names))
+    assert together == [alone[name] for name in names]
     assert dict(matplotlib.rcParams) == settings
     assert warnings.filters == filters
 

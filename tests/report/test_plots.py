@@ -355,6 +355,7 @@ def test_unknown_parts_say_so() -> None:
     assert ax.get_legend() is None
 
 
+@pytest.mark.fast_cases("classification", "regression", "hostile", "path")
 @pytest.mark.parametrize("name", REPORTS)
 def test_report_figures_are_complete_and_readable(name: str) -> None:
     figures = report_figures(REPORTS[name])
@@ -371,6 +372,7 @@ def test_report_figures_ignore_a_dark_style() -> None:
     assert figure.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
 
 
+@pytest.mark.fast_cases("classification-2-inches0", "rising-15000-inches1", "rising-10-inches1")
 @pytest.mark.parametrize("inches", [WIDE, NARROW])
 @pytest.mark.parametrize(
     ("name", "n_members"), [("classification", 2), ("classification", 101), ("rising", 10), ("rising", 15_000)]
@@ -382,6 +384,7 @@ def test_no_text_of_the_error_curve_covers_another(name: str, n_members: int, in
         assert misplaced(ax) == [], recommended
 
 
+@pytest.mark.fast_cases("2-classification", "2000-capped", "10-regression")
 @pytest.mark.parametrize("name", ["classification", "regression", "capped", "rising", "perfect"])
 @pytest.mark.parametrize("n_members", [2, 10, 2000])
 def test_no_text_of_the_agreement_covers_another(name: str, n_members: int) -> None:

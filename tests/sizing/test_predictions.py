@@ -59,6 +59,7 @@ def shuffled(forest: Any, seed: int) -> Any:
     return other
 
 
+@pytest.mark.fast_cases("0.0")
 @pytest.mark.parametrize("shift", [0.0, 1e9])
 def test_the_order_of_the_members_is_rounding(shift: float) -> None:
     rows, y = load_breast_cancer(return_X_y=True)

@@ -11,6 +11,7 @@ from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.sizing.sufficient_cut import sufficient_cut
 
 
+@pytest.mark.fast_cases("0")
 @pytest.mark.parametrize("random_state", range(3))
 def test_a_cut_passes_a_gate_that_wants_the_same_agreement(random_state: int) -> None:
     X, y = load_wine(return_X_y=True)

@@ -123,6 +123,7 @@ def test_parameters_say_the_size_and_clones_train_as_many(case: Case) -> None:
     assert find_adapter(clone(small).fit(rows, case.y)).n_members == SIZE
 
 
+@pytest.mark.fast_cases("ExtraTreesClassifier max_depth", "custom estimators", "search of a pipeline")
 @one_case_per_adapter
 def test_analysis_is_that_of_the_first_members_outputs_and_bags(case: Case) -> None:
     adapter = case.adapter

@@ -84,6 +84,7 @@ def test_mlflow_knows_it_by_its_name() -> None:
     assert "ensemble" in list_evaluators()
 
 
+@pytest.mark.fast_cases("LoggedModel", "pyfunc")
 @pytest.mark.parametrize("kind", KINDS)
 def test_scalars_are_logged_and_linked_once_whatever_names_the_model(
     kind: str, embedded: Client, version: Version
@@ -100,6 +101,7 @@ def test_scalars_are_logged_and_linked_once_whatever_names_the_model(
     assert read_report(embedded, run.info.run_id).data == "holdout"
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.xdist_group("mlflow_server")
 def test_the_same_over_http(served: Client) -> None:
@@ -174,6 +176,7 @@ class TestDigest:
             if key in embedded.get_run(version.run_id).data.tags:
                 embedded.delete_tag(version.run_id, key)
 
+    @pytest.mark.fast_cases("model")
     @pytest.mark.parametrize("place", ["model", "run"])
     def test_training_rows_are_judged_out_of_bag_where_the_digest_agrees(
         self, place: str, embedded: Client, version: Version
@@ -248,6 +251,7 @@ def test_the_lines_of_the_documentation(embedded: Client, version: Version, caps
     assert capsys.readouterr().out.split() == [str(SCALARS["ens.error"]), str(SCALARS["ens.recommended_size"])]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of all that MLflow's own evaluator imports
 def test_beside_mlflows_own_evaluator(embedded: Client, version: Version) -> None:
     config = {"ensemble": ON, "default": {"log_model_explainability": False}}
@@ -265,6 +269,7 @@ def test_metric_of_scikit_learn(version: Version) -> None:
     assert 0.5 < found["ens.average_precision"] <= 1.0
 
 
+@pytest.mark.fast_cases("category")
 @pytest.mark.parametrize("kind", ["boolean", "category"])
 def test_nullable_and_categorical_targets_give_the_same_figures(kind: str, embedded: Client) -> None:
     words = np.array(["no", "yes"])

@@ -55,6 +55,7 @@ def test_report_of_a_regression_forest_is_the_closed_form() -> None:
     assert report.error_curve.at(40) == pytest.approx(infinite + variance.mean() / 40, rel=1e-9)
 
 
+@pytest.mark.fast_cases("binary")
 @pytest.mark.parametrize(("X", "fresh", "y"), [(X2, FRESH2, Y2), (X3, FRESH3, Y3)], ids=["binary", "multiclass"])
 def test_metric_meets_the_probabilities_of_predict_proba(X: Any, fresh: Any, y: Any) -> None:
     model = fitted(X, y)

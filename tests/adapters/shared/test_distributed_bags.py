@@ -177,6 +177,7 @@ def test_recorded_seeds_leave_one_draw(name: str) -> None:
         distributed_bags(find_adapter(fitted(name)), 600, 1)
 
 
+@pytest.mark.fast_cases("three-options0", "two-options1", "two-options2")
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

@@ -72,6 +72,7 @@ def test_a_value_is_shown_without_control_characters(argument: str) -> None:
     assert not set(str(refused.value)) & {"\x1b", "\u202e", "\n"}
 
 
+@pytest.mark.slow
 def test_a_name_of_a_metric_that_no_document_may_hold(tmp_path: Any) -> None:
     def error(y: Any, proba: Any) -> float:
         return float(np.mean((1 - proba[np.arange(len(y)), y]) ** 2))

@@ -36,6 +36,7 @@ def splits_beyond_threshold(forest: Any, X: Any) -> Any:
     return np.stack([-score, score], axis=1) / 2
 
 
+@pytest.mark.fast_cases("bootstrap", "columns")
 @pytest.mark.parametrize("options", FORMS.values(), ids=FORMS)
 def test_the_contract(options: dict[str, Any]) -> None:
     promises = check_adapter(
@@ -67,6 +68,7 @@ def test_out_of_bag_labels_and_order_are_those_of_brute_force(options: dict[str,
     np.testing.assert_allclose(gap, gap[0], rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_ranking_metric() -> None:
     forest = fitted(n_estimators=200, max_samples=100)
     report = ens_plugin.analyze(forest, X, Y, metric="roc_auc")

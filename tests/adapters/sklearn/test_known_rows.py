@@ -44,6 +44,7 @@ def test_fresh_rows_beside_training_rows_are_held_out() -> None:
             assert adapter.verify_rows(fresh[rows], y[rows]) != "training"
 
 
+@pytest.mark.slow
 def test_fresh_rows_are_held_out_where_bags_are_small() -> None:
     X = np.random.default_rng(0).integers(0, [4, 3, 5, 3], (2000, 4)).astype(float)
     y = (X @ [3, 5, 2, 1] % 7 > 3).astype(int)

@@ -118,6 +118,7 @@ def test_training_rows_are_refused() -> None:
         SparkForestAdapter(forest).distributed_bags(2000, 0)
 
 
+@pytest.mark.fast_cases("labels-permuted", "values-none", "values-inverted")
 @pytest.mark.parametrize("change", ["none", "permuted", "inverted", "scaled"])
 @pytest.mark.parametrize("kind", ["labels", "values"])
 def test_no_target_makes_training_rows_held_out(kind: str, change: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import threading
 from typing import Any
@@ -29,22 +28,21 @@ from ens_plugin.adapters.xgboost.proof import prove  # noqa: E402
 from ens_plugin.adapters.xgboost.rows import Rows  # noqa: E402
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
 from ens_plugin.core.tallies import Bags  # noqa: E402
-from tests.adapters.xgboost.xgboost_cases import FOREST, X2, X3, XR, Y2, Y3, YR, redrawn  # noqa: E402
-
-N = len(Y2)
-BINARY = {"objective": "binary:logistic"}
-MULTI = {"objective": "multi:softprob", "num_class": 3}
-
-
-def train(options: dict[str, Any], X: Any = X2, y: Any = Y2, rounds: int = 1, **more: Any) -> Any:
-    return xgboost.train({**FOREST, **options}, xgboost.DMatrix(X, y, **more), num_boost_round=rounds)
-
-
-def as_mask(samples: list[Any], n_rows: int = N) -> Any:
-    mask = np.zeros((len(samples), n_rows), dtype=bool)
-    for tree, rows in enumerate(samples):
-        mask[tree, rows] = True
-    return mask
+from tests.adapters.xgboost.xgboost_cases import (  # noqa: E402
+    BINARY,
+    FOREST,
+    MULTI,
+    X2,
+    X3,
+    XR,
+    Y2,
+    Y3,
+    YR,
+    N,
+    as_mask,
+    redrawn,
+    train,
+)
 
 
 def reloaded(booster: Any, tmp_path: Any) -> Any:
@@ -337,68 +335,3 @@ def test_held_out_rows_get_the_library_s_own_probabilities() -> None:
     expected = booster.predict(xgboost.DMatrix(X3[100:]))
     np.testing.assert_allclose(softmax(outputs.mean(axis=0), axis=1), expected, atol=1e-6)
     np.testing.assert_allclose(adapter.inverse_link(outputs.mean(axis=0)), expected, atol=1e-6)
-
-
-# ---- whole analyses
-
-
-def test_metric_sees_probabilities() -> None:
-    booster = train(BINARY)
-    seen = []
-
-    def log_loss(y: Any, probabilities: Any) -> float:
-        seen.append(probabilities)
-        return float(-np.log(probabilities[np.arange(y.size), y]).mean())
-
-    report = ens_plugin.analyze(booster, X2, Y2, metric=log_loss)
-    assert all(np.allclose(p.sum(axis=1), 1) and p.shape[1] == 2 for p in seen)
-    assert report.aggregation == "mean_score"
-
-
-@pytest.mark.parametrize(
-    ("options", "X", "y"), [(BINARY, X2, Y2), (MULTI, X3, Y3), ({}, XR, YR)], ids=["binary", "multiclass", "regression"]
-)
-def test_threads_and_kept_leaves_change_nothing(
-    options: dict[str, Any], X: Any, y: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    booster = train(options, X, y)
-    expected = ens_plugin.analyze(booster, X, y).to_dict()
-    threads = ens_plugin.analyze(booster, X, y, n_jobs=2).to_dict()
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.trees.KEPT_BYTES", 0)
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.document.leaves.OUTPUT_BYTES", 1)
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.proof.BLOCK_CELLS", 1)
-    walked_twice = ens_plugin.analyze(booster, X, y).to_dict()
-    for report in (expected, threads, walked_twice):
-        del report["created"]
-    assert expected == threads == walked_twice
-
-
-@pytest.mark.filterwarnings("ignore:.*XGBRF:FutureWarning")
-@pytest.mark.parametrize("cls", ["XGBRFClassifier", "XGBRFRegressor"])
-def test_random_forest_interface(cls: str) -> None:
-    X, y = (X2, Y2) if cls == "XGBRFClassifier" else (XR, YR)
-    model = getattr(xgboost, cls)(n_estimators=30, random_state=5, n_jobs=1).fit(X, y)
-    report = ens_plugin.analyze(model, X, y)
-    assert (report.n_members, report.model, report.bags) == (30, cls, "proved")
-    assert any(name.startswith("xgboost") for name in report.versions)
-
-
-def test_error_at_the_present_size_is_that_of_the_out_of_bag_means() -> None:
-    """Squared loss is exact: mean over rows of (mean of out-of-bag values - y)^2, less its excess of variance."""
-    booster = train({"num_parallel_tree": 60}, XR, YR)
-    matrix = xgboost.DMatrix(XR)
-    base = json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"].strip("[]")
-    leaves = booster.predict(matrix, pred_leaf=True).astype(int)
-    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
-    values = np.stack([np.array(t["split_conditions"])[leaves[:, k]] for k, t in enumerate(trees)]) * 60 + float(base)
-    out = ~as_mask(redrawn(3, 60, N, 0.6))
-    usable = out.sum(axis=0) >= 2
-    count = out.sum(axis=0)[usable]
-    mean = np.where(out, values, 0).sum(axis=0)[usable] / count
-    variance = (
-        np.where(out, (values - np.where(out, values, 0).sum(axis=0) / np.maximum(out.sum(axis=0), 1)) ** 2, 0)
-    ).sum(axis=0)[usable] / (count - 1)
-    asymptote = float(((mean - YR[usable]) ** 2 - variance / count).mean())
-    report = ens_plugin.analyze(booster, XR, YR)
-    assert report.error_curve.asymptote == pytest.approx(asymptote, rel=1e-4)
-    assert report.error_curve.at(60) == pytest.approx(asymptote + variance.mean() / 60, rel=1e-4)

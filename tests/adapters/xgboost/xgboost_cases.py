@@ -38,6 +38,22 @@ SPARSE = csr_matrix(np.where(np.abs(X3) < 0.5, 0.0, X3))
 FRAME = pd.DataFrame(X2, columns=[f"feature {i}" for i in range(6)])
 
 
+N = N_ROWS
+BINARY = {"objective": "binary:logistic"}
+MULTI = {"objective": "multi:softprob", "num_class": 3}
+
+
+def train(options: dict[str, Any], X: Any = X2, y: Any = Y2, rounds: int = 1, **more: Any) -> Any:
+    return xgboost.train({**FOREST, **options}, xgboost.DMatrix(X, y, **more), num_boost_round=rounds)
+
+
+def as_mask(samples: list[Any], n_rows: int = N) -> Any:
+    mask = np.zeros((len(samples), n_rows), dtype=bool)
+    for tree, rows in enumerate(samples):
+        mask[tree, rows] = True
+    return mask
+
+
 def with_categories() -> Any:
     frame = FRAME.copy()
     frame["kind"] = pd.Categorical(np.random.default_rng(5).choice(list("uvwxyz"), N_ROWS))
@@ -92,7 +108,7 @@ def case(name: str, fit: Callable[[], Any], X: Any, y: Array, predict: Any = own
 
 
 def xgboost_cases() -> list[Case]:
-    binary, multi = {"objective": "binary:logistic"}, {"objective": "multi:softprob", "num_class": 3}
+    binary, multi = BINARY, MULTI
     made = [
         case("binary", booster(binary, X2, Y2), X2, Y2),
         case("binary raw", booster({"objective": "binary:logitraw", "learning_rate": 0.1}, X2, Y2), X2, Y2),

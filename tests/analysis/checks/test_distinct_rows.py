@@ -80,6 +80,7 @@ def test_a_regressor_counts_different_rows_only() -> None:
     assert report.basis.doubts == ()
 
 
+@pytest.mark.fast_cases("2")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_number_of_threads_changes_nothing(n_jobs: int) -> None:
     X, y = three_features(300, 2)

@@ -44,6 +44,7 @@ def test_of_another_seed_the_interval_holds_no_difference() -> None:
     assert (found.estimate, found.lower) == pytest.approx((-back.estimate, -back.upper), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_variance_over_seeds_is_that_of_refits() -> None:
     scores = [roc_auc_score(Y[FRESH], forest(seed).predict_proba(X[FRESH])[:, 1]) for seed in range(25)]
     found = np.mean([judged(forest(seed), FRESH, "holdout").seed_variance for seed in range(4)])

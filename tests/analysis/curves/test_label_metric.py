@@ -46,6 +46,7 @@ def exact(name: str, y: Array, chance: Array, size: float) -> float:
 SLOW_NAMES = ("balanced_accuracy", "matthews_corrcoef", "recall", "precision")
 
 
+@pytest.mark.fast_cases("f1")
 @pytest.mark.parametrize(
     "name", ["accuracy", "f1", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_NAMES)]
 )
@@ -109,6 +110,7 @@ def test_a_rare_label_of_few_rows_is_averaged_over_subsets() -> None:
     assert curve.estimator == "subset_average"
 
 
+@pytest.mark.fast_cases("False")
 @pytest.mark.parametrize("weighted", [False, True])
 def test_accuracy_is_what_the_error_leaves(weighted: bool) -> None:
     forest, X, y = cancer()

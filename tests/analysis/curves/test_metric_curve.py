@@ -26,6 +26,7 @@ class TestMetric:
         assert own.metric == "mean_squared_error"
         assert own.estimator == "subset_average"
 
+    @pytest.mark.slow
     def test_brier_score_as_a_metric_is_its_closed_form(self) -> None:
         forest, X, y = shallow()
         own = analyze(forest, X, y, metric=lambda y, p: float(np.mean((p[:, 1] - y) ** 2))).error_curve
@@ -59,6 +60,7 @@ class TestMetric:
         analyze(named, X, names[y], metric=watch)
         assert met[0] == (set(names.tolist()), 10)
 
+    @pytest.mark.slow
     def test_log_loss_of_scikit_learn_works(self) -> None:
         forest, X, y = shallow()
         few = CustomEnsemble(outputs_of(forest, X)[:20, :100], None, aggregation="mean_proba")
@@ -67,6 +69,7 @@ class TestMetric:
         assert np.isnan(report.algorithmic_sd)
         assert "algorithmic_sd" not in report.metrics()
 
+    @pytest.mark.fast_cases("nan", "a")
     @pytest.mark.parametrize("returned", [np.nan, np.inf, "a"])
     def test_metric_that_returns_no_number_is_named(self, returned: Any) -> None:
         def broken(y: Array, mean: Array) -> float:
@@ -123,6 +126,7 @@ class TestWhatCannotBeTold:
         with pytest.raises(InputError, match=r"'log_loss' has no value of its own .* Clip the probabilities"):
             analyze(forest, X, y, metric=log_loss)
 
+    @pytest.mark.fast_cases("0-16")
     @pytest.mark.parametrize("n_members", [16, 30])
     @pytest.mark.parametrize("seed", range(2))
     def test_log_loss_is_never_negative(self, n_members: int, seed: int) -> None:
@@ -155,6 +159,7 @@ class TestWhatCannotBeTold:
         with pytest.raises(TooFewMembersError, match="a line and a parabola"):
             analyze(ensemble, None, np.zeros(400), metric=steep, data="holdout")
 
+    @pytest.mark.fast_cases("area")
     @pytest.mark.parametrize("metric", [clipped, negative_area], ids=["clipped", "area"])
     def test_metrics_with_a_value_at_zero_are_taken(self, metric: Any) -> None:
         X, y = noisy(300, 1)

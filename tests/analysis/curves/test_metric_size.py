@@ -46,6 +46,7 @@ def by_metric(report: EnsembleReport) -> SizeRecommendation:
 
 
 class TestClosedForms:
+    @pytest.mark.fast_cases("0.02-mean_squared_error", "0.005-neg_mean_squared_error")
     @pytest.mark.parametrize("metric", ["neg_mean_squared_error", mean_squared_error])
     @pytest.mark.parametrize("tolerance", [0.005, 0.02])
     def test_squared_error_needs_the_size_of_the_closed_form(self, metric: Any, tolerance: float) -> None:
@@ -155,6 +156,7 @@ class TestScores:
         assert f"With {report.recommended_size}, the roc_auc would be 0." in " ".join(report.summary().split())
         assert max(map(len, report.summary().splitlines())) <= 80
 
+    @pytest.mark.slow
     def test_labels_reach_a_function_as_they_are(self) -> None:
         """Labels -1 and 1 are no positions of columns: p[:, 1] belongs to the second of classes_."""
         named = scored("roc_auc").error_curve
@@ -172,6 +174,7 @@ class TestScores:
 
 
 class TestSizes:
+    @pytest.mark.slow
     def test_size_is_the_first_from_which_on_all_are_close(self) -> None:
         report = analyze(*cancer(), metric="balanced_accuracy", tolerance=0.004, sizes=range(1, 400))
         found, curve = report.recommendation, report.error_curve
@@ -220,6 +223,7 @@ class TestSizes:
         # The average precision of 100 trees has a standard deviation of 0.018 over seeds on these rows.
         assert report.error_curve.asymptote == pytest.approx(limit, abs=0.045)
 
+    @pytest.mark.slow
     def test_grow_trains_to_the_size_of_the_metric(self) -> None:
         X, y = make_classification(400, 12, flip_y=0.05, random_state=2)
         forest = RandomForestClassifier(min_samples_leaf=3, random_state=0)

@@ -145,6 +145,7 @@ def brier(y: Array, mean: Array) -> float:
     return float(np.mean((np.eye(3)[y] - mean) ** 2))
 
 
+@pytest.mark.fast_cases("squared")
 @pytest.mark.parametrize("metric", [squared, brier])
 def test_squared_errors_are_averaged_over_all_subsets(metric: Callable[[Array, Array], float]) -> None:
     rng = np.random.default_rng(3)
@@ -162,6 +163,7 @@ def test_squared_errors_are_averaged_over_all_subsets(metric: Callable[[Array, A
     assert curve.asymptote == pytest.approx(all_members - (one - all_members) / 7.0, rel=1e-9)
 
 
+@pytest.mark.fast_cases("accuracy-20", "neg_brier_score-4")
 @pytest.mark.parametrize(
     ("name", "most"), [("neg_brier_score", 4), ("roc_auc", 4), ("neg_log_loss", 4), ("accuracy", 20)]
 )

@@ -191,7 +191,7 @@ class TestRefusals:
 
     def test_probabilities_of_hard_votes(self) -> None:
         X, y = TWO
-        votes = BaggingClassifier(LinearSVC(), n_estimators=40, random_state=0).fit(X / X.max(axis=0), y)
+        votes = BaggingClassifier(LinearSVC(), n_estimators=15, random_state=0).fit(X / X.max(axis=0), y)
         with pytest.raises(InputError, match=r"'roc_auc'.* predict labels only"):
             analyze(votes, X / X.max(axis=0), y, metric="roc_auc")
         assert (
@@ -221,6 +221,7 @@ class TestRefusals:
 class TestFunctionsOfOtherMeaning:
     """A range is known of scikit-learn's own functions with their usual parameters only."""
 
+    @pytest.mark.slow
     def test_a_count_of_rows_has_no_largest_value(self) -> None:
         forest, X, y = FORESTS["two"]
         report = analyze(forest, X, y, metric=make_scorer(accuracy_score, normalize=False))
@@ -234,6 +235,7 @@ class TestFunctionsOfOtherMeaning:
         forest, X, y = FORESTS["two"]
         assert 80.0 < analyze(forest, X, y, metric=make_scorer(accuracy_score)).error <= 100.0
 
+    @pytest.mark.fast_cases("a b", "bias")
     @pytest.mark.parametrize("name", ["bias", "agreement", "n_members", "<lambda>", "a b"])
     def test_a_name_that_other_values_have_or_that_is_none_is_logged_as_error(self, name: str) -> None:
         def own(truth: Any, labels: Any) -> float:
@@ -256,6 +258,7 @@ class TestFunctionsOfOtherMeaning:
         assert "f1_score_macro" not in str(caught.value)
 
 
+@pytest.mark.fast_cases("roc_auc")
 @pytest.mark.parametrize("metric", [pytest.param("average_precision", marks=pytest.mark.slow), "roc_auc", "accuracy"])
 def test_a_ranking_of_few_rows_is_warned_of(metric: str) -> None:
     """Each out-of-bag row is predicted by members of its own, and few rows of a label decide over the level."""

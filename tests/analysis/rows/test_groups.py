@@ -34,6 +34,7 @@ def mean_wrong(y: NDArray[Any], probabilities: NDArray[Any]) -> float:
     return float(1 - probabilities[np.arange(y.size), y].mean())
 
 
+@pytest.mark.slow
 def test_groups_of_near_copies_tell_the_error_on_fresh_groups() -> None:
     X, y, groups = grouped()
     fresh, labels, _ = grouped(2000, 1, seed=1)
@@ -158,6 +159,7 @@ def test_large_groups_left_out_are_refused_or_doubted() -> None:
         assert report.basis.n_groups == 400
 
 
+@pytest.mark.fast_cases("3")
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
 @pytest.mark.parametrize("n_groups", [2, 3, 8])
 def test_few_groups_are_doubted(n_groups: int) -> None:
@@ -206,6 +208,7 @@ def test_groups_are_numbered_as_they_come() -> None:
     assert encode_groups([3, "a", 3], 3).tolist() == [0, 1, 0]
 
 
+@pytest.mark.fast_cases("xgboost")
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
 def test_bags_of_boosters_are_proved_by_row_and_used_by_group(kind: str) -> None:
     library: Any = pytest.importorskip(kind, reason=f"{kind} is not installed")

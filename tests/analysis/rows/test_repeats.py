@@ -102,6 +102,7 @@ def test_interpolated_rows_at_the_end_are_doubted() -> None:
     assert not report.is_actionable
 
 
+@pytest.mark.fast_cases("3")
 @pytest.mark.parametrize("n_columns", [2, 3, 6, 10])
 def test_rows_that_are_equal_by_chance_are_let_pass(n_columns: int) -> None:
     report = analysed(*binary(n_columns))
@@ -110,6 +111,7 @@ def test_rows_that_are_equal_by_chance_are_let_pass(n_columns: int) -> None:
     assert not any("copies" in warning for warning in report.warnings)
 
 
+@pytest.mark.slow
 def test_binary_rows_without_noise_are_let_pass() -> None:
     X, _ = binary(3)
     assert analysed(X, X[:, 0].astype(int) ^ X[:, 1].astype(int)).basis.doubts == ()

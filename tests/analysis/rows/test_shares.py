@@ -43,6 +43,7 @@ def votes_of(chance: Array, left_out: Array, n_members: int, seed: int = 0) -> t
 
 @draws_by_weight
 class TestForests:
+    @pytest.mark.fast_cases("None-0.03", "5-0.1")
     @pytest.mark.parametrize("share", [0.03, 0.06, 0.10])
     @pytest.mark.parametrize("depth", [None, 5])
     def test_balanced_weights_of_a_rare_label_are_refused(self, share: float, depth: int | None) -> None:
@@ -51,6 +52,7 @@ class TestForests:
         with pytest.raises(TooFewMembersError, match=rf"(?s)Of the {y.sum()} rows of label '1'.*balanced_subsample"):
             analyze(forest, X, y)
 
+    @pytest.mark.slow
     def test_the_remedies_work(self) -> None:
         X, y = rows(600, 0.06)
         common: dict[str, Any] = {"n_estimators": 60, "random_state": 0}
@@ -81,6 +83,7 @@ class TestForests:
         assert [basis.label for basis in report.basis.labels] == ["ham", "spam"]
         assert report.basis.labels[1].mean_members < 15
 
+    @pytest.mark.slow
     def test_extra_trees_and_bagging(self) -> None:
         X, y = rows(500, 0.05)
         with pytest.raises(TooFewMembersError, match="label '1'"):
@@ -219,6 +222,7 @@ def test_difficulty_tied_to_weight_within_a_label() -> None:
     assert abs(np.mean(biases)) < 0.004
 
 
+@pytest.mark.slow
 def test_the_recommended_size_does_not_depend_on_the_sizes_given() -> None:
     target = np.repeat([0, 1], [600, 150])
     chance = np.random.default_rng(0).beta(0.6, 2.0, 750)
@@ -235,6 +239,7 @@ def test_the_recommended_size_does_not_depend_on_the_sizes_given() -> None:
     assert low < whole.recommendation.size < high
 
 
+@pytest.mark.fast_cases("balanced_subsample")
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost", "balanced_subsample"])
 def test_weights_that_do_not_draw_change_nothing(library: str) -> None:
     X, y = rows(500, 0.2)
@@ -269,6 +274,7 @@ def test_public_names_are_not_more() -> None:
     assert "row_shares" not in ens_plugin.__all__
 
 
+@pytest.mark.fast_cases("59-True")
 @pytest.mark.parametrize(("n_rare", "warned"), [(30, True), (59, True), (60, False)])
 def test_raw_scores_of_few_rows_of_a_rare_label_are_named(n_rare: int, warned: bool) -> None:
     rng = np.random.default_rng(0)

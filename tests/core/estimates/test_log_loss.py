@@ -31,6 +31,7 @@ def test_share_of_the_variance_of_a_vote(spread: float) -> None:
     assert share == pytest.approx(1.0 / (spread + 1.0), rel=0.05)
 
 
+@pytest.mark.fast_cases("15")
 @pytest.mark.parametrize("n_members", [15, 40])
 def test_losses_beyond_the_members_are_those_of_more_members(n_members: int) -> None:
     sizes = (2.0 * n_members, 100.0, np.inf)

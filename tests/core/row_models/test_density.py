@@ -173,6 +173,7 @@ def test_a_million_rows_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(few.weights, many.weights, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_signs_of_the_columns_are_not_left_to_the_processor() -> None:
     script = (
         "import numpy as np; from ens_plugin.core.row_models.density import design; "

@@ -107,7 +107,7 @@ def test_fewer_than_thirty_rows_warn_and_thirty_do_not() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 6)
 @given(
     st.lists(st.integers(1, 30).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1, max_size=12),
     st.randoms(use_true_random=False),
@@ -120,7 +120,7 @@ def test_order_of_the_rows_does_not_matter(rows: list[tuple[int, int]], random: 
 
 
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 6)
 @given(
     st.lists(st.integers(1, 12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1, max_size=12)
 )

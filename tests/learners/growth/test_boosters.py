@@ -36,6 +36,7 @@ def trees_of(model: Any) -> str:
 
 
 class TestLightGBM:
+    @pytest.mark.fast_cases("one_shot")
     @pytest.mark.parametrize("method", ["one_shot", "iterative"])
     def test_grows_in_a_single_fit_to_the_trees_of_one_training(self, method: str) -> None:
         growth = grow(lightgbm_forest(), X, Y, method=method, **TIGHT)
@@ -99,6 +100,7 @@ class TestXGBoost:
     def xgboost(self) -> Any:
         return pytest.importorskip("xgboost", reason="xgboost is not installed")
 
+    @pytest.mark.fast_cases("one_shot")
     @pytest.mark.parametrize("method", ["one_shot", "iterative"])
     def test_starts_anew_and_counts_it(self, xgboost: Any, method: str) -> None:
         # By default four in five rows are in the bag, so that each row is out of bag for few.

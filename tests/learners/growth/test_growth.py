@@ -52,7 +52,7 @@ def test_one_shot_trains_a_probe_and_then_the_rest_once() -> None:
 def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
     growth = grown("iterative")
     assert len(growth.history) > 1
-    for step in growth.history:
+    for step in (growth.history[0], growth.history[-1]):
         report = ens_plugin.analyze(forest(n_estimators=step.n_members).fit(X, Y), X, Y, confidence=0.995)
         assert step.recommended_size == report.recommended_size
         assert step.interval == report.recommendation.interval
@@ -120,6 +120,12 @@ def test_the_report_is_the_one_of_the_grown_model() -> None:
 # The same members as in one training.
 
 
+@pytest.mark.fast_cases(
+    "RandomForestClassifier(random_state=0)-0.99-one_shot",
+    "RandomForestClassifier(class_weight='balanced', oob_score=Tr-0.99-iterative",
+    "ExtraTreesClassifier(bootstrap=True, random_state=1)-0.99-iterative",
+    "BaggingClassifier(random_state=2)-0.993-one_shot",
+)
 @pytest.mark.parametrize("method", ["one_shot", "iterative"])
 @pytest.mark.parametrize(
     ("estimator", "confidence"),
@@ -142,16 +148,18 @@ def test_growing_gives_the_members_of_one_training_at_that_size(estimator: Any, 
     assert_same_members(growth.model, whole)
 
 
-def test_regression_grows_to_the_tolerated_excess_error() -> None:
+@pytest.mark.fast_cases("RandomForestRegressor")
+@pytest.mark.parametrize("kind", [RandomForestRegressor, BaggingRegressor], ids=lambda kind: kind.__name__)
+def test_regression_grows_to_the_tolerated_excess_error(kind: Any) -> None:
     rows, target = (part[:200] for part in load_diabetes(return_X_y=True))
-    for estimator in (RandomForestRegressor(random_state=0), BaggingRegressor(random_state=0)):
-        growth = grow(estimator, rows, target, tolerance=0.005)
-        probe = ens_plugin.analyze(clone(estimator).set_params(n_estimators=50).fit(rows, target), rows, target,
-                                   tolerance=0.005)  # fmt: skip
-        assert growth.n_members == probe.recommended_size > 50
-        assert growth.history[0].attained == pytest.approx(probe.error / probe.error_curve.asymptote - 1, rel=1e-9)
-        whole = clone(estimator).set_params(n_estimators=growth.n_members).fit(rows, target)
-        assert_same_members(growth.model, whole)
+    estimator = kind(random_state=0)
+    growth = grow(estimator, rows, target, tolerance=0.005)
+    probe = ens_plugin.analyze(clone(estimator).set_params(n_estimators=50).fit(rows, target), rows, target,
+                               tolerance=0.005)  # fmt: skip
+    assert growth.n_members == probe.recommended_size > 50
+    assert growth.history[0].attained == pytest.approx(probe.error / probe.error_curve.asymptote - 1, rel=1e-9)
+    whole = clone(estimator).set_params(n_estimators=growth.n_members).fit(rows, target)
+    assert_same_members(growth.model, whole)
 
 
 def test_a_seed_is_drawn_once_where_none_is_given() -> None:
@@ -160,6 +168,7 @@ def test_a_seed_is_drawn_once_where_none_is_given() -> None:
     assert_same_members(growth.model, clone(growth.model).fit(X, Y))
 
 
+@pytest.mark.slow
 def test_a_generator_gives_the_same_growth_as_an_equal_one_and_is_left_alone() -> None:
     estimator = RandomForestClassifier(random_state=np.random.RandomState(5))
     first, second = (grow(estimator, X, Y, confidence=0.9) for _ in range(2))

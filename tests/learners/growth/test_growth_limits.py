@@ -72,6 +72,7 @@ def test_few_rows_keep_the_probe() -> None:
     assert growth.history[0].recommended_size is None
 
 
+@pytest.mark.slow
 def test_few_out_of_bag_members_per_row_keep_the_probe() -> None:
     # The share left out is 0.368: of 13 members 4.8, of 14 5.2.
     with pytest.warns(NotConvergedWarning, match=r"4\.\d out-of-bag members on average, and 5 are needed"):

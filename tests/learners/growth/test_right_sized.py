@@ -37,25 +37,44 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 
-X, Y = load_breast_cancer(return_X_y=True)
+CANCER = load_breast_cancer(return_X_y=True)
+X, Y = CANCER[0][:201, :10], CANCER[1][:201]
 WEIGHTED = "a weight of 2 is not two rows: rows are drawn into bags one by one, as in every random forest"
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": WEIGHTED,
     "check_sample_weight_equivalence_on_sparse_data": WEIGHTED,
 }
-CHECKED = [RightSizedClassifier(probe_size=10, max_size=15), RightSizedRegressor(probe_size=10, max_size=15)]
+SMALL = {"probe_size": 10, "max_size": 15}
 
 
 BEFORE_TAGS = "expected_failed_checks" not in signature(parametrize_with_checks).parameters
 EXPECTED = {} if BEFORE_TAGS else {"expected_failed_checks": lambda _: EXPECTED_FAILURES}
 
 
-@pytest.mark.skipif(BEFORE_TAGS, reason="scikit-learn before 1.6 has no way to expect a check to fail")
-# The checks' tables have a few rows, from which no size can be estimated: a warning is issued, and the probe kept.
-@pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
-@pytest.mark.filterwarnings("ignore::UserWarning:sklearn")
-@parametrize_with_checks(CHECKED, **EXPECTED)  # type: ignore[untyped-decorator]
+def own_checks(function: Any) -> Any:
+    """Allow for the warnings of scikit-learn's checks."""
+    marks = (
+        pytest.mark.skipif(BEFORE_TAGS, reason="scikit-learn before 1.6 has no way to expect a check to fail"),
+        # The checks' tables have a few rows, from which no size can be estimated: a warning is issued, and the probe
+        # kept.
+        pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning"),
+        pytest.mark.filterwarnings("ignore::UserWarning:sklearn"),
+    )
+    for mark in marks:
+        function = mark(function)
+    return function
+
+
+@own_checks
+@parametrize_with_checks([RightSizedClassifier(**SMALL)], **EXPECTED)  # type: ignore[untyped-decorator]
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@own_checks
+@parametrize_with_checks([RightSizedRegressor(**SMALL)], **EXPECTED)  # type: ignore[untyped-decorator]
+def test_scikit_learns_own_checks_of_the_regressor(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -104,26 +123,27 @@ class TestFit:
 
     def test_weights_count(self) -> None:
         weight = np.where(Y == 0, 3.0, 1.0)
-        model = RightSizedClassifier(random_state=0).fit(X, Y, sample_weight=weight)
-        growth = grow(RandomForestClassifier(random_state=0), X, Y, sample_weight=weight)
+        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(X, Y, sample_weight=weight)
+        growth = grow(RandomForestClassifier(random_state=0), X, Y, confidence=0.97, sample_weight=weight)
         assert_array_equal(model.predict_proba(X), growth.model.predict_proba(X))
 
     def test_names_of_columns(self) -> None:
         frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
-        model = RightSizedClassifier(random_state=0).fit(frame, Y)
+        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(frame, Y)
         assert list(model.feature_names_in_) == list(frame.columns)
         assert model.n_features_in_ == X.shape[1]
         assert not hasattr(model.fit(X, Y), "feature_names_in_")
 
 
 class TestWrongInput:
+    @pytest.mark.fast_cases("predict")
     @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba"])
     def test_other_columns_are_refused(self, method: str) -> None:
-        model = RightSizedClassifier(random_state=0).fit(X, Y)
+        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(X, Y)
         with pytest.raises(DataMismatchError, match="RightSizedClassifier is expecting"):
             getattr(model, method)(X[:, :3])
         frame = pd.DataFrame(X).add_prefix("column")
-        model = RightSizedClassifier(random_state=0).fit(frame, Y)
+        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(frame, Y)
         with pytest.raises(DataMismatchError, match="feature names"):
             getattr(model, method)(frame.rename(columns={"column0": "other"}))
 
@@ -155,7 +175,7 @@ class TestWrongInput:
         assert not [name for name in vars(model) if name.endswith("_")]
 
     def test_a_failed_fit_leaves_what_was_fitted_before(self) -> None:
-        model = RightSizedClassifier(random_state=0).fit(X, Y)
+        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(X, Y)
         before = model.predict_proba(X)
         with pytest.raises(InputError, match="single label"):
             model.fit(X, np.ones(len(Y)))
@@ -166,7 +186,7 @@ class TestWrongInput:
         broken[0, 0] = np.nan
         with pytest.raises(ValueError, match="NaN"):
             RightSizedClassifier(BaggingClassifier(LinearSVC())).fit(broken, Y)
-        assert RightSizedClassifier(random_state=0).fit(broken, Y).n_members_ > 1
+        assert RightSizedClassifier(confidence=0.97, random_state=0).fit(broken, Y).n_members_ > 1
 
 
 class TestLikeAnyEstimator:
@@ -182,7 +202,7 @@ class TestLikeAnyEstimator:
         assert clone(model).get_params()["estimator__max_depth"] == 2
 
     def test_pickle(self) -> None:
-        model = RightSizedClassifier(random_state=0).fit(X, Y)
+        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(X, Y)
         again = pickle.loads(pickle.dumps(model))
         assert_array_equal(again.predict_proba(X), model.predict_proba(X))
         assert again.growth_.history == model.growth_.history
@@ -192,7 +212,7 @@ class TestLikeAnyEstimator:
         assert "RandomForestClassifier" in estimator_html_repr(RightSizedClassifier(RandomForestClassifier()))
 
     def test_search_over_the_confidence(self) -> None:
-        search = GridSearchCV(RightSizedClassifier(random_state=0), {"confidence": [0.9, 0.98]}, cv=2).fit(X, Y)
+        search = GridSearchCV(RightSizedClassifier(random_state=0), {"confidence": [0.97, 0.98]}, cv=2).fit(X, Y)
         assert ens_plugin.analyze(search, X, Y).n_members == search.best_estimator_.n_members_
 
     def test_weights_are_routed(self) -> None:
@@ -230,7 +250,7 @@ class TestUnwrapped:
         inner = RightSizedClassifier(make_pipeline(StandardScaler(), RandomForestClassifier()), random_state=0).fit(
             X, Y
         )
-        outer = make_pipeline(StandardScaler(), RightSizedClassifier(random_state=0)).fit(X, Y)
+        outer = make_pipeline(StandardScaler(), RightSizedClassifier(confidence=0.97, random_state=0)).fit(X, Y)
         for model in (inner, outer):
             assert ens_plugin.analyze(model, X, Y).n_members > 1
         assert len(ens_plugin.truncate(inner, 5)[-1].estimators_) == 5

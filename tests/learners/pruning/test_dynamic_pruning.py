@@ -50,6 +50,7 @@ def test_scikit_learn_s_own_checks_of_probabilities(estimator: Any, check: Any) 
     check(estimator)
 
 
+@pytest.mark.fast_cases("forest-2", "bagged votes-2", "lightgbm-10")
 @every_ensemble
 def test_when_nothing_is_given_up_labels_are_the_whole_ensemble_s(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
@@ -58,6 +59,7 @@ def test_when_nothing_is_given_up_labels_are_the_whole_ensemble_s(kind: str, n_l
         np.testing.assert_array_equal(pruned.predict(fresh), pruned.estimator_.predict(fresh))
 
 
+@pytest.mark.fast_cases("forest-2", "lightgbm-10", "bagged votes-2", "xgboost-2")
 @every_ensemble
 def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
@@ -71,6 +73,7 @@ def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -
         assert pruned.expected_disagreement_ <= 0.02
 
 
+@pytest.mark.fast_cases("forest-2", "lightgbm-10", "xgboost-2")
 @every_ensemble
 def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
@@ -90,6 +93,7 @@ def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: in
         np.testing.assert_allclose(found.probabilities[row], mean, rtol=1e-6)
 
 
+@pytest.mark.fast_cases("forest-2", "lightgbm-10", "xgboost-2")
 @every_ensemble
 def test_a_row_alone_is_predicted_as_among_others(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
@@ -155,6 +159,7 @@ def test_counting_many_labels_is_counting_few(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(many.probabilities, few.probabilities)
 
 
+@pytest.mark.fast_cases("twonorm")
 @pytest.mark.parametrize("problem", ["twonorm", "ringnorm", "spiral"])
 def test_saving_and_disagreement_are_known_beforehand(problem: str) -> None:
     rng = np.random.default_rng(5)

@@ -78,6 +78,7 @@ def test_missing_values_are_the_ensemble_s_matter() -> None:
         whole.predict(X)
 
 
+@pytest.mark.fast_cases("xgboost", "lightgbm")
 @pytest.mark.parametrize("kind", ["forest", "lightgbm", "xgboost"])
 def test_pickled_and_cloned(kind: str) -> None:
     X, y, fresh = rows_of(2)
@@ -97,6 +98,7 @@ def test_its_page_names_the_ensemble() -> None:
     assert "RandomForestClassifier" in html
 
 
+@pytest.mark.slow
 def test_searched_over_confidence() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     pruned = DynamicPruningClassifier(RandomForestClassifier(51, random_state=0))

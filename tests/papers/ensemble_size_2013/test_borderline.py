@@ -44,6 +44,7 @@ def test_beta_2_2_at_1001() -> None:
     assert limiting_disagreement(1.5, [1001])[0] * np.sqrt(1001) == pytest.approx(0.5984, abs=1e-4)
 
 
+@pytest.mark.fast_cases("0.99-2.0-2.0", "0.9-1.0-1.0")
 @pytest.mark.parametrize(("a", "b"), SHAPES)
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_tail_of_row_sizes_follows_the_law(a: float, b: float, confidence: float) -> None:

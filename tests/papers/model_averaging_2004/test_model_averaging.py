@@ -151,6 +151,7 @@ def test_a_row_without_any_probability_gets_the_shares_of_the_labels() -> None:
         model.score_regions([[2]])
 
 
+@pytest.mark.fast_cases("auto-rows-GaussianNB()", "auto-parametric-BernoulliNB(binarize=2.0)")
 @pytest.mark.parametrize("base", [GaussianNB(), BernoulliNB(binarize=2.0), MultinomialNB()], ids=str)
 @pytest.mark.parametrize("bootstrap", ["rows", "parametric"])
 @pytest.mark.parametrize("n_estimators", [9, "auto"])
@@ -211,6 +212,7 @@ def test_auto_says_where_no_number_would_do() -> None:
     assert [step.size for step in model.history_] == [25, 50, 60]
 
 
+@pytest.mark.fast_cases("joint")
 @pytest.mark.parametrize("combine", ["joint", "conditional"])
 def test_regions_are_those_of_the_core(combine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.papers.model_averaging_2004.joint_scores.BLOCK_ROWS", 50)
@@ -226,6 +228,7 @@ def test_regions_are_those_of_the_core(combine: str, monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.slow
 def test_no_label_is_settled_while_another_is_missing_from_every_model() -> None:
     """One row of the second label: a third of the samples miss it, and their models are all alike."""
     X = np.zeros((32, 1), dtype=int)

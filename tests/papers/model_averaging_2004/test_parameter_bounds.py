@@ -37,6 +37,7 @@ def test_bounds_are_those_of_the_core_number_by_number() -> None:
     assert found.n_models == 40
 
 
+@pytest.mark.slow
 def test_bounds_hold_for_the_majority_guesser_and_the_published_one_does_not() -> None:
     """A share bootstrapped from 50 rows: mean 0.5 and sd sqrt(0.25 / 50) are known."""
     y = np.repeat([0, 1], 25)

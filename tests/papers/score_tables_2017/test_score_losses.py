@@ -64,8 +64,10 @@ def losses(scores: FloatArray | None, p: FloatArray, loss: str, aggregation: str
     return -np.log(p) if loss == "log" else 2.0 * (1.0 - p) ** 2
 
 
+HARDEST = (True, "mean_proba", "zero_one")
 CASES = [
-    (rows, aggregation, loss)
+    # Of means of beta probabilities, the 0-1 loss takes a second.
+    pytest.param(rows, aggregation, loss, marks=[pytest.mark.slow] * ((rows is BETA, aggregation, loss) == HARDEST))
     for rows in (NORMAL, PAIR, BETA)
     for aggregation in AGGREGATIONS
     for loss in LOSSES

@@ -43,6 +43,7 @@ def test_uniform_members_follow_irwin_and_hall(size: int) -> None:
     assert found == pytest.approx(exact, abs=2e-6)
 
 
+@pytest.mark.fast_cases("0.4-3.0", "0.05-0.1", "-0.7-1.0")
 @pytest.mark.parametrize("spread", [0.1, 1.0, 3.0, 4.0])
 @pytest.mark.parametrize("ratio", [-0.7, 0.05, 0.4])
 def test_three_members_by_direct_integration(spread: float, ratio: float) -> None:

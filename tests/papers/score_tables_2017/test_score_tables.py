@@ -42,7 +42,7 @@ def test_far_means_need_no_table() -> None:
     np.testing.assert_allclose(tables().miss_moments(a, s)[0], [1.0, 0.0], atol=1e-4)
 
 
-@settings(max_examples=20)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(st.floats(-1.0, 1.0), st.floats(0.05, 4.0))
 def test_one_two_and_three_members_are_known(ratio: float, spread: float) -> None:
     a, s = np.array([ratio * spread]), np.array([spread])

@@ -168,6 +168,7 @@ def test_the_newest_report_counts(embedded: Client, name: str) -> None:
 
 
 class TestBaseline:
+    @pytest.mark.fast_cases("0.8-threshold0-True", "8.0-threshold1-False", "1.2-threshold3-False")
     @pytest.mark.parametrize(
         ("scale", "threshold", "passed"),
         [(0.8, {"no_worse": True}, True), (8.0, {"no_worse": True}, False), (1.2, {"no_worse": True}, True),
@@ -339,6 +340,7 @@ def test_a_report_on_a_score_is_judged_by_it(embedded: Client, name: str) -> Non
         gate(version.uri, {"report": {"error": {"max": 0.1}}})
 
 
+@pytest.mark.slow
 def test_of_two_scores_the_greater_is_no_worse(embedded: Client, name: str) -> None:
     """A decrease of the score is the increase of the error that the policy bounds."""
     report = score_report()

@@ -228,6 +228,7 @@ class Interrupted(Client):
         super().set_registered_model_alias(*arguments)
 
 
+@pytest.mark.fast_cases("policy0-4-None", "policy1-3-fail")
 @pytest.mark.parametrize("before", [None, "pass", "fail"])
 @pytest.mark.parametrize(("policy", "writes"), [(LOOSE, 4), (STRICT, 3)])
 def test_a_server_that_dies_between_writes_leaves_no_pass_that_was_not_earned(
@@ -252,6 +253,7 @@ def test_a_server_that_dies_between_writes_leaves_no_pass_that_was_not_earned(
     assert gate(version.uri, LOOSE, promote=name).passed  # nothing is stuck
 
 
+@pytest.mark.fast_cases("<script>alert(1)</script>", "text6")
 @pytest.mark.parametrize("text", HOSTILE_STRINGS)
 def test_hostile_names_and_tags_act_nowhere(text: str, embedded: Client, tmp_path: Path) -> None:
     name = text.replace("/", "").replace(":", "")[:200] + uuid4().hex[:8]

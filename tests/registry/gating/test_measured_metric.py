@@ -17,6 +17,7 @@ pytestmark = MLFLOW_WARNINGS
 POLICY = {"report": {"metric": "roc_auc", "roc_auc": {"min": 0.9}}}
 
 
+@pytest.mark.slow
 def test_a_policy_on_a_metric_is_measured_on_the_rows_given(embedded: mlflow.MlflowClient) -> None:
     X, y = load_breast_cancer(return_X_y=True)
     forest = RandomForestClassifier(60, random_state=0).fit(X, y)

@@ -46,6 +46,7 @@ def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
 
 
 class TestRaces:
+    @pytest.mark.fast_cases("alias")
     @pytest.mark.parametrize("named", ["alias", "version"])
     def test_of_gates_with_the_same_baseline_one_promotes(
         self, named: str, embedded: Client, name: str, tmp_path: Path
@@ -261,6 +262,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
+@pytest.mark.fast_cases("no members", "upper below lower", "sizes that fall", "no rows")
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_an_impossible_report_passes_nowhere(
     forgery: str, embedded: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ from ens_plugin.tracking import load_model
 from tests.tracking.faulty_proxy import Fault, Request, faulty_proxy
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 
-pytestmark = [MLFLOW_WARNINGS, pytest.mark.server, pytest.mark.xdist_group("mlflow_server")]
+pytestmark = [MLFLOW_WARNINGS, pytest.mark.slow, pytest.mark.server, pytest.mark.xdist_group("mlflow_server")]
 
 X, Y = load_breast_cancer(return_X_y=True)
 FOREST = RandomForestClassifier(60, random_state=0).fit(X, Y)

@@ -72,6 +72,7 @@ def outputs(model: Any, rows: Any) -> Any:
     return model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_nullable_and_categorical_labels_give_the_same_size(embedded: Client, name: str) -> None:
     words = pd.Series(pd.Categorical(np.array(["no", "yes"])[Y], categories=["unused", "yes", "no"]), index=Y.index)
@@ -83,6 +84,7 @@ def test_nullable_and_categorical_labels_give_the_same_size(embedded: Client, na
     assert found[0].metrics() == found[1].metrics() == found[2].metrics()
 
 
+@pytest.mark.fast_cases("forest", "lightgbm booster")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("kind", CASES)
 def test_a_smaller_version_of_the_same_kind(kind: str, embedded: Client, name: str) -> None:
@@ -190,6 +192,7 @@ def test_held_out_rows_and_weights_reach_both_analyses(embedded: Client, name: s
     assert (found.report.n_rows, found.cut_report.n_rows) == (200, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_code_and_the_predicted_function_come_along(embedded: Client, name: str, tmp_path: Path) -> None:
     (tmp_path / "own_code").mkdir()
@@ -204,6 +207,7 @@ def test_code_and_the_predicted_function_come_along(embedded: Client, name: str,
     assert mlflow.pyfunc.load_model(f"models:/{name}/2").predict(X[:3]).shape == (3, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_the_active_run_and_the_next_one_stay_untouched(
     embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
@@ -225,6 +229,7 @@ def test_the_active_run_and_the_next_one_stay_untouched(
         assert content.outputs is None or content.outputs.model_outputs == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("autologging")
 def test_autologging_makes_no_runs_of_the_members_timed(embedded: Client, name: str) -> None:
     log(Case("sklearn", forest(), options=CLOUDPICKLE), name)

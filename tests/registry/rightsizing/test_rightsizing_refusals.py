@@ -90,6 +90,7 @@ def test_a_cut_that_breaks_the_promise_is_refused(embedded: Client, name: str, m
     assert counts(embedded) == before
 
 
+@pytest.mark.fast_cases("0")
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_one_failed_check_is_enough(wrong: int, unchanged: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from ens_plugin.sizing import checks
@@ -127,6 +128,7 @@ def test_a_forbidden_model_is_not_loaded(unchanged: str, monkeypatch: pytest.Mon
         rightsize(unchanged, X, Y)
 
 
+@pytest.mark.fast_cases("a/b", "7", "True")
 @pytest.mark.parametrize("register", [True, 7, "", " ", "a/b", "a:b"])
 def test_names_that_no_registered_model_has(register: Any, unchanged: str) -> None:
     with pytest.raises(InputError, match="cannot be the name of a registered model"):
@@ -227,6 +229,7 @@ def changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.registry.rightsizing.cut_model.load_model", lambda source: forest())
 
 
+@pytest.mark.fast_cases("changed-ModelLoadError-FAILED", "lost_report-TrackingError-READY")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("fault", "error", "model"),
@@ -257,6 +260,7 @@ def impure_regression(n_jobs: int) -> Case:
     return Case("sklearn", forest, XR, YR, CLOUDPICKLE)
 
 
+@pytest.mark.fast_cases("impure_regression")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("case", [impure, impure_regression])
 def test_threads_that_add_in_another_order_leave_no_failed_run(

@@ -288,6 +288,7 @@ def test_the_command_refuses_to_start(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.xdist_group("mlflow_server")
 def test_mlflow_calls_the_command_and_the_command_judges(

@@ -150,6 +150,7 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     return with_label_errors(report, adapter, evidence.sample, tally_block(evidence.sample.block, adapter), None)
 
 
+@pytest.mark.fast_cases("margins row by row-True", "votes-False", "values-True", "shares row by row-False")
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
 @pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", ["votes", "shares row by row", "margins row by row", "values"])

@@ -65,8 +65,9 @@ def framed(frame: pd.DataFrame, partitions: list[list[NDArray[np.intp]]]) -> lis
     return [[frame.iloc[rows] for rows in batches] for batches in partitions]
 
 
+@pytest.mark.fast_cases("votes", "values")
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(data=st.data())
 def test_any_split_of_the_rows_gives_the_same_part(kind: str, data: Any) -> None:
     frame = rows_of(KINDS[kind][0])
@@ -78,8 +79,9 @@ def test_any_split_of_the_rows_gives_the_same_part(kind: str, data: Any) -> None
     assert_same(merged(read(kind, plan, partitions), limit, arity), whole)
 
 
+@pytest.mark.fast_cases("votes", "margins")
 @pytest.mark.parametrize("kind", ["votes", "shares row by row", "margins", "values"])
-@settings(max_examples=8)
+@settings(max_examples=settings.default.max_examples // 12)
 @given(data=st.data())
 def test_any_split_of_the_training_rows_gives_the_same_part(kind: str, data: Any) -> None:
     frame = rows_of(KINDS[kind][0], oob=True)
@@ -92,6 +94,7 @@ def test_any_split_of_the_training_rows_gives_the_same_part(kind: str, data: Any
     assert np.count_nonzero(whole.idle) > 3
 
 
+@pytest.mark.fast_cases("shares", "votes", "values")
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_of_any_height_give_the_same_part(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More blocks than are merged at once, and a last one that is short."""

@@ -33,7 +33,7 @@ from ens_plugin.tracking import data_digest
 from ens_plugin.tracking.autolog import fit_report, settings
 from tests.extras import lightgbm, xgboost
 from tests.tracking.autologging import PATIENT, X, classifier, has_report, messages, only_run, y
-from tests.tracking.fits import LIGHTGBM, XGBOOST, new_experiment, top_runs
+from tests.tracking.fits import LIGHTGBM, XGBOOST, top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging")]
@@ -83,6 +83,7 @@ class TestReports:
         model = classifier().fit(y=pd.Series(y), X=frame)
         self.check(embedded, experiment, ens_plugin.analyze(model, frame, y))
 
+    @pytest.mark.fast_cases("<lambda>0-members added", "<lambda>1-members left out")
     @pytest.mark.parametrize("confidence", [0.97, 0.99], ids=["members left out", "members added"])
     @pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(StandardScaler(), model)])
     def test_of_an_ensemble_grown_to_size(
@@ -92,6 +93,7 @@ class TestReports:
         assert (model.n_members_ < 50) == (confidence == 0.97)
         self.check(embedded, experiment, ens_plugin.analyze(model, X, y))
 
+    @pytest.mark.slow
     def test_of_a_search_over_ensembles_grown_to_size(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         search = GridSearchCV(RightSizedClassifier(classifier()), {"confidence": [0.97, 0.98]}, cv=2)
         search.fit(X, y)
@@ -107,7 +109,11 @@ class TestReports:
         search = GridSearchCV(pipeline, {"randomforestclassifier__max_depth": [1, 5]}, cv=2).fit(X, y)
         self.check(embedded, experiment, ens_plugin.analyze(search.best_estimator_, X, y))
 
-    def test_of_weighted_fits(self, embedded: mlflow.MlflowClient) -> None:
+    @pytest.mark.fast_cases("pipeline", "lightgbm.train")
+    @pytest.mark.parametrize(
+        "name", ["argument", "pipeline", "search", "XGBRFClassifier", "xgboost.train", "lightgbm.train"]
+    )
+    def test_of_weighted_fits(self, name: str, embedded: mlflow.MlflowClient, experiment: str) -> None:
         weight = np.linspace(0.2, 3.0, y.size)
         matrix = xgboost.DMatrix(X, y, weight=weight)
         fits: dict[str, Any] = {
@@ -123,13 +129,11 @@ class TestReports:
                 lightgbm.train({**LIGHTGBM, "objective": "binary"}, lightgbm.Dataset(X, y, weight=weight), 25), X
             ),
         }  # fmt: skip
-        for name, fit in fits.items():
-            with new_experiment(embedded) as experiment:
-                model, rows = fit()
-                expected = ens_plugin.analyze(model, rows, y, sample_weight=weight)
-                unweighted = ens_plugin.analyze(model, rows, y)
-                assert expected.error != pytest.approx(unweighted.error), name
-                self.check(embedded, experiment, expected)
+        model, rows = fits[name]()
+        expected = ens_plugin.analyze(model, rows, y, sample_weight=weight)
+        unweighted = ens_plugin.analyze(model, rows, y)
+        assert expected.error != pytest.approx(unweighted.error)
+        self.check(embedded, experiment, expected)
 
 
 @pytest.mark.usefixtures("canned_report")
@@ -229,6 +233,7 @@ class TestRuns:
         classifier().fit(X, y)
         assert has_report(only_run(embedded, experiment))
 
+    @pytest.mark.fast_cases("False")
     @pytest.mark.parametrize("ours_first", [True, False])
     def test_a_fit_that_raises_under_mlflow_leaves_nothing_of_ours(
         self, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
@@ -249,7 +254,12 @@ class TestRuns:
         assert [run.info.status for run in runs] == ["FAILED", "FAILED", "FINISHED", "FINISHED"]
         assert [has_report(run) for run in runs] == [False, False, True, True]
 
-    def test_fits_in_one_run_have_names_of_their_own(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
+    def test_fits_in_one_run_have_names_of_their_own(
+        self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Pictures take seconds, and have tests of their own.
+        rendered = "ens_plugin.tracking.autolog.fit_report.render_artifacts"
+        monkeypatch.setattr(rendered, lambda _, folder, *__: bool((folder / "report.html").write_text("a page")))
         autolog(max_overhead=PATIENT)
         with mlflow.start_run():
             for rows in (200, 150, 100):
@@ -279,6 +289,7 @@ class TestRuns:
         assert embedded.get_run(run.info.run_id).info.status == "RUNNING"
         embedded.set_terminated(run.info.run_id)
 
+    @pytest.mark.fast_cases("False")
     @pytest.mark.parametrize("with_mlflow", [False, True])
     def test_threads_of_the_users_have_a_report_for_each_fit(
         self, with_mlflow: bool, embedded: mlflow.MlflowClient, experiment: str

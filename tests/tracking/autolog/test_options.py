@@ -45,6 +45,7 @@ class TestOptions:
         classifier().fit(X, y)
         assert [has_report(run) for run in top_runs(embedded, experiment)] == [False, True]
 
+    @pytest.mark.fast_cases("False")
     @pytest.mark.parametrize("ours_first", [True, False])
     def test_exclusive_does_not_keep_out_of_runs_of_mlflows(
         self, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
@@ -253,6 +254,7 @@ class TestPatchedFunctions:
         assert b"ens_plugin" not in (tmp_path / "forest.joblib").read_bytes()
 
 
+@pytest.mark.slow
 def test_libraries_imported_later_are_watched(tmp_path: Path) -> None:
     for library in ("lightgbm", "xgboost"):
         pytest.importorskip(library, reason=f"needs {library}: {INSTALL[library]}")

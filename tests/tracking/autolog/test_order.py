@@ -108,6 +108,7 @@ def check_one_report(client: mlflow.MlflowClient, run: Run) -> None:
     assert not repeated(client, run)
 
 
+@pytest.mark.fast_cases("sklearn, ours", "ours, sklearn")
 @pytest.mark.parametrize(("turn", "order"), list(enumerate(ORDERS)), ids=list(ORDERS))
 def test_each_fit_has_one_report_in_its_own_run_or_the_users(
     turn: int, order: str, embedded: mlflow.MlflowClient, canned_report: list[Any]
@@ -141,6 +142,7 @@ def test_worker_processes_report_nothing(embedded: mlflow.MlflowClient, canned_r
     assert len(canned_report) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["ours, everything", "everything, ours"])
 def test_mlflows_own_checks_of_autologging_pass(
     order: str, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
@@ -164,6 +166,7 @@ def test_where_mlflow_lets_a_fit_pass_ours_does_not(order: str, embedded: mlflow
     assert not run.data.params, "MLflow logged its own things"
 
 
+@pytest.mark.fast_cases("ours, everything, off")
 @pytest.mark.parametrize("order", ["ours, everything, off", "everything, ours, off"])
 def test_once_disabled_mlflow_goes_on_alone(order: str, embedded: mlflow.MlflowClient) -> None:
     for name in order.split(", "):

@@ -27,6 +27,7 @@ from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, trackin
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging"), pytest.mark.xdist_group("mlflow_server")]
 
 
+@pytest.mark.slow
 @pytest.mark.server
 class TestServer:
     def test_a_fit_of_its_own(self, served: mlflow.MlflowClient, tmp_path: Path) -> None:

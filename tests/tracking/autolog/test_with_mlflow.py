@@ -32,6 +32,7 @@ class TestTogetherWithMlflow:
         # MLflow loads each model in a process of its own to see what it needs.
         monkeypatch.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
 
+    @pytest.mark.fast_cases("search-False", "xgboost.train-True")
     @pytest.mark.parametrize("ours_first", [True, False])
     @pytest.mark.parametrize("kind", ["forest", "search", "xgboost.train"])
     def test_scalars_and_digest_are_linked_to_the_model_of_the_fit(
@@ -70,6 +71,7 @@ class TestTogetherWithMlflow:
         assert has_report(only_run(embedded, experiment))
         assert linked_metrics(embedded, logged.model_id) == {}
 
+    @pytest.mark.fast_cases("True")
     @pytest.mark.parametrize("ours_first", [True, False])
     def test_another_logger_of_events_does_not_lose_reports(
         self, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
@@ -97,6 +99,7 @@ class TestTogetherWithMlflow:
 class TestTrouble:
     """Whatever goes wrong, the fit is unaffected and one warning tells."""
 
+    @pytest.mark.fast_cases("False")
     @pytest.mark.parametrize("with_mlflow", [False, True])
     def test_an_analysis_that_fails(
         self,

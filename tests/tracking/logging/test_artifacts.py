@@ -19,6 +19,7 @@ from tests.reports import all_reports, classification_report
 FILES = {"report.json", "report.html", "curve.csv", "error_curve.png", "agreement.png", "bias_variance.png"}
 
 
+@pytest.mark.fast_cases("hostile")
 @pytest.mark.parametrize("name", ["path", "regression", "hostile"])
 def test_every_kind_of_report_gives_all_files(name: str, tmp_path: Path) -> None:
     report = next(report for key, report in all_reports().items() if name in key)
@@ -57,6 +58,7 @@ def test_page_and_figures_are_left_out_where_there_is_no_time_for_them(
     assert {path.name for path in tmp_path.iterdir()} == {"report.json", "curve.csv"}
 
 
+@pytest.mark.fast_cases("5e-324")
 @pytest.mark.parametrize("excess", [0.0, 1e-300, 5e-324, math.inf, math.nan])
 def test_no_picture_is_larger_than_its_figure(excess: float, tmp_path: Path) -> None:
     """An ensemble that errs no more than the infinite one once made a picture a million pixels high."""

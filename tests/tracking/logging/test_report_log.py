@@ -145,7 +145,10 @@ def test_only_scalars_are_linked_to_the_model(embedded: mlflow.MlflowClient) -> 
 
 
 def test_artifacts_come_back_complete(embedded: mlflow.MlflowClient, tmp_path: Path) -> None:
-    folder = Path(embedded.download_artifacts(log_report(REPORT), "ensemble", str(tmp_path)))
+    # Runs of other tests would be drawn beside the report.
+    with mlflow.start_run(experiment_id=embedded.create_experiment("artifacts")):
+        run_id = log_report(REPORT)
+    folder = Path(embedded.download_artifacts(run_id, "ensemble", str(tmp_path)))
     assert len(pd.read_csv(folder / "curve.csv")) == len(REPORT.error_curve.sizes)
     assert json.loads((folder / "report.json").read_text())["n_members"] == REPORT.n_members
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
@@ -172,6 +175,7 @@ def test_a_persons_description_is_kept(embedded: mlflow.MlflowClient) -> None:
     assert embedded.get_run(run.info.run_id).data.tags["mlflow.note.content"] == "My note"
 
 
+@pytest.mark.fast_cases("classification", "regression", "hostile", "path", "score")
 @pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("name", all_reports())
 def test_every_kind_of_report_can_be_logged(name: str, embedded: mlflow.MlflowClient) -> None:
@@ -269,6 +273,7 @@ def test_a_dead_server_is_a_tracking_error() -> None:
         log_report(REPORT)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_without_configuration_mlflow_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -67,6 +67,7 @@ def bags_of_the_trained_model(name: str) -> Any:
     return ens_plugin.in_bag(LIGHTGBM if name.startswith("lightgbm") else XGBOOST, X, Y)
 
 
+@pytest.mark.fast_cases("xgboost.json", "lightgbm.txt", "xgboost.ubj", "xgboost booster.json")
 @each(FILES)
 def test_a_model_file_keeps_or_gives_back_its_bags(name: str, tmp_path: Path) -> None:
     FILES[name](tmp_path / name)
@@ -102,6 +103,7 @@ def test_a_library_that_is_not_installed_is_named(
         load_model(tmp_path / name)
 
 
+@pytest.mark.fast_cases("lightgbm booster", "xgboost as json")
 @pytest.mark.usefixtures("embedded")
 @each(FLAVOURS)
 def test_a_logged_model_has_the_bags_it_was_trained_on(name: str) -> None:
@@ -124,6 +126,7 @@ def test_a_seed_lost_by_logging_and_too_large_to_be_found_is_asked_for() -> None
     np.testing.assert_array_equal(ens_plugin.in_bag(loaded, X, Y), expected)
 
 
+@pytest.mark.fast_cases("lightgbm")
 @pytest.mark.parametrize("model", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
 def test_the_report_of_a_booster_is_logged(
     model: Any, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch

@@ -55,6 +55,14 @@ def no_number(tree: Any) -> None:
     tree.threshold[0] = np.nan
 
 
+@pytest.mark.fast_cases(
+    "pipeline-circle",
+    "alone-far_child",
+    "bagging-half_a_leaf",
+    "bagging-two_parents",
+    "alone-no_number",
+    "bagging-far_feature",
+)
 @pytest.mark.parametrize("break_tree", [circle, far_child, two_parents, far_feature, half_a_leaf, no_number])
 @pytest.mark.parametrize("wrap", ["alone", "pipeline", "bagging"])
 def test_a_tree_that_cannot_be_followed(break_tree: Callable[[Any], None], wrap: str, tmp_path: Path) -> None:
@@ -95,6 +103,7 @@ def spin(_: str) -> None:
         pass
 
 
+@pytest.mark.fast_cases("forest")
 @pytest.mark.parametrize("note", ["forest", "lightgbm"])
 def test_a_pickle_that_ends_its_reader(note: str, tmp_path: Path) -> None:
     """With the name of a booster's library in it, a fresh interpreter reads it; without, a fork."""
@@ -103,6 +112,7 @@ def test_a_pickle_that_ends_its_reader(note: str, tmp_path: Path) -> None:
         load_model(tmp_path / "model.joblib")
 
 
+@pytest.mark.slow
 def test_beside_a_thread_a_fresh_interpreter_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fork has the locks that the thread held, and nobody to release them."""
     joblib.dump(forest(), tmp_path / "model.joblib")
@@ -117,6 +127,7 @@ def test_beside_a_thread_a_fresh_interpreter_reads(tmp_path: Path, monkeypatch: 
         thread.join()
 
 
+@pytest.mark.fast_cases("True")
 @pytest.mark.parametrize("only_waits", [False, True])
 def test_a_pickle_that_is_never_read_to_its_end(
     only_waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

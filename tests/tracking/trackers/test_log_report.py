@@ -165,6 +165,7 @@ def test_a_folder_that_wandb_left_behind_is_no_installation(tmp_path: Path, monk
         log_report(REPORT, tracker="wandb")
 
 
+@pytest.mark.slow
 def test_no_library_of_a_tracker_is_imported_by_the_package(tmp_path: Path) -> None:
     code = (
         "import sys, ens_plugin; ens_plugin.log_report; ens_plugin.autolog; from ens_plugin.tracking.trackers import "

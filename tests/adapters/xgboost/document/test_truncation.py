@@ -212,6 +212,7 @@ def bags_of_first(booster: Any, X: Any, y: Any, size: int) -> Array:
     return known.reshape(-1, GROWN, len(X))[:, :size].reshape(-1, len(X))
 
 
+@pytest.mark.fast_cases("saved-exact-2", "saved-hist-3", "as it is-approx 0.5-3")
 @pytest.mark.parametrize("n_labels", [2, 3])
 @pytest.mark.parametrize(
     "options",

@@ -73,6 +73,7 @@ def test_answers_follow_from_the_options(design: BiteDesign) -> None:
         design.better_mixing(0.2)
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_real_ensembles() -> None:
     """Against 400 members trained on the same bites and judged on the same rows."""
     X, y = noisy(1600)

@@ -14,7 +14,7 @@ import pytest
 
 import ens_plugin
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ["sklearn", "mlflow", "matplotlib", "pandas", "xgboost", "lightgbm", "pyspark", "joblib", "numpy"]
 
 
@@ -37,6 +37,7 @@ def test_import_of_report_loads_no_renderer_and_no_tracker(tmp_path: Path) -> No
     assert run_python(code, tmp_path) == "set()"
 
 
+@pytest.mark.slow
 def test_import_of_an_analysis_loads_no_page_and_no_figures(tmp_path: Path) -> None:
     folders = ("ens_plugin.report.html", "ens_plugin.report.plots")
     code = f"import sys, ens_plugin; ens_plugin.analyze; print([n for n in sys.modules if n.startswith({folders})])"
@@ -57,6 +58,7 @@ def test_public_names_are_unique() -> None:
     assert len(ens_plugin.__all__) == len(set(ens_plugin.__all__))
 
 
+@pytest.mark.slow
 def test_dir_lists_the_public_names_alone_before_and_after_their_first_use(tmp_path: Path) -> None:
     listed = "dir(ens_plugin) == sorted(ens_plugin.__all__)"
     code = f"import ens_plugin; before = {listed}; ens_plugin.EnsembleReport; print(before, {listed})"
@@ -103,6 +105,7 @@ def test_version_is_that_of_the_installed_distribution() -> None:
     assert re.match(r"\d+\.\d+", ens_plugin.__version__)
 
 
+@pytest.mark.slow
 def test_version_is_that_of_the_tag(tagged: Path) -> None:
     assert version_of(tagged) == "7.8.9"
 
@@ -157,6 +160,7 @@ def source_files() -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_whole_package_and_no_other_module(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
@@ -165,6 +169,7 @@ def test_wheel_holds_the_whole_package_and_no_other_module(built: Path) -> None:
     assert {"ens_plugin/py.typed", "ens_plugin/adapters/base.py"} <= packed
 
 
+@pytest.mark.slow
 def test_sdist_holds_the_adapters_inside_the_package(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

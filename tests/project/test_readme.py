@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
     reason="the README shows figures of scikit-learn 1.9; other releases grow other forests",
 )
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
 FIRST_SCRIPT, AFTER_IT = (code for language, code in BLOCKS if language == "python")
 
@@ -37,6 +37,7 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
 Run = tuple[dict[str, Any], set[str], str]
 
 
+@pytest.mark.slow
 def test_values_beside_the_lines_of_the_scripts(first_run: Run) -> None:
     shown = re.findall(r"^(report\S*)  # (\d+|\(.*\))$", AFTER_IT, flags=re.MULTILINE)
     assert len(shown) == 2
@@ -47,12 +48,14 @@ def test_values_beside_the_lines_of_the_scripts(first_run: Run) -> None:
     assert f"with its first {size} trees" in AFTER_IT
 
 
+@pytest.mark.slow
 def test_git_ignores_what_the_scripts_leave_behind(first_run: Run) -> None:
-    ignored = (Path(__file__).parents[1] / ".gitignore").read_text(encoding="utf-8").splitlines()
+    ignored = (Path(__file__).parents[2] / ".gitignore").read_text(encoding="utf-8").splitlines()
     assert first_run[1]
     assert first_run[1] <= set(ignored)
 
 
+@pytest.mark.slow
 def test_summary_is_what_the_first_script_prints(first_run: Run) -> None:
     (shown,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
     assert first_run[2].startswith(shown.rstrip("\n"))
@@ -60,7 +63,7 @@ def test_summary_is_what_the_first_script_prints(first_run: Run) -> None:
 
 def test_picture_and_text_say_the_same_numbers() -> None:
     """The picture keeps what is written in it; its size and errors are those of the summary below."""
-    with Image.open(Path(__file__).parents[1] / "docs" / "images" / "error_curve.png") as picture:
+    with Image.open(Path(__file__).parents[2] / "docs" / "images" / "error_curve.png") as picture:
         written = str(picture.info["Description"])
     (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
     for words, mark in (("recommended", "recommended"), ("this ensemble", "current")):

@@ -18,7 +18,7 @@ import yaml
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 LINK = "https://github.com/someone/something/actions/runs/1/artifacts/2?a=1&b=2"
 
@@ -103,6 +103,7 @@ def test_a_model_that_meets_the_demands_passes_with_a_summary(workshop: Path, tm
     assert job.summary.rstrip().endswith(f"(<{LINK}>)")
 
 
+@pytest.mark.slow
 def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Path, tmp_path: Path) -> None:
     job = run_action(workshop, tmp_path, criterion="agreement", max_size_ratio="1.1", measure="false")
     assert job.code == 1
@@ -111,6 +112,7 @@ def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Pat
     assert "pickled" not in job.summary
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_fails_with_the_reason(workshop: Path, tmp_path: Path) -> None:
     job = run_action(workshop, tmp_path, target="no such column")
     assert job.code == 2
@@ -136,6 +138,7 @@ def test_requirements_of_the_model_are_installed_first_when_named(workshop: Path
     assert "--requirement" not in (tmp_path / "calls").read_text(encoding="utf-8")
 
 
+@pytest.mark.fast_cases("$(touch pwned)")
 @pytest.mark.parametrize("text", ["$(touch pwned)", "'; touch pwned; '", "--help", "`touch pwned`"])
 def test_inputs_are_data(text: str, workshop: Path, tmp_path: Path) -> None:
     job = run_action(workshop, tmp_path, model=text)
@@ -161,6 +164,7 @@ def hostile(workshop: Path, tmp_path: Path) -> Path:
     return workspace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["{root}:.", *(pytest.param(path, marks=pytest.mark.slow) for path in ("", ".", "{root}:"))]
 )
@@ -231,6 +235,7 @@ def test_the_example_workflow_gives_inputs_that_there_are() -> None:
     assert required <= set(given) <= set(ACTION["inputs"])
 
 
+@pytest.mark.slow
 def test_the_gitlab_job_runs(workshop: Path, tmp_path: Path) -> None:
     job: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
     job = job["recommend-size"]

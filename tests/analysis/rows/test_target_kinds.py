@@ -177,6 +177,14 @@ def check(name: str, fit: Fit, y: Any) -> None:
     assert figures(fit(X, y), y) == EXPECTED[name]
 
 
+@pytest.mark.fast_cases(
+    "bagging of votes--1 and 1",
+    "forest-category",
+    "pipeline-category",
+    "extra trees-boolean",
+    "members of votes-string",
+    "arrays--1 and 1",
+)
 @pytest.mark.parametrize(
     ("name", "kind"), list(zip(SKLEARN, ["category", "Int64", "boolean", "string", "-1 and 1"] * 2, strict=True))
 )
@@ -202,6 +210,7 @@ def test_lightgbm_takes_labels_in_words_and_in_nullable_columns(kind: str) -> No
     check("LightGBM", lightgbm_sklearn, EVERY[kind](CODES))
 
 
+@pytest.mark.fast_cases("XGBoost", "LightGBM native")
 @pytest.mark.parametrize("name", ["LightGBM native", "XGBoost", "XGBoost native"])
 def test_boosters_take_nullable_codes(name: str) -> None:
     check(name, LIBRARIES[name], EVERY["Int64"](CODES))
@@ -284,6 +293,7 @@ def test_missing_labels_are_named_by_row_everywhere(y: Any) -> None:
             call()
 
 
+@pytest.mark.fast_cases("Int64")
 @pytest.mark.parametrize("kind", ["Int64", "category"])
 def test_other_verbs_take_every_kind(kind: str) -> None:
     y = EVERY[kind](CODES)
@@ -297,6 +307,7 @@ def test_other_verbs_take_every_kind(kind: str) -> None:
     np.testing.assert_array_equal(first.importances, second.importances)
 
 
+@pytest.mark.fast_cases("category")
 @pytest.mark.parametrize("kind", ["boolean", "category"])
 def test_growth_does_not_depend_on_the_kind(kind: str) -> None:
     options: dict[str, Any] = {"probe_size": 20, "tolerance": 0.1, "max_size": 200}

@@ -16,6 +16,7 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.rows.targets import target_array
+from ens_plugin.analysis.variance.cautions import FEWEST_ROWS, cautions_of_draws, cautions_of_noise, cautions_of_rows
 from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
     FEWEST_MEMBERS,
@@ -29,7 +30,6 @@ from ens_plugin.errors import BagError, InputError, TooFewMembersError
 __all__ = ["TrainingVariance", "training_variance"]
 
 CELLS = 4_000_000
-FEWEST_ROWS = 30
 LINK_STEP = 1e-6
 # Below this chance to be out of bag, a row's jackknife rests on too few members.
 SMALLEST_OOB_CHANCE = 0.1
@@ -221,9 +221,9 @@ def _estimated(
         n_members=adapter.n_members,
         n_training_rows=draws.counts.shape[1],
         warnings=(
-            *_cautions_of_draws(adapter, draws, oob_chance, n_units),
-            *_cautions_of_rows(n_repeated if groups is None else 0, draws.counts.shape[1]),
-            *_cautions_of_noise(variance, noise, adapter.n_members),
+            *cautions_of_draws(adapter, draws, oob_chance, n_units),
+            *cautions_of_rows(n_repeated if groups is None else 0, draws.counts.shape[1]),
+            *cautions_of_noise(variance, noise, adapter.n_members),
         ),
     )
 
@@ -347,65 +347,3 @@ def _repeated(features: Any, y: NDArray[Any] | None) -> int:
     rows = np.ascontiguousarray(features)
     targets = [b""] * len(rows) if y is None else [repr(value).encode() for value in y.reshape(-1).tolist()]
     return len(rows) - len({row.tobytes() + target for row, target in zip(rows, targets, strict=True)})
-
-
-def _cautions_of_draws(
-    adapter: EnsembleAdapter, draws: DrawCounts, oob_chance: FloatArray | None, n_units: int
-) -> tuple[str, ...]:
-    cautions = []
-    if n_units < FEWEST_ROWS:
-        cautions.append(f"Only {n_units} rows or groups were drawn from the population: every estimate is imprecise.")
-    if draws.chance is not None:
-        cautions.append(
-            "Rows were drawn by weight: each row is assumed to have the same weight in other training sets."
-        )
-    if getattr(adapter.model, "class_weight", None) == "balanced":
-        cautions.append(
-            "class_weight='balanced' takes the share of each label from the whole training set; the variance of these "
-            "shares over training sets is not corrected for."
-        )
-    if draws.rule == "with_replacement":
-        cautions.append(
-            "The infinitesimal jackknife tends to be too small where members choose among few features or split to the "
-            "last row (0.7 to 1.05 times the truth was measured), the jackknife after the bootstrap too large (1.2 to "
-            "1.7 times)."
-        )
-        if oob_chance is None:
-            cautions.append(
-                "Some rows are in nearly every bag, or not as often as expected by chance: the jackknife after the "
-                "bootstrap is left out."
-            )
-    elif draws.rule == "without_replacement":
-        share = 1 - float(oob_chance.mean()) if oob_chance is not None else 1.0
-        cautions.append(
-            f"Bags were drawn without replacement and hold {share:.0%} of the rows; the formula is exact for a small "
-            "share, and tends to be too large for a large one (by a quarter at 63 %)."
-        )
-    else:
-        cautions.append(
-            "Bags are known as a mask, without repetitions: this is the jackknife after the bootstrap, which tends to "
-            "be too large (by up to two thirds). Pass index arrays, each row as often as it was drawn."
-        )
-    return tuple(cautions)
-
-
-def _cautions_of_rows(n_repeated: int, n_rows: int) -> tuple[str, ...]:
-    if not n_repeated:
-        return ()
-    return (
-        f"{n_repeated} of {n_rows} training rows equal an earlier one. If they are copies, the variance is too small: "
-        "pass groups, in which equal rows have one group.",
-    )
-
-
-def _cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) -> tuple[str, ...]:
-    mean, spread = float(variance.mean()), float(noise.mean())
-    if spread == 0 or spread <= 0.5 * mean:
-        return ()
-    negative = np.count_nonzero(variance < 0)
-    found = (
-        f"{n_members} members are too few to estimate the variance of a single prediction: noise {spread:.3g} against "
-    )
-    found += f"a mean of {mean:.3g}" + (f", {negative} of {variance.size} negative" if negative else "")
-    advice = f"about {n_members * spread / (0.5 * mean):.0f}" if mean > 0.1 * spread else "many more"
-    return (f"{found}. Train {advice} members, or use only the mean.",)

@@ -14,7 +14,7 @@ import pytest
 
 import ens_plugin
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 PACKAGES = sorted(found.name for found in walk_packages(ens_plugin.__path__, "ens_plugin.") if found.ispkg)
 LARGEST_SHARE = Fraction(1, 3)
 

@@ -15,7 +15,7 @@ from tests.extras import needs_pyspark
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "examples" / "third_party_adapter"
 TRAINED = """
 import numpy as np, sys, treebag

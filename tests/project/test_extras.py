@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TRACKERS = "wandb,tensorboardX,tensorboard,dvclive"
 WITH_EXTRAS = "from tests.extras import .*(lightgbm|xgboost|needs_trackers)"
 

@@ -1,0 +1,1 @@
+"""The variance of predictions over training sets, and what is to be known about the estimate."""
