@@ -102,7 +102,7 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
         if self.output_kind != "scores":
             return mean_output
         total = mean_output.sum(axis=-1, keepdims=True)
-        return np.divide(mean_output, total, out=np.zeros_like(mean_output), where=total > 0)
+        return np.asarray(np.divide(mean_output, total, out=np.zeros_like(mean_output), where=total > 0))
 
     def cautions(self, data: str) -> tuple[str, ...]:
         """Return how H2O chooses one of two labels, where it is not by the larger probability."""
@@ -110,7 +110,7 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
             return ()
         return (
             f"H2O predicts {self.classes[1]!s} where its probability is at least {self._threshold:.3g}, the threshold "
-            "with the largest F1 score in training. The errors here are those of the label with the larger probability.",
+            "with the largest F1 score in training. The errors here are of the label with the larger probability.",
         )
 
     def portable(self) -> Any:

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from h2o.exceptions import H2OConnectionError, H2OError, H2OResponseError, H2OServerError
 from h2o.tree import H2OTree
-from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.foreign_calls import reason_of
 from ens_plugin.adapters.shared.labels import shortened
