@@ -69,22 +69,22 @@ def predictions_and_leaves(model: Any, table: Any, trained: dict[str, list[str] 
     ModelLoadError
         If no server can be reached.
     """
+    types = {name: "enum" for name, categories in trained.items() if categories is not None}
     kept: list[Any] = []
-    try:
-        with _server_needed(), redirect_stdout(StringIO()):  # H2O draws bars of progress
-            types = {name: "enum" for name, categories in trained.items() if categories is not None}
+    with _server_needed(), redirect_stdout(StringIO()):  # H2O draws bars of progress
+        try:
             kept.append(h2o.H2OFrame(table, column_types=types))
             _check_categories(kept[0], trained)
             kept.append(model.predict(kept[0]))
             kept.append(model.predict_leaf_node_assignment(kept[0], type="Node_ID"))
             return _as_table(kept[1]), _as_table(kept[2])
-    except (H2OError, ValueError) as error:
-        if isinstance(error, DataMismatchError):
+        except (DataMismatchError, H2OConnectionError, H2OServerError):
             raise
-        raise InputError(f"H2O refuses X ({reason_of(error)}); pass the columns as in training.") from error
-    finally:
-        for frame in kept:
-            h2o.remove(frame.frame_id)
+        except (H2OError, OSError, ValueError) as error:  # H2O raises OSError where a job fails
+            raise InputError(f"H2O refuses X ({reason_of(error)}); pass the columns as in training.") from error
+        finally:
+            for frame in kept:
+                h2o.remove(frame.frame_id)
 
 
 def leaf_values(model: Any, tree: int, label: str | None) -> dict[int, float]:
@@ -116,7 +116,7 @@ def _server_needed() -> Iterator[None]:
         yield
     except (H2OConnectionError, H2OServerError) as error:
         raise ModelLoadError(
-            f"H2O's server, which holds the model, cannot be reached ({reason_of(error)}). Connect to it with "
+            f"H2O's server, which holds the model, cannot be reached or fails ({reason_of(error)}). Connect to it with "
             "h2o.connect(), or start one with h2o.init() and load the model with h2o.load_model."
         ) from error
 

@@ -26,7 +26,7 @@ _CUML = (
     "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass rows that "
     f'it was not trained on, with {{data="holdout"}}: its bags are drawn on the GPU. Or {_ARRAYS}'
 )
-_H2O = f"Pass that of H2O's server, which h2o.get_model or h2o.load_model returns; of a forest in a MOJO file {_ARRAYS}"
+_H2O = f"Pass the forest that h2o.get_model or h2o.load_model returns. Of a forest in a MOJO file, {_ARRAYS}"
 _BOOSTING = (
     "AdaBoostClassifier",
     "AdaBoostRegressor",

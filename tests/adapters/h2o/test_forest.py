@@ -173,7 +173,25 @@ def test_models_that_are_not_on_a_server_are_refused(h2o: Any, monkeypatch: pyte
         raise h2o.exceptions.H2OConnectionError("no route to it")
 
     monkeypatch.setattr(h2o, "api", fail)
-    with pytest.raises(ModelLoadError, match=r"cannot be reached .*no route to it.*h2o\.connect"):
+    with pytest.raises(ModelLoadError, match=r"cannot be reached or fails .*no route to it.*h2o\.connect"):
+        ens_plugin.analyze(model, F, VALUES, data="holdout")
+
+
+def test_a_failure_of_the_server_is_no_fault_of_the_rows(h2o: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = trained(h2o, VALUES)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise h2o.exceptions.H2OServerError("out of memory")
+
+    monkeypatch.setattr(type(model), "predict", fail)
+    with pytest.raises(ModelLoadError, match=r"fails .*out of memory"):
+        ens_plugin.analyze(model, F, VALUES, data="holdout")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError("Job failed: a column is of another type")
+
+    monkeypatch.setattr(type(model), "predict", refuse)
+    with pytest.raises(InputError, match=r"H2O refuses X .*another type"):
         ens_plugin.analyze(model, F, VALUES, data="holdout")
 
 
