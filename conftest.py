@@ -10,7 +10,7 @@ import pytest
 
 # Folders of ens_plugin/adapters that import their library at the top of a file.
 _MISSING = [
-    name for name in ("econml", "imblearn", "quantile_forest", "sksurv", "ydf") if find_spec(name) is None
+    name for name in ("econml", "h2o", "imblearn", "quantile_forest", "sksurv", "ydf") if find_spec(name) is None
 ]  # fmt: skip
 
 collect_ignore_glob = [f"ens_plugin/adapters/{name}/*" for name in _MISSING]

@@ -282,7 +282,13 @@ class EnsembleAdapter(ABC):
         return None
 
     def portable(self) -> Any:
-        """Return the picklable object from which another process makes this adapter; the model by default."""
+        """Return the picklable object from which another process makes this adapter; the model by default.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If no other process can use the model.
+        """
         return self.model
 
 

@@ -42,6 +42,7 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.isolation", "IsolationForestAdapter"),
     ("ydf", "ens_plugin.adapters.ydf.forest", "YdfForestAdapter"),
+    ("h2o", "ens_plugin.adapters.h2o.forest", "H2OForestAdapter"),
     ("lightgbm", "ens_plugin.adapters.lightgbm.forest", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost.trees", "XGBoostTreesAdapter"),
     ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),

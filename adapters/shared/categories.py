@@ -1,4 +1,4 @@
-"""Columns of a table as the categories that a model was trained on."""
+"""Columns of a table as those that a model was trained on: their names, and the categories of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.errors import DataMismatchError, InputError
 
-__all__ = ["check_no_text", "is_text", "with_trained_categories"]
+__all__ = ["check_no_text", "is_text", "trained_columns", "with_trained_categories"]
 
 
 def is_text(column: Any) -> bool:
@@ -72,6 +72,42 @@ def with_trained_categories(table: Any, trained: Mapping[str, Sequence[Any]]) ->
             if not hasattr(table[name].dtype, "categories")
         }
     )
+
+
+def trained_columns(X: Any, names: Sequence[str]) -> Any:
+    """Return the columns of X that a model was trained on, in their order, as a DataFrame.
+
+    Parameters
+    ----------
+    X : DataFrame, dict of str to array-like, or array-like of shape (n_rows, n_features)
+        Columns of an array are taken in the order of `names`.
+    names : sequence of str
+
+    Raises
+    ------
+    DataMismatchError
+        If a column is missing, or an array has another number of columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> trained_columns(pd.DataFrame({"a": [1], "b": [2], "c": [3]}), ["c", "a"]).columns.tolist()
+    ['c', 'a']
+    """
+    import pandas as pd
+
+    frame = X if hasattr(X, "iloc") else pd.DataFrame(X)
+    if not hasattr(X, "iloc") and not isinstance(X, dict):
+        if frame.shape[1] != len(names):
+            raise DataMismatchError(
+                f"X has {frame.shape[1]} columns, but the forest was trained on {len(names)}; pass a DataFrame "
+                f"with the columns {shortened(names)}."
+            )
+        frame.columns = names
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise DataMismatchError(f"X lacks columns that the forest was trained on: {shortened(missing)}; add them.")
+    return frame[list(names)]
 
 
 def _as_categories(column: Any, trained: list[Any]) -> Any:

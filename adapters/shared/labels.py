@@ -12,7 +12,7 @@ from ens_plugin.core.validation import as_array, one_line
 from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, InputError
 
-__all__ = ["code_dtype", "find_labels", "label_codes", "label_positions", "shortened"]
+__all__ = ["code_dtype", "find_labels", "label_codes", "label_positions", "shortened", "text_label_codes"]
 
 
 def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> NDArray[np.intp]:
@@ -39,6 +39,27 @@ def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> ND
             f"{shortened(classes.tolist())}. Pass the labels the model was trained on."
         )
     return np.array(positions, dtype=np.intp)[which].reshape(array.shape)
+
+
+def text_label_codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the positions of labels in the `classes` of a library that keeps every label as text.
+
+    Raises
+    ------
+    DataMismatchError
+        If a label is not among `classes`.
+    InputError
+        If there is a single label.
+
+    Examples
+    --------
+    >>> text_label_codes(np.array([7, 3, 7]), np.array(["3", "7"])).tolist()
+    [1, 0, 1]
+    """
+    codes = label_codes(y.astype(str), classes)
+    if np.unique(codes).size < 2:
+        raise InputError("y holds a single label; pass rows of at least two classes.")
+    return codes.astype(np.int64)
 
 
 def find_labels(

@@ -22,11 +22,11 @@ _ARRAYS = (
     "pass what its trees predict for held-out rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, "
     "aggregation=...)."
 )
-_CONVERT = {
-    "h2o": f"Its trees keep no bags, and no file of them is read here. To analyse it, {_ARRAYS}",
-    "cuml": "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass "
-    f'rows that it was not trained on, with {{data="holdout"}}: its bags are drawn on the GPU. Or {_ARRAYS}',
-}
+_CUML = (
+    "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass rows that "
+    f'it was not trained on, with {{data="holdout"}}: its bags are drawn on the GPU. Or {_ARRAYS}'
+)
+_H2O = f"Pass the forest that h2o.get_model or h2o.load_model returns. Of a forest in a MOJO file, {_ARRAYS}"
 _BOOSTING = (
     "AdaBoostClassifier",
     "AdaBoostRegressor",
@@ -122,8 +122,13 @@ def no_adapter(model: object) -> str:
             f"{_NO_SIZE if 'GradientBoosted' in name else _SUPPORTED}"
         )
     library = home.partition(".")[0]
-    if library in _CONVERT:
-        return f"No adapter accepts a {name} of {library}. {_CONVERT[library]}"
+    if library == "h2o":
+        return (
+            f"A {name} of H2O is not covered: of H2O's models H2ORandomForestEstimator is, on held-out rows. "
+            f"{_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
+        )
+    if library == "cuml":
+        return f"No adapter accepts a {name} of cuml. {_CUML}"
     if home.startswith("pyspark.ml."):
         return (
             f"A {name} of Spark ML is not covered: of Spark ML's models RandomForestClassificationModel and "

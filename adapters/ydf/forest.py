@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.capabilities import HeldOutOnly
-from ens_plugin.adapters.shared.labels import code_dtype, label_codes, shortened
+from ens_plugin.adapters.shared.categories import trained_columns
+from ens_plugin.adapters.shared.labels import code_dtype, text_label_codes
 from ens_plugin.core.validation import one_line
-from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = ["LeafTable", "YdfForestAdapter"]
 
@@ -78,19 +79,7 @@ class YdfForestAdapter(HeldOutOnly, EnsembleAdapter):
 
     def prepare(self, X: Any) -> LeafTable:
         """Return the model's columns of X, and the leaves that its rows reach in every tree."""
-        names = self.model.input_feature_names()
-        frame = X if hasattr(X, "iloc") else pd.DataFrame(X)
-        if not hasattr(X, "iloc") and not isinstance(X, dict):
-            if frame.shape[1] != len(names):
-                raise DataMismatchError(
-                    f"X has {frame.shape[1]} columns, but the forest was trained on {len(names)}; pass a DataFrame "
-                    f"with the columns {shortened(names)}."
-                )
-            frame.columns = names
-        missing = [name for name in names if name not in frame.columns]
-        if missing:
-            raise DataMismatchError(f"X lacks columns that the forest was trained on: {shortened(missing)}; add them.")
-        table = frame[names]
+        table = trained_columns(X, self.model.input_feature_names())
         try:
             # YDF reads the label's column of every table, and does not use it here.
             leaves = self.model.predict_leaves(table.assign(**{self.model.label(): self._any_label()}))
@@ -102,10 +91,7 @@ class YdfForestAdapter(HeldOutOnly, EnsembleAdapter):
         """Return the codes of labels that are integers, which YDF keeps as texts; None for all others."""
         if self.classes is None or y.dtype.kind not in "iu":
             return None
-        codes = label_codes(y.astype(str), self.classes)
-        if np.unique(codes).size < 2:
-            raise InputError("y holds a single label; pass rows of at least two classes.")
-        return codes.astype(np.int64)
+        return text_label_codes(y, self.classes)
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None

@@ -15,6 +15,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.tally import both_scores
+from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["AdapterCase", "own_prediction"]
 
@@ -99,6 +100,15 @@ class AdapterCase:
     def has_bags(self) -> bool:
         """Whether the adapter determines bags; without, only held-out rows can be analysed."""
         return self.adapter.info.bag_provenance != "unknown"
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether another process can use the model; not if it is on a server."""
+        try:
+            self.adapter.portable()
+        except UnsupportedModelError:
+            return False
+        return True
 
     @property
     def checks_target(self) -> bool:

@@ -18,6 +18,7 @@ from sklearn.ensemble import BaggingRegressor, IsolationForest, RandomForestClas
 import ens_plugin
 from ens_plugin import autolog
 from ens_plugin.errors import EnsPluginError
+from tests.adapters.h2o_server import connected
 from tests.extras import INSTALL, needs_pyspark
 from tests.spark.conftest import session  # noqa: F401  (a fixture)
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
@@ -56,12 +57,14 @@ def as_it_is(model: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row of the table: an unfitted ensemble, its target, and how it is passed once it is fitted."""
+    """One row of the table: an unfitted ensemble, its target, how it is passed once it is fitted, and how it is."""
 
     library: str
     make: Callable[[], Any]
     target: Callable[[Any], Any]
     wrap: Callable[[Any], Any] = as_it_is
+    fit: Callable[[Any, Any], Any] = lambda estimator, y: estimator.fit(X, y)
+    takes_names: bool = False
 
     def estimator(self) -> Any:
         pytest.importorskip(self.library, reason=f"needs {self.library}: {INSTALL.get(self.library, self.library)}")
@@ -70,11 +73,7 @@ class Row:
     def fitted(self) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            estimator = self.estimator()
-            if self.library == "ydf":
-                frame = pd.DataFrame(X, columns=COLUMNS).assign(y=self.target(X).astype(str))
-                return estimator.train(frame)
-            return self.wrap(estimator.fit(X, self.target(X)))
+            return self.wrap(self.fit(self.estimator(), self.target(X)))
 
 
 def imblearn(name: str, **options: Any) -> Callable[[], Any]:
@@ -100,6 +99,21 @@ def ydf_learner() -> Any:
     return ydf.RandomForestLearner(label="y", num_trees=41)
 
 
+def fit_of_ydf(learner: Any, y: Any) -> Any:
+    return learner.train(pd.DataFrame(X, columns=COLUMNS).assign(y=y.astype(str)))
+
+
+def h2o_estimator() -> Any:
+    return connected().estimators.H2ORandomForestEstimator(ntrees=11, seed=1)
+
+
+def fit_of_h2o(estimator: Any, y: Any) -> Any:
+    frame = connected().H2OFrame(pd.DataFrame(X, columns=COLUMNS).assign(y=y))
+    frame["y"] = frame["y"].asfactor()
+    estimator.train(y="y", training_frame=frame)
+    return estimator
+
+
 ROWS = {
     "`RandomForestClassifier`": Row("sklearn", lambda: RandomForestClassifier(40, random_state=0), labels),
     "`BaggingRegressor`": Row("sklearn", lambda: BaggingRegressor(n_estimators=40, random_state=0), values),
@@ -117,7 +131,8 @@ ROWS = {
     "`survival_at(RandomSurvivalForest, time)`": Row(
         "sksurv", made("sksurv.ensemble", "RandomSurvivalForest"), censored, at_time
     ),
-    "`RandomForestModel`": Row("ydf", ydf_learner, labels),
+    "`RandomForestModel`": Row("ydf", ydf_learner, labels, fit=fit_of_ydf, takes_names=True),
+    "`H2ORandomForestEstimator`": Row("h2o", h2o_estimator, labels, fit=fit_of_h2o, takes_names=True),
 }
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
 HEADER = ("oob", "held out", "truncate", "grow", "autolog", "Spark")
@@ -148,7 +163,7 @@ def test_the_table_has_every_model_of_this_file() -> None:
 
 
 def rows_of(name: str, values: Any) -> Any:
-    return pd.DataFrame(values, columns=COLUMNS) if ROWS[name].library == "ydf" else values
+    return pd.DataFrame(values, columns=COLUMNS) if ROWS[name].takes_names else values
 
 
 def check(name: str, cell: str, run: Callable[[], object]) -> None:
@@ -216,7 +231,7 @@ def test_spark(name: str, session: Any) -> None:  # noqa: F811  (the fixture)
     if y.dtype.names is not None:
         assert not TABLE[name]["Spark"]
         y = y["event"].astype(int)
-    if ROWS[name].library == "ydf":
+    if ROWS[name].takes_names:
         y = y.astype(str)
     frame = session.createDataFrame(pd.DataFrame(FRESH, columns=COLUMNS).assign(label=y))
 
