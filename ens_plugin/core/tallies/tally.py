@@ -239,7 +239,11 @@ def tally_values(block: RowBlock) -> ValueTally:
 
 def both_scores(scores: FloatArray) -> FloatArray:
     """Return -s/2 and s/2 as the scores of two labels, given the score s of the second, shape (..., 2)."""
-    return np.stack([-scores / 2.0, scores / 2.0], axis=-1)
+    half = scores / 2.0
+    both = np.empty((*half.shape, 2), half.dtype)
+    np.negative(half, out=both[..., 0])
+    both[..., 1] = half
+    return both
 
 
 def member_labels(block: RowBlock) -> NDArray[Any]:
@@ -287,8 +291,12 @@ def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> FloatArray:
     """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows)."""
     if block.outputs.ndim == 2:
         return np.asarray((block.outputs == block.target).astype(np.float64) - (block.outputs == rival))
-    rows = np.arange(rival.size)
-    return np.asarray(block.outputs[:, rows, block.target] - block.outputs[:, rows, rival], dtype=np.float64)
+    margins = np.empty(block.outputs.shape[:2])
+    target, own = (np.arange(rival.size) * block.n_labels + labels for labels in (block.target, rival))
+    for margin, output in zip(margins, block.outputs, strict=True):
+        flat = output.reshape(-1)
+        np.subtract(flat.take(target), flat.take(own), out=margin)
+    return margins
 
 
 def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
