@@ -15,6 +15,7 @@ __all__ = ["GRID", "Density", "fit_density"]
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
 BETA_VARIANCE = 100.0
+LEAST_EIGENVALUE = 1.0 / BETA_VARIANCE
 ROUGHNESS_SCALE = 2.0
 MAX_LOG_STEP = 20.0
 # After a Newton step that raises the log-likelihood by 1e-3, about 1e-6 remains to gain.
@@ -59,6 +60,12 @@ def design() -> FloatArray:
     # The signs of the decomposition depend on the processor's rounding, and draws of coefficients on the signs.
     smooth *= np.where(smooth[0] < 0.0, -1.0, 1.0)
     return np.column_stack([null, smooth])
+
+
+@lru_cache(maxsize=1)
+def _ones_and_design() -> FloatArray:
+    """Return a row of ones above the columns of the design, shape (1 + n_columns, 400)."""
+    return np.vstack([np.ones(N_CELLS), design().T])
 
 
 def fit_density(
@@ -107,9 +114,9 @@ class _Objective:
 
     def at(self, coefficients: FloatArray) -> _Reached:
         """Return the objective at one vector of coefficients."""
-        columns, weights = design(), cell_weights(coefficients)
+        weights = cell_weights(coefficients)
         # One product for the evidence and its derivatives: the likelihood is by far the largest array here.
-        products = np.column_stack([weights, columns * weights[:, None]]).T @ self.likelihood.T
+        products = (_ones_and_design() * weights) @ self.likelihood.T
         evidence = np.maximum(products[0], 1e-300)
         penalty = 0.5 * self.precision @ (coefficients - self.centre) ** 2
         value = float(self.counts @ np.log(evidence) - penalty)
@@ -145,7 +152,7 @@ def _maximize(objective: _Objective, start: FloatArray) -> _Reached:
     reached = objective.at(start)
     for _ in range(MAX_ITERATIONS):
         gradient, hessian = reached.derivatives()
-        step = _positive_inverse(hessian) @ gradient
+        step = _newton_step(hessian, gradient)
         change = np.abs(design() @ step).max()
         step *= min(1.0, MAX_LOG_STEP / max(change, 1e-12))
         candidate = objective.at(reached.coefficients + step)
@@ -161,8 +168,18 @@ def _maximize(objective: _Objective, start: FloatArray) -> _Reached:
     return reached
 
 
+def _newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return :func:`_positive_inverse` of the Hessian times the gradient."""
+    try:
+        # It exists if all eigenvalues are above the least, which is so nearly always.
+        np.linalg.cholesky(hessian - LEAST_EIGENVALUE * np.eye(gradient.size))
+    except np.linalg.LinAlgError:
+        return _positive_inverse(hessian) @ gradient
+    return np.linalg.solve(hessian, gradient)
+
+
 def _positive_inverse(matrix: FloatArray) -> FloatArray:
     """Return the inverse of a symmetric matrix, its eigenvalues first made positive: absolute, and at least 0.01."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    values = np.maximum(np.abs(values), 1.0 / BETA_VARIANCE)
+    values = np.maximum(np.abs(values), LEAST_EIGENVALUE)
     return np.asarray((vectors / values) @ vectors.T)

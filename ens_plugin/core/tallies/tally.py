@@ -191,9 +191,7 @@ def sum_squares_over_members(values: NDArray[Any], counted: BoolArray) -> FloatA
     return _sum_of(values, counted, lambda value: np.square(value, dtype=np.float64))
 
 
-def _sum_of(
-    values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[Any]], NDArray[Any]]
-) -> FloatArray:
+def _sum_of(values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[Any]], NDArray[Any]]) -> FloatArray:
     total = np.zeros(values.shape[1:])
     width = total[:1].size
     height = max(SUMS_AT_ONCE // max(width, 1), 1)
