@@ -113,7 +113,7 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
 
 
 def indented_json(value: Any, margin: str = "\n") -> str:
-    """Return the text of ``json.dumps(value, indent=1, allow_nan=False)``; lists of numbers take a tenth of its time.
+    r"""Return the text of ``json.dumps(value, indent=1, allow_nan=False)``; lists of numbers take a tenth of its time.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def indented_json(value: Any, margin: str = "\n") -> str:
     Examples
     --------
     >>> indented_json([1, 2])
-    '[\\n 1,\\n 2\\n]'
+    '[\n 1,\n 2\n]'
     """
     inner = margin + " "
     if isinstance(value, dict) and value:
