@@ -158,7 +158,8 @@ def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     number = np.bincount(cell, minlength=n_cells).astype(np.float64)
     scores = block.outputs[member, row]
     support = [np.bincount(cell, scores[:, label], n_cells) for label in range(block.n_labels)]
-    return np.stack(support, axis=-1).reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
+    by_label = np.asarray(np.stack(support, axis=-1), dtype=np.float64)
+    return by_label.reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
 
 
 def _squared_error(probabilities: FloatArray, target: NDArray[Any]) -> FloatArray:

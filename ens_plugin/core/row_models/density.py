@@ -175,7 +175,7 @@ def _newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
         np.linalg.cholesky(hessian - LEAST_EIGENVALUE * np.eye(gradient.size))
     except np.linalg.LinAlgError:
         return _positive_inverse(hessian) @ gradient
-    return np.linalg.solve(hessian, gradient)
+    return np.asarray(np.linalg.solve(hessian, gradient))
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:

@@ -193,9 +193,9 @@ def sum_squares_over_members(values: NDArray[Any], counted: BoolArray) -> FloatA
 
 def _sum_of(values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[Any]], NDArray[Any]]) -> FloatArray:
     total = np.zeros(values.shape[1:])
-    width = total[:1].size
+    n_rows, width = values.shape[1], total[:1].size
     height = max(SUMS_AT_ONCE // max(width, 1), 1)
-    for start in range(0, total.shape[0], height):
+    for start in range(0, n_rows, height):
         rows = slice(start, start + height)
         # Flat, because NumPy is slow where the last axis is short, and the labels are few.
         own, masks = total[rows].reshape(-1), counted[:, rows]
