@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ens_plugin.core.validation import printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
-from ens_plugin.report.serialization import report_from_dict, report_to_dict
+from ens_plugin.report.serialization import indented_json, report_from_dict, report_to_dict
 from ens_plugin.report.text import summarize
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class EnsembleReport(ReportContent):
 
     def to_json(self) -> str:
         """Return the whole report as JSON text; floats keep every bit."""
-        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        return indented_json(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> EnsembleReport:

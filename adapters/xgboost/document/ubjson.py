@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 __all__ = ["decode", "encode"]
 
 _NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+_DTYPES = {code: np.dtype(name) for code, name in _NUMBERS.items()}
+# Of single numbers, of which a document has thousands, struct reads each ten times as fast as NumPy.
+_FORMS = {code: struct.Struct(f">{form}") for code, form in zip(_NUMBERS, "bBhiqfd", strict=True)}
 _CODES = {np.dtype(name).str[1:]: code for code, name in _NUMBERS.items()}
 _CONSTANTS = {b"T": True, b"F": False, b"Z": None, b"N": None}
 
@@ -60,9 +63,11 @@ def _number(data: bytes, at: int) -> tuple[Any, int]:
     marker = data[at : at + 1]
     if marker not in _NUMBERS:
         raise ValueError(f"unknown marker {marker!r} at byte {at} of the model document")
-    dtype = np.dtype(_NUMBERS[marker])
-    stop = at + 1 + dtype.itemsize
-    return np.frombuffer(data, dtype, 1, at + 1)[0].item(), stop
+    form = _FORMS[marker]
+    try:
+        return form.unpack_from(data, at + 1)[0], at + 1 + form.size
+    except struct.error as error:
+        raise ValueError(f"the model document ends within the number at byte {at}") from error
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
@@ -95,7 +100,7 @@ def _array(data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _typed_array(data: bytes, at: int) -> tuple[NDArray[Any], int]:
-    dtype = np.dtype(_NUMBERS[data[at : at + 1]])
+    dtype = _DTYPES[data[at : at + 1]]
     length, start = _number(data, at + 2)
     stop = start + length * dtype.itemsize
     return np.frombuffer(data, dtype, length, start).astype(dtype.newbyteorder("=")), stop

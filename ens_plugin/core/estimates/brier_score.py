@@ -21,6 +21,8 @@ __all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores"]
 
 # Ways to split a row's members into halves; each doubles the length of the alternating pieces.
 N_SPLITS = 4
+N_CLASSES = 2**N_SPLITS
+ROWS_AT_ONCE = 2048
 
 
 def brier_loss(
@@ -108,25 +110,56 @@ def brier_terms_of_scores(
     squared, variance : ndarray, shape (n_rows,)
         As of :func:`brier_terms`; the variance of a single row can come out negative, that of many rows does not.
     """
-    rank = np.cumsum(block.seen, axis=0) - 1
+    squared, variance = np.empty((2, block.target.size))
+    for start in range(0, block.target.size, ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        part = RowBlock(block.outputs[:, rows], block.seen[:, rows], block.target[rows], block.n_labels)
+        squared[rows], variance[rows] = _terms_by_halves(part, inverse_link)
+    return squared, variance
+
+
+def _terms_by_halves(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[FloatArray, FloatArray]:
     trials = count_members(block.seen)
 
-    def score(counted: NDArray[np.bool_]) -> FloatArray:
-        number = np.maximum(count_members(counted), 1.0)
-        probabilities = inverse_link(label_support(block, counted) / number[:, None])
+    def score(support: FloatArray, number: FloatArray) -> FloatArray:
+        probabilities = inverse_link(support / np.maximum(number, 1.0)[:, None])
         return _scale(block.n_labels) * _squared_error(np.asarray(probabilities, dtype=np.float64), block.target)
 
-    squared = score(block.seen)
+    squared = score(label_support(block, block.seen), trials)
+    support, number = _sums_by_rank(block)
+    place = np.arange(N_CLASSES)
     gain, inverse = np.zeros(trials.size), np.zeros(trials.size)
     for length in 2 ** np.arange(N_SPLITS):
-        odd = (rank // length) % 2 == 1
-        halves = [block.seen & odd, block.seen & ~odd]
-        sizes = [count_members(half) for half in halves]
-        divides = (sizes[0] > 0) & (sizes[1] > 0)
-        for half, size in zip(halves, sizes, strict=True):
-            gain += divides * (score(half) - squared)
+        odd = (place // length) % 2 == 1
+        halves = [(support[half].sum(axis=0), number[half].sum(axis=0)) for half in (odd, ~odd)]
+        divides = (halves[0][1] > 0) & (halves[1][1] > 0)
+        for total, size in halves:
+            gain += divides * (score(total, size) - squared)
             inverse += divides * (1.0 / np.maximum(size, 1.0) - 1.0 / trials)
     return squared, gain / inverse
+
+
+def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
+    """Return the summed scores, and the number, of a row's members whose ranks are equal modulo 16.
+
+    Every half that a row's members are split into is made of eight of these classes.
+
+    Returns
+    -------
+    support : ndarray, shape (16, n_rows, n_labels)
+    number : ndarray, shape (16, n_rows)
+    """
+    n_rows = block.target.size
+    member, row = np.nonzero(block.seen)
+    rank = np.cumsum(block.seen, axis=0)[member, row] - 1
+    cell, n_cells = rank % N_CLASSES * n_rows + row, N_CLASSES * n_rows
+    number = np.bincount(cell, minlength=n_cells).astype(np.float64)
+    scores = block.outputs[member, row]
+    support = [np.bincount(cell, scores[:, label], n_cells) for label in range(block.n_labels)]
+    by_label = np.asarray(np.stack(support, axis=-1), dtype=np.float64)
+    return by_label.reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
 
 
 def _squared_error(probabilities: FloatArray, target: NDArray[Any]) -> FloatArray:

@@ -15,6 +15,7 @@ __all__ = ["GRID", "Density", "fit_density"]
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
 BETA_VARIANCE = 100.0
+LEAST_EIGENVALUE = 1.0 / BETA_VARIANCE
 ROUGHNESS_SCALE = 2.0
 MAX_LOG_STEP = 20.0
 # After a Newton step that raises the log-likelihood by 1e-3, about 1e-6 remains to gain.
@@ -61,6 +62,12 @@ def design() -> FloatArray:
     return np.column_stack([null, smooth])
 
 
+@lru_cache(maxsize=1)
+def _ones_and_design() -> FloatArray:
+    """Return a row of ones above the columns of the design, shape (1 + n_columns, 400)."""
+    return np.vstack([np.ones(N_CELLS), design().T])
+
+
 def fit_density(
     likelihood: FloatArray, counts: FloatArray, *, beta_mean: tuple[float, float], beta_start: tuple[float, float]
 ) -> Density:
@@ -77,18 +84,15 @@ def fit_density(
     beta_start : tuple of two floats
         Values of these two coefficients from which Newton's method starts.
     """
-    columns = design()
-    coefficients: FloatArray = np.zeros(columns.shape[1])
+    coefficients: FloatArray = np.zeros(design().shape[1])
     coefficients[:2] = beta_start
     centre = np.zeros_like(coefficients)
     centre[:2] = beta_mean
     precision = np.full(coefficients.size, 1.0 / ROUGHNESS_SCALE**2)
     precision[:2] = 1.0 / BETA_VARIANCE
-    coefficients = _maximize(likelihood, counts, coefficients, centre, precision)
-    reached = _reached(likelihood, counts, coefficients, centre, precision)
-    _, hessian = _derivatives(likelihood, counts, reached)
-    covariance = _positive_inverse(hessian + np.diag(precision))
-    return Density(reached.weights, coefficients, covariance)
+    reached = _maximize(_Objective(likelihood, counts, centre, precision), coefficients)
+    _, hessian = reached.derivatives()
+    return Density(reached.weights, reached.coefficients, _positive_inverse(hessian))
 
 
 def cell_weights(coefficients: FloatArray) -> FloatArray:
@@ -100,61 +104,82 @@ def cell_weights(coefficients: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
+class _Objective:
+    """The penalised log-likelihood of the coefficients: the rows, and the normal prior of the coefficients."""
+
+    likelihood: FloatArray
+    counts: FloatArray
+    centre: FloatArray
+    precision: FloatArray
+
+    def at(self, coefficients: FloatArray) -> _Reached:
+        """Return the objective at one vector of coefficients."""
+        weights = cell_weights(coefficients)
+        # One product for the evidence and its derivatives: the likelihood is by far the largest array here.
+        products = (_ones_and_design() * weights) @ self.likelihood.T
+        evidence = np.maximum(products[0], 1e-300)
+        penalty = 0.5 * self.precision @ (coefficients - self.centre) ** 2
+        value = float(self.counts @ np.log(evidence) - penalty)
+        return _Reached(self, coefficients, value, weights, evidence, products[1:])
+
+
+@dataclass(frozen=True, eq=False)
 class _Reached:
     """The objective at one vector of coefficients, and what its derivatives are computed from."""
 
-    objective: float
+    objective: _Objective
+    coefficients: FloatArray
+    value: float
     weights: FloatArray
     evidence: FloatArray
+    column_sums: FloatArray
+
+    def derivatives(self) -> tuple[FloatArray, FloatArray]:
+        """Return the gradient of the objective, and its negated Hessian, in the coefficients."""
+        objective, columns, weights = self.objective, design(), self.weights
+        counts, total = objective.counts, objective.counts.sum()
+        expected = weights * ((counts / self.evidence) @ objective.likelihood)
+        row_means = self.column_sums / self.evidence
+        mean = weights @ columns
+        prior_spread = (columns.T * weights) @ columns - np.outer(mean, mean)
+        row_spread = (columns.T * expected) @ columns - (row_means * counts) @ row_means.T
+        gradient = columns.T @ expected - total * mean - objective.precision * (self.coefficients - objective.centre)
+        return gradient, total * prior_spread - row_spread + np.diag(objective.precision)
 
 
-def _reached(
-    likelihood: FloatArray, counts: FloatArray, coefficients: FloatArray, centre: FloatArray, precision: FloatArray
-) -> _Reached:
-    weights = cell_weights(coefficients)
-    evidence = np.maximum(likelihood @ weights, 1e-300)
-    objective = counts @ np.log(evidence) - 0.5 * precision @ (coefficients - centre) ** 2
-    return _Reached(float(objective), weights, evidence)
-
-
-def _derivatives(likelihood: FloatArray, counts: FloatArray, reached: _Reached) -> tuple[FloatArray, FloatArray]:
-    """Return the gradient of the log-likelihood, and its negated Hessian, in the coefficients."""
-    columns, weights, evidence = design(), reached.weights, reached.evidence
-    total = counts.sum()
-    expected = weights * ((counts / evidence) @ likelihood)
-    row_means = (likelihood @ (columns * weights[:, None])) / evidence[:, None]
-    mean = weights @ columns
-    prior_spread = (columns.T * weights) @ columns - np.outer(mean, mean)
-    row_spread = (columns.T * expected) @ columns - (row_means.T * counts) @ row_means
-    return columns.T @ expected - total * mean, total * prior_spread - row_spread
-
-
-def _maximize(
-    likelihood: FloatArray, counts: FloatArray, coefficients: FloatArray, centre: FloatArray, precision: FloatArray
-) -> FloatArray:
-    """Return the coefficients that maximize the objective, by Newton's method with step halving."""
-    reached = _reached(likelihood, counts, coefficients, centre, precision)
+def _maximize(objective: _Objective, start: FloatArray) -> _Reached:
+    """Return where Newton's method with step halving ends."""
+    reached = objective.at(start)
     for _ in range(MAX_ITERATIONS):
-        gradient, hessian = _derivatives(likelihood, counts, reached)
-        gradient = gradient - precision * (coefficients - centre)
-        step = _positive_inverse(hessian + np.diag(precision)) @ gradient
+        gradient, hessian = reached.derivatives()
+        step = _newton_step(hessian, gradient)
         change = np.abs(design() @ step).max()
         step *= min(1.0, MAX_LOG_STEP / max(change, 1e-12))
-        candidate = _reached(likelihood, counts, coefficients + step, centre, precision)
-        while candidate.objective < reached.objective and np.abs(step).max() > 1e-12:
+        candidate = objective.at(reached.coefficients + step)
+        while candidate.value < reached.value and np.abs(step).max() > 1e-12:
             step /= 2.0
-            candidate = _reached(likelihood, counts, coefficients + step, centre, precision)
-        gain = candidate.objective - reached.objective
+            candidate = objective.at(reached.coefficients + step)
+        gain = candidate.value - reached.value
         if gain < 0.0:
-            return coefficients
-        coefficients, reached = coefficients + step, candidate
+            return reached
+        reached = candidate
         if gain < MIN_GAIN:
-            return coefficients
-    return coefficients
+            return reached
+    return reached
+
+
+def _newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return :func:`_positive_inverse` of the Hessian times the gradient."""
+    try:
+        # It exists if all eigenvalues are above the least, which is so nearly always.
+        np.linalg.cholesky(hessian - LEAST_EIGENVALUE * np.eye(gradient.size))
+    except np.linalg.LinAlgError:
+        return _positive_inverse(hessian) @ gradient
+    return np.asarray(np.linalg.solve(hessian, gradient))
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:
     """Return the inverse of a symmetric matrix, its eigenvalues first made positive: absolute, and at least 0.01."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    values = np.maximum(np.abs(values), 1.0 / BETA_VARIANCE)
+    values = np.maximum(np.abs(values), LEAST_EIGENVALUE)
     return np.asarray((vectors / values) @ vectors.T)

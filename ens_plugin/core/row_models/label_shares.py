@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import gammaln
@@ -95,11 +96,15 @@ class LabelShares:
         shares[np.arange(wrong.size), self.target] = 1.0 - wrong
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
+    @cached_property
+    def _reached(self) -> FloatArray:
+        """Return the posterior chance of a point up to each one, for each group of rows, (n_groups, n_points)."""
+        posterior = np.ascontiguousarray(self.mixture.likelihood * self.mixture.weights)
+        return np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)
+
     def _wrong_shares(self, rng: np.random.Generator) -> FloatArray:
         mixture = self.mixture
-        posterior = mixture.likelihood * mixture.weights
-        reached = np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)[mixture.group]
-        point = np.count_nonzero(reached < rng.random((self.target.size, 1)), axis=1)
+        point = np.count_nonzero(self._reached[mixture.group] < rng.random((self.target.size, 1)), axis=1)
         return np.asarray(mixture.support[np.minimum(point, mixture.support.size - 1)])
 
     def _rival_shares(self, rng: np.random.Generator) -> FloatArray:
@@ -173,9 +178,10 @@ def _matching_laws(votes: LabelVotes, confusion: FloatArray, weight: FloatArray)
     if not by_label.sum() > 0.0 or not weight @ meetings > 0.0:
         return [(0.0, float(mass)) for mass in CONCENTRATIONS]
     observed = float(weight @ meetings / by_label.sum())
+    once, twice = (float(by_label @ np.sum(confusion**power, axis=1)) for power in (1, 2))
     laws, misses = [], []
     for mass in CONCENTRATIONS:
-        expected = np.array([_meeting_chance(confusion, part, mass) @ by_label for part in RIVAL_PARTS])
+        expected = _meeting_chance(once, twice, RIVAL_PARTS, mass)
         miss = np.abs(np.log(expected / by_label.sum() / observed))
         best = int(np.argmin(miss))
         laws.append((float(RIVAL_PARTS[best]), float(mass)))
@@ -184,12 +190,20 @@ def _matching_laws(votes: LabelVotes, confusion: FloatArray, weight: FloatArray)
     return near or [laws[int(np.argmin(misses))]]
 
 
-def _meeting_chance(confusion: FloatArray, part: float, mass: float) -> FloatArray:
-    """Return the chance that two wrong votes on a row are for the same label, by true label, shape (n_labels,)."""
-    base = mass * (1.0 - part) * confusion
-    raised = base + mass * part
-    plain, main = (shape * (shape + 1.0) / (mass * (mass + 1.0)) for shape in (base, raised))
-    return np.asarray(np.sum(plain + confusion * (main - plain), axis=1))
+def _meeting_chance(once: float, twice: float, part: FloatArray, mass: float) -> FloatArray:
+    """Return the chance that two wrong votes on a row are for the same label, for each part on one main rival.
+
+    Parameters
+    ----------
+    once, twice : float
+        Sums over labels of the shares in the wrong votes, and of their squares, in the mean over true labels.
+    part : ndarray
+    mass : float
+    """
+    # The mean of x(x + 1) over the labels, x the mass on a label, with and without that on the main rival.
+    base, bonus = mass * (1.0 - part), mass * part
+    squares = (base**2 + 2.0 * base * bonus) * twice + (base + bonus**2 + bonus) * once
+    return np.asarray(squares / (mass * (mass + 1.0)))
 
 
 def _confusion(rival_votes: FloatArray, target: IntArray, weight: FloatArray) -> FloatArray:

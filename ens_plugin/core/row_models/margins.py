@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from ens_plugin.core.row_models.density import N_CELLS, Density, fit_density
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import FloatArray, as_sizes, as_values
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values, pair_index
 
 __all__ = ["MarginModel", "fit_margins"]
 
@@ -181,7 +181,10 @@ def _spread_function(
     mass, margin, variance = mass[filled], margin[filled] / mass[filled], variance[filled] / mass[filled]
     rank = (np.cumsum(mass) - mass / 2.0) / mass.sum()
     bandwidth = max(SPREAD_BANDWIDTH, FEWEST_SPREAD_ROWS / w.sum())
-    kernel = np.clip(1.0 - np.abs((rank[:, None] - rank) / bandwidth) ** 3, 0.0, None) ** 3 * mass
+    # A power of arrays takes twenty times as long as two products.
+    apart = np.abs((rank[:, None] - rank) / bandwidth)
+    near = np.clip(1.0 - apart * apart * apart, 0.0, None)
+    kernel = near * near * near * mass
     smooth = kernel @ variance / kernel.sum(axis=1)
     scale = max(float(np.abs(m).max()), LEAST_SCALE)
     least = max(LEAST_VARIANCE * float(mass @ variance / mass.sum()), (LEAST_SPREAD * scale) ** 2)
@@ -230,12 +233,14 @@ def _parts(n_rows: int) -> Iterator[slice]:
 
 
 def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> FloatArray:
-    likelihood = centre[:, None] - support
-    likelihood /= error[:, None]
+    """Return the likelihood of each group at each point, shape (n_groups, n_points), columns contiguous."""
+    # By columns, because the fit multiplies it from that side many times.
+    likelihood = centre - support[:, None]
+    likelihood /= error
     likelihood *= likelihood
     likelihood *= -0.5
-    likelihood -= likelihood.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(likelihood, out=likelihood))
+    likelihood -= likelihood.max(axis=0)
+    return np.asarray(np.exp(likelihood, out=likelihood).T)
 
 
 def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:
@@ -252,9 +257,9 @@ def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> Flo
 
 
 def _group_rows(place: FloatArray, n: FloatArray, n_rows: int) -> IntArray:
-    """Return the group of each row; above 2000 rows, nearly equal rows (within half a standard error) share one."""
+    """Return the group of each row: of equal rows, and above 2000 of nearly equal ones (half a standard error)."""
     if n_rows <= EXACT_ROWS:
-        return np.arange(place.size)
+        return pair_index(place, n)
     cell = np.empty(place.size, dtype=np.int64)
     lowest = float(place.min())
     n_cells = int((float(place.max()) - lowest) * CELLS_PER_ERROR * np.sqrt(float(n.max()) * 2.0)) + 2

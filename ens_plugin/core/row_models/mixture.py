@@ -266,9 +266,10 @@ def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:
 
 
 def _binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
-    log_likelihood = np.column_stack([k, n - k]) @ np.stack([np.log(GRID), np.log1p(-GRID)])
-    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(log_likelihood, out=log_likelihood))
+    """Return the likelihood of each group at each point, shape (n_groups, 400), columns contiguous for the fit."""
+    log_likelihood = np.column_stack([np.log(GRID), np.log1p(-GRID)]) @ np.stack([k, n - k])
+    log_likelihood -= log_likelihood.max(axis=0)
+    return np.asarray(np.exp(log_likelihood, out=log_likelihood).T)
 
 
 def _moment_beta(k: FloatArray, n: FloatArray, counts: FloatArray) -> tuple[float, float]:

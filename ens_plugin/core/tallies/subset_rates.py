@@ -33,6 +33,7 @@ SLOTS = np.array([1, 2, 3, 4, 6, 9, 15, 30])
 MOST_CONTESTS, FEWEST_TOGETHER = 30, 60
 PART_SUMS = 400_000
 OUTPUTS_AT_ONCE = 4_000_000
+ROWS_AT_ONCE = 2048
 # Whole numbers below it are exact in single precision.
 EXACT_SINGLES = 2**24
 
@@ -131,11 +132,12 @@ def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[A
     is_vote = block.outputs.ndim == 2
     shape = (n_members, rows.size) if is_vote else (n_members, block.n_labels, rows.size)
     outputs = np.empty(shape, dtype=block.outputs.dtype if is_vote else np.float32)
-    taken = np.zeros(rows.size, dtype=np.int64)
-    for output, counts in zip(block.outputs, block.seen, strict=True):
-        chosen = np.flatnonzero(counts[rows] & (taken < n_members))
-        outputs[taken[chosen], ..., chosen] = output[rows[chosen]]
-        taken[chosen] += 1
+    for start in range(0, rows.size, ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        row, member = np.nonzero(block.seen[:, some].T)
+        first = np.searchsorted(row, np.arange(some.size))
+        taken = block.outputs[member[first + np.arange(n_members)[:, None]], some]
+        outputs[..., start : start + some.size] = taken if is_vote else np.moveaxis(taken, 2, 1)
     return outputs
 
 
