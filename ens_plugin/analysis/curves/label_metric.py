@@ -32,11 +32,20 @@ class TwoErrors:
     Attributes
     ----------
     errors : tuple of two ErrorDraws
+        Draws of the same place belong together.
     weights : tuple of two floats
     """
 
     errors: tuple[ErrorDraws, ErrorDraws]
     weights: tuple[float, float]
+
+    def mean(self) -> ErrorDraws:
+        """Return the error of the rows of both labels."""
+        (first, second), (n, m) = self.errors, self.weights
+        error, draws = (
+            (n * one + m * other) / (n + m) for one, other in ((first.error, second.error), (first.draws, second.draws))
+        )
+        return ErrorDraws(first.sizes, error, draws)
 
     def with_mean(self, error: FloatArray) -> TwoErrors:
         """Return both errors, and their draws, times one factor at each size, so that their mean is `error`."""
@@ -119,12 +128,7 @@ def label_metric_curve(
         Standard deviation of the metric over samples of the rows.
     """
     first, second = found.errors
-    # The labels are independent, and their draws came from one seed: the second's are taken in an order of its own.
-    order = np.random.default_rng(1).permutation(len(second.draws))
-    pairs = [
-        (np.clip(np.vstack([each.error[None], draws]), 0.0, 1.0))
-        for each, draws in ((first, first.draws), (second, second.draws[order]))
-    ]
+    pairs = [np.clip(np.vstack([each.error[None], each.draws]), 0.0, 1.0) for each in (first, second)]
     knots = [_knots(values) for values in pairs]
     truth, outputs = classes[[0, 0, 1, 1]], np.eye(2)[[0, 1, 1, 0]]
 

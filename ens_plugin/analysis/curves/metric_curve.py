@@ -27,6 +27,7 @@ from ens_plugin.analysis.curves.metric_rows import (
     subset_averages,
 )
 from ens_plugin.analysis.curves.metric_size import MetricChange, metric_size
+from ens_plugin.analysis.curves.two_errors import SMOOTHED_ROWS
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.tallies.subsets import Sample
@@ -225,19 +226,22 @@ def _label_road(
     """
     metric = rows.metric
     line = line_in_error(metric, classes, rows.known.size)
-    by_label = label_errors() if line is None and metric.takes_weights else None
+    is_of_matrix = line is None and metric.takes_weights
+    by_label = label_errors() if is_of_matrix or (line is not None and rows.known.size <= SMOOTHED_ROWS) else None
     if line is None and by_label is None:
         return None
     moments = resample_level(rows, groups, np.random.default_rng(settings.random_state))
-    if line is not None:
-        change = error_metric_curve(whole, line, moments.sd)
-    else:
+    if line is None:
         assert by_label is not None
-        change = label_metric_curve(by_label, metric, classes, moments.sd)
+        curve = change = label_metric_curve(by_label, metric, classes, moments.sd)
+    else:
+        # One less the error of the report; how it approaches its limit is better known from both labels together.
+        curve = error_metric_curve(whole, line, moments.sd)
+        change = curve if by_label is None else error_metric_curve(by_label.mean(), line, moments.sd)
     trials = float(np.median(np.count_nonzero(rows.sample.block.seen, axis=0)[rows.known]))
-    noise = np.hypot(moments.sd, change.change_sd(wanted, trials))
+    noise = np.hypot(moments.sd, curve.change_sd(wanted, trials))
     limits = (metric.lowest, metric.highest)
-    return _Curve(change, change.at(wanted), np.zeros(wanted.size), noise, limits, moments)
+    return _Curve(change, curve.at(wanted), np.zeros(wanted.size), noise, limits, moments)
 
 
 def _subset_road(
