@@ -197,8 +197,9 @@ def main(arguments: list[str] | None = None) -> str:
             __doc__ or "",
             f"Pairs of forests of {TREES} trees, with leaves of {OPTIONS['min_samples_leaf']} rows or more, trained on "
             "the same rows and compared on their out-of-bag rows. The rows are drawn anew for each pair. A candidate "
-            "is of another seed, whose true difference is 0, or of trees with two levels of splits. The true difference "
-            f"of the settings is that of the mean metrics of {REFITS} forests each on {FRESH_ROWS} fresh rows. It is "
+            "is of another seed, whose true difference is 0, or of trees with two levels of splits. The true "
+            f"difference of the settings is that of the mean metrics of {REFITS} forests each on {FRESH_ROWS} fresh "
+            "rows. It is "
             f"positive where the candidate is worse. no_worse rejects where the lower end of the {100 * LEVEL:.0f} % "
             f"interval is above 0, which is meant to happen in at most {NOMINAL:.1f} % of equal pairs; the target "
             "allows for the noise of the pairs counted. The interval includes what another seed changes in both "

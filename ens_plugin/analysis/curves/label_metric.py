@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +34,14 @@ class TwoErrors:
     errors : tuple of two ErrorDraws
         Draws of the same place belong together.
     weights : tuple of two floats
+    ties : tuple of two ndarrays, each of shape (n_sizes,), or None
+        Of hard votes: the probability that the votes on a row of each label tie, at the even size above each size of
+        the errors.  The first label wins ties.
     """
 
     errors: tuple[ErrorDraws, ErrorDraws]
     weights: tuple[float, float]
+    ties: tuple[FloatArray, FloatArray] | None = None
 
     def mean(self) -> ErrorDraws:
         """Return the error of the rows of both labels."""
@@ -53,7 +57,7 @@ class TwoErrors:
         mean = (n * first.error + m * second.error) / (n + m)
         factor = np.where((mean > 0) & (error > 0), error / np.where(mean > 0, mean, 1.0), 1.0)
         one, other = (ErrorDraws(each.sizes, each.error * factor, each.draws * factor) for each in self.errors)
-        return TwoErrors((one, other), self.weights)
+        return TwoErrors((one, other), self.weights, self.ties)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +70,15 @@ class LabelMetricCurve:
     draws : ndarray, shape (n_draws, n_sizes)
     level_sd : float
         Standard deviation of the metric over samples of the rows.
+    tie_effects : ndarray, shape (n_sizes,), or None
+        What ties of hard votes add to the metric at the even size above each size.
     """
 
     sizes: FloatArray
     values: FloatArray
     draws: FloatArray
     level_sd: float
+    tie_effects: FloatArray | None = None
 
     @property
     def limit(self) -> float:
@@ -81,6 +88,14 @@ class LabelMetricCurve:
     def at(self, sizes: ArrayLike) -> FloatArray:
         """Return the metric at each size, linear in 1/size between the sizes of the grid."""
         return np.asarray(np.interp(1.0 / np.asarray(sizes, dtype=np.float64), *self._ascending(self.values)))
+
+    def even_shift(self, sizes: ArrayLike) -> FloatArray | None:
+        """Return what ties add at each size, an odd one replaced by the even one above; None without ties."""
+        if self.tie_effects is None:
+            return None
+        even = np.asarray(sizes, dtype=np.float64)
+        even = even + even % 2.0
+        return np.asarray(np.interp(1.0 / even, 1.0 / (self.sizes[::-1] + 1.0), self.tie_effects[::-1]))
 
     def change_sd(self, sizes: ArrayLike, known: float) -> FloatArray:
         """Return the posterior standard deviation of the metric at each size less that at a known size."""
@@ -139,7 +154,22 @@ def label_metric_curve(
     table = np.array([[value((e, f)) for f in knots[1]] for e in knots[0]])
     values = RectBivariateSpline(knots[0], knots[1], table).ev(pairs[0], pairs[1])
     values = np.clip(values, metric.lowest, metric.highest)
-    return LabelMetricCurve(first.sizes, values[0], values[1:], level_sd)
+    return LabelMetricCurve(first.sizes, values[0], values[1:], level_sd, _tie_effects(found, value, values[0], metric))
+
+
+def _tie_effects(
+    found: TwoErrors, value: Callable[[Sequence[float]], float], untied: FloatArray, metric: ResolvedMetric
+) -> FloatArray | None:
+    """Return what ties add to the metric: the rows that tie, half of which are wrong, get the first label."""
+    if found.ties is None:
+        return None
+    signs = (-0.5, 0.5)
+    errors = [
+        np.clip(each.error + sign * ties, 0.0, 1.0)
+        for each, sign, ties in zip(found.errors, signs, found.ties, strict=True)
+    ]
+    tied = np.array([value(pair) for pair in zip(*errors, strict=True)])
+    return np.asarray(np.clip(tied, metric.lowest, metric.highest) - untied)
 
 
 def error_metric_curve(whole: ErrorDraws, line: tuple[float, float], level_sd: float) -> LabelMetricCurve:

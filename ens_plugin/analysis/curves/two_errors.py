@@ -12,12 +12,13 @@ from scipy.special import logit
 from ens_plugin.analysis.curves.classification import draw_label_errors
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import TwoErrors
-from ens_plugin.analysis.curves.label_models import row_models
+from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support, row_models
 from ens_plugin.analysis.curves.stratified import draw_errors_by_members
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.label_chances import LabelChances, label_chances
 from ens_plugin.core.row_models.row_model import row_means
+from ens_plugin.core.row_models.tied_votes import tie_probability
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.validation import FloatArray
@@ -54,11 +55,25 @@ def two_errors(
         # Few rows of a label need no warning: the interval of the metric is from bootstrap samples of all rows.
         warnings.simplefilter("ignore", WeakEstimateWarning)
         own = _by_own_rows(rows, settings, has_scores=has_scores, is_even=is_even).with_mean(whole.error)
-        if rows.tally.trials.size > SMOOTHED_ROWS:
-            return own
-        shared = _by_chances(rows, settings, has_scores=has_scores, is_even=is_even)
-    first, second = (_with_limit(change, limit) for change, limit in zip(shared, own.errors, strict=True))
-    return replace(own, errors=(first, second))
+        assert rows.label is not None
+        parts = [_part(rows, rows.label == code) for code in range(2)]
+        if rows.tally.trials.size <= SMOOTHED_ROWS:
+            chances = _chances(rows)
+            shared = _by_chances(rows, chances, settings, has_scores=has_scores, is_even=is_even)
+            first, second = (_with_limit(change, limit) for change, limit in zip(shared, own.errors, strict=True))
+            own = replace(own, errors=(first, second))
+            parts = _both_labels(rows, chances)
+        return replace(own, ties=_ties(parts, own.errors[0].sizes))
+
+
+def _ties(parts: list[TalliedRows], sizes: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return the probability of tied hard votes on the rows of each label, at the even size above each; else None."""
+    if not all(counts_hard_votes(part.tally) for part in parts):
+        return None
+    even = sizes[:-1] + 1.0
+    models = [fit_support(part.tally, part.weight) for part in parts if isinstance(part.tally, SupportTally)]
+    first, second = (np.append(tie_probability(model.support, even) @ model.weights, 0.0) for model in models)
+    return first, second
 
 
 def _by_own_rows(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool, is_even: bool) -> TwoErrors:
@@ -72,28 +87,33 @@ def _by_own_rows(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bo
     return TwoErrors((first, replace(second, draws=second.draws[order])), (weights[0], weights[1]))
 
 
+def _chances(rows: TalliedRows) -> LabelChances:
+    assert rows.label is not None
+    return label_chances(_scores(rows), rows.label.astype(np.float64), rows.weight.effective())
+
+
+def _both_labels(rows: TalliedRows, found: LabelChances) -> list[TalliedRows]:
+    """Return all rows as rows of each label, weighted by their chances to have it."""
+    chances = [np.maximum(chance, LEAST_CHANCE) for chance in (1.0 - found.second, found.second)]
+    return [_weighted(_as_label(rows, code), chance) for code, chance in enumerate(chances)]
+
+
 def _by_chances(
-    rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool, is_even: bool
+    rows: TalliedRows, found: LabelChances, settings: ResolvedOptions, *, has_scores: bool, is_even: bool
 ) -> tuple[ErrorDraws, ErrorDraws]:
     """Return the errors of each label from all rows, weighted by their chances to have it.
 
     The draws of both labels belong together: they have the same draws of the chances.
     """
-    assert rows.label is not None
-    found = label_chances(_scores(rows), rows.label.astype(np.float64), rows.weight.effective())
+    parts = _both_labels(rows, found)
     draw = draw_label_errors if is_even else draw_errors_by_members
-    chances = [np.maximum(chance, LEAST_CHANCE) for chance in (1.0 - found.second, found.second)]
-    as_labels = [_as_label(rows, code) for code in range(2)]
-    errors = [
-        draw(_weighted(part, chance), settings, has_scores=has_scores)
-        for part, chance in zip(as_labels, chances, strict=True)
-    ]
-    slopes = _slopes_by_coefficient(as_labels[1], found, errors[1].sizes, has_scores=has_scores)
+    errors = [draw(part, settings, has_scores=has_scores) for part in parts]
+    slopes = _slopes_by_coefficient(_as_label(rows, 1), found, errors[1].sizes, has_scores=has_scores)
     rng = np.random.default_rng(settings.random_state)
     steps = rng.multivariate_normal(np.zeros(len(slopes)), found.covariance, len(errors[1].draws)) @ slopes
     first, second = (
-        replace(each, draws=each.draws + steps / (rows.weight.total @ chance))
-        for each, chance in zip(errors, chances, strict=True)
+        replace(each, draws=each.draws + steps / part.weight.total.sum())
+        for each, part in zip(errors, parts, strict=True)
     )
     return first, second
 
