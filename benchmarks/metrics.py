@@ -39,8 +39,8 @@ OF_VALUES = ("r2", "neg_mean_squared_error", "neg_mean_absolute_error", "neg_mea
 # Share of the way from one member to infinity that a bias may have.
 ALLOWED_BIAS = 0.02
 TRIED = (
-    "errors of each label by their own row models, and by all rows, weighted by their chances of the label. Where a curve is flat or "
-    "turns, its true size is not well defined: see the gaps."
+    "errors of each label by their own row models, and by all rows, weighted by their chances of the label. Where a "
+    "curve is flat or turns, its true size is not well defined: see the gaps."
 )
 TRIED_BIAS = (
     "nothing yet. With few repetitions, twice the estimated standard error is exceeded often without a bias (by 18 % "
@@ -313,8 +313,8 @@ def main(arguments: list[str] | None = None) -> str:
             "metric changes by little more than the tolerance, or not in one direction, its true size is not well "
             "defined: the gap is the median distance of the true metric at the recommended size from that at "
             "infinity, in tolerances. For metrics of labels, the error of the size is also given for an analysis that "
-            f"knows each row's limit and variance exactly, of other samples of {ROWS} rows: what is left is the noise of "
-            "the rows, which no estimate from the rows' own labels alone removes.",
+            f"knows each row's limit and variance exactly, of other samples of {ROWS} rows and their own labels: what "
+            "is left is the noise of the rows.",
         ],
         [*claims_of(cells), *costs],
         [table(header, rows)],
