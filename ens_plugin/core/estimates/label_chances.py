@@ -71,7 +71,8 @@ def label_chances(score: FloatArray, is_second: FloatArray, weight: FloatArray) 
         if float(np.abs(step).max()) < SMALL_STEP:
             break
     chance = expit(columns @ coefficients)
-    return LabelChances(chance, columns, np.linalg.inv(_hessian(columns, weight, chance)))
+    covariance = np.linalg.inv(_hessian(columns, weight, chance))
+    return LabelChances(np.asarray(chance, dtype=np.float64), columns, np.asarray(covariance, dtype=np.float64))
 
 
 def _columns(score: FloatArray) -> FloatArray:
