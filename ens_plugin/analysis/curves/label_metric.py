@@ -11,6 +11,7 @@ from scipy.interpolate import RectBivariateSpline
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, size_of_approach
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
@@ -86,15 +87,20 @@ class LabelMetricCurve:
         return float(self.values[-1])
 
     def at(self, sizes: ArrayLike) -> FloatArray:
-        """Return the metric at each size, linear in 1/size between the sizes of the grid."""
-        return np.asarray(np.interp(1.0 / np.asarray(sizes, dtype=np.float64), *self._ascending(self.values)))
+        """Return the metric at each size, linear in 1/size between the sizes of the grid, with ties at even ones."""
+        wanted = np.asarray(sizes, dtype=np.float64)
+        shift = self.even_shift(wanted)
+        if shift is None:
+            return np.asarray(np.interp(1.0 / wanted, *self._ascending(self.values)))
+        untied = np.interp(1.0 / previous_odd_size(wanted, np.inf), *self._ascending(self.values))
+        return np.asarray(untied + np.where(is_tied(wanted, np.inf), shift, 0.0))
 
     def even_shift(self, sizes: ArrayLike) -> FloatArray | None:
         """Return what ties add at each size, an odd one replaced by the even one above; None without ties."""
         if self.tie_effects is None:
             return None
         even = np.asarray(sizes, dtype=np.float64)
-        even = even + even % 2.0
+        even = np.where(np.isinf(even), even, even + np.where(np.isinf(even), 0.0, even) % 2.0)
         return np.asarray(np.interp(1.0 / even, 1.0 / (self.sizes[::-1] + 1.0), self.tie_effects[::-1]))
 
     def change_sd(self, sizes: ArrayLike, known: float) -> FloatArray:
@@ -109,8 +115,12 @@ class LabelMetricCurve:
 
     def close_size(self, distance: float, max_size: int) -> int | None:
         """Return the smallest size from which on the metric stays within a distance of its limit; None above all."""
-        size = _first_close(self.sizes, self.values, distance)
-        return int(size) if size <= max_size else None
+        if self.tie_effects is None:
+            size = _first_close(self.sizes, self.values, distance)
+            return int(size) if size <= max_size else None
+        far = np.flatnonzero(np.abs(self.differences(np.arange(1, max_size + 1))) > distance)
+        first = int(far[-1]) + 2 if far.size else 1
+        return first if first <= max_size else None
 
     def size_draws(self, settings: ResolvedOptions) -> FloatArray:
         """Return :meth:`close_size` of each draw, shape (n_draws,); infinity where above `max_size`."""
