@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from ens_plugin.analysis.metrics.formulas import find_formula, of_labels
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 
-__all__ = ["GRID", "drawn_means", "gap_at", "true_curve", "true_size"]
+__all__ = ["GRID", "drawn_means", "gap_at", "known_rows_errors", "true_curve", "true_size"]
 
 Array = NDArray[Any]
 
@@ -89,6 +90,50 @@ def true_size(curve: Array, distance: float) -> float:
         return math.nan
     share = (apart[last] - distance) / (apart[last] - apart[last + 1])
     return float(1.0 / (1.0 / GRID[last] + share * (1.0 / GRID[last + 1] - 1.0 / GRID[last])))
+
+
+def known_rows_errors(
+    metric: ResolvedMetric, codes: Array, classes: Array, outputs: Array, n_rows: int, distance: float
+) -> list[float]:
+    """Return how far the size is off if everything is known but the distribution of the rows.
+
+    Parts of the fresh rows are as large as the training rows.  Each row's mean output and its variance over the members
+    of the pool are taken as exact, so that the chance of either label at every size is that of a normal mean.
+
+    Parameters
+    ----------
+    metric : ResolvedMetric
+        Of two labels.
+    codes : ndarray, shape (n_fresh,)
+    classes : ndarray, shape (2,)
+    outputs : ndarray, shape (n_pool, n_fresh)
+        Probabilities of the second label.
+    n_rows : int
+        Rows of a part.
+    distance : float
+        Tolerance of the size.
+
+    Returns
+    -------
+    list of float
+        Binary logarithms of the size by each part over that by all fresh rows; parts with one label are left out.
+    """
+    sizes = np.append(np.array(GRID, dtype=np.float64), np.inf)
+    apart = (outputs.mean(axis=0) - 0.5) / np.maximum(outputs.std(axis=0), 1e-9)
+    with np.errstate(invalid="ignore"):
+        second = np.nan_to_num(ndtr(apart * np.sqrt(sizes)[:, None]), nan=0.5)
+    cells, columns = classes[[0, 0, 1, 1]], np.eye(2)[[0, 1, 0, 1]]
+
+    def size(rows: slice) -> float:
+        own, is_second = second[:, rows], codes[rows] == 1
+        parts = [(chance @ mask) for mask in (~is_second, is_second) for chance in (1.0 - own, own)]
+        curve = np.array([metric.value(cells, columns, weight) for weight in np.stack(parts, axis=1)])
+        return true_size(curve, distance)
+
+    whole = size(slice(None))
+    starts = range(0, codes.size - n_rows + 1, n_rows)
+    found = [size(slice(start, start + n_rows)) for start in starts if np.ptp(codes[start : start + n_rows])]
+    return [float(np.log2(each / whole)) for each in found]
 
 
 def gap_at(curve: Array, size: float) -> float:

@@ -14,7 +14,7 @@ from sklearn.metrics import make_scorer, mean_pinball_loss
 import ens_plugin
 from benchmarks.hard_losses import friedman
 from benchmarks.metric_cost import cost_claims
-from benchmarks.metric_truth import GRID, drawn_means, gap_at, true_curve, true_size
+from benchmarks.metric_truth import GRID, drawn_means, gap_at, known_rows_errors, true_curve, true_size
 from benchmarks.options import Options, read_options
 from benchmarks.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
@@ -34,12 +34,13 @@ OF_LABELS = (
     "roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "accuracy", "balanced_accuracy", "f1",
     "matthews_corrcoef",
 )  # fmt: skip
+OF_MATRIX = OF_LABELS[4:]
 OF_VALUES = ("r2", "neg_mean_squared_error", "neg_mean_absolute_error", "neg_mean_pinball_loss")
 # Share of the way from one member to infinity that a bias may have.
 ALLOWED_BIAS = 0.02
 TRIED = (
-    "errors of each label by their own row models; accuracy from the error of all rows. Where a curve is flat or "
-    "turns, its true size is not well defined: see the gaps."
+    "errors of each label by their own row models, and by all rows, weighted by their chances of the label. Where a "
+    "curve is flat or turns, its true size is not well defined: see the gaps."
 )
 TRIED_BIAS = (
     "nothing yet. With few repetitions, twice the estimated standard error is exceeded often without a bias (by 18 % "
@@ -96,6 +97,9 @@ class Outcome(NamedTuple):
         Distance of the metric at the recommended size from that at infinity, in tolerances; NaN where not known.
     outside : bool
         Whether a value lies outside of the range of the metric.
+    of_rows : tuple of float
+        Of a metric of labels: binary logarithms of the size by as many fresh rows, of which everything is known, over
+        that by all fresh rows.
     """
 
     errors: tuple[float, ...]
@@ -104,6 +108,7 @@ class Outcome(NamedTuple):
     log_size: float
     gap: float
     outside: bool
+    of_rows: tuple[float, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -143,8 +148,15 @@ def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tup
         resolved = resolve_metric(asked, find_adapter(ensembles[FIRST[0]]))
         assert resolved is not None
         truth = true_curve(resolved, fresh_target, None if is_value else forest.classes_, means, pool)
+        of_rows: tuple[float, ...] = ()
+        if metric in OF_MATRIX:
+            of_rows = tuple(
+                known_rows_errors(
+                    resolved, fresh_target, forest.classes_, others[:, :, 1], ROWS, DEFAULT_SCORE_TOLERANCE
+                )
+            )
         for count, ensemble in ensembles.items():
-            found[metric, count] = _outcome(ensemble, target, asked, resolved, truth)
+            found[metric, count] = _outcome(ensemble, target, asked, resolved, truth)._replace(of_rows=of_rows)
     return found
 
 
@@ -261,6 +273,10 @@ def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
     if math.isnan(off):
         return []
     gaps = np.array([each.gap for each in found if math.isfinite(each.gap)])
+    of_rows = root_mean_square([value for each in found for value in each.of_rows])
+    known = [
+        Claim(f"{metric}: the same of {ROWS} fresh rows of which everything is known (root mean square)", of_rows, None)
+    ]
     return [
         Claim(f"{metric}: error of the size, in doublings (root mean square)", off, None, high=0.8, tried=TRIED),
         Claim(
@@ -269,6 +285,7 @@ def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
             None,
             digits=0,
         ),
+        *([] if math.isnan(of_rows) else known),
     ]
 
 
@@ -295,7 +312,9 @@ def main(arguments: list[str] | None = None) -> str:
             "doublings are those between the recommended and the true size, by the default tolerances. Where the "
             "metric changes by little more than the tolerance, or not in one direction, its true size is not well "
             "defined: the gap is the median distance of the true metric at the recommended size from that at "
-            "infinity, in tolerances.",
+            "infinity, in tolerances. For metrics of labels, the error of the size is also given for an analysis that "
+            f"knows each row's limit and variance exactly, of other samples of {ROWS} rows and their own labels: what "
+            "is left is the noise of the rows.",
         ],
         [*claims_of(cells), *costs],
         [table(header, rows)],

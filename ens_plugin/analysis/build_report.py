@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -16,13 +15,14 @@ from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.adapters.shared.distributions import installed_version
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
-from ens_plugin.analysis.curves.classification import draw_label_errors, estimate_classification
+from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import TwoErrors
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
 from ens_plugin.analysis.curves.metric_curve import estimate_own_loss, with_metric_curve
 from ens_plugin.analysis.curves.regression import estimate_regression
-from ens_plugin.analysis.curves.stratified import draw_errors_by_members, estimate_by_members, largest_shared_size
+from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
+from ens_plugin.analysis.curves.two_errors import two_errors
 from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
@@ -35,7 +35,7 @@ from ens_plugin.core.tallies.tally import select_rows
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.paired_losses import row_losses
 from ens_plugin.core.validation import FloatArray
-from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError, WeakEstimateWarning
+from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.report.estimates import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
@@ -311,17 +311,11 @@ def _two_errors(
         or whole is None
     ):
         return None
-    masks = [usable & (evidence.label == label) for label in range(2)]
-    if min(np.count_nonzero(mask[evidence.sample.rows]) for mask in masks) < FEWEST_OF_LABEL:
+    label = evidence.label[usable]
+    rows = replace(_usable_part(evidence, usable), label=label)
+    if min(np.bincount(label[rows.sample.rows], minlength=2)) < FEWEST_OF_LABEL:
         return None
-    with warnings.catch_warnings():
-        # Few rows of a label need no warning: the interval of the metric is from bootstrap samples of all rows.
-        warnings.simplefilter("ignore", WeakEstimateWarning)
-        rows = [_usable_part(evidence, mask) for mask in masks]
-        draw = draw_label_errors if is_even else draw_errors_by_members
-        first, second = (draw(part, settings, has_scores=adapter.output_kind == "scores") for part in rows)
-    weights = [float(evidence.weight.total[mask].sum()) for mask in masks]
-    return TwoErrors((first, second), (weights[0], weights[1])).with_mean(whole.error)
+    return two_errors(rows, settings, whole, has_scores=adapter.output_kind == "scores", is_even=is_even)
 
 
 def _report(

@@ -39,6 +39,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_losses",
         "hard_metrics",
         "metrics",
+        "gate_metrics",
         "hard_repeats",
         "hard_scores",
         "reach",

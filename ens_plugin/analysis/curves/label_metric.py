@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.interpolate import RectBivariateSpline
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, size_of_approach
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
@@ -32,11 +33,24 @@ class TwoErrors:
     Attributes
     ----------
     errors : tuple of two ErrorDraws
+        Draws of the same place belong together.
     weights : tuple of two floats
+    ties : tuple of two ndarrays, each of shape (n_sizes,), or None
+        Of hard votes: the probability that the votes on a row of each label tie, at the even size above each size of
+        the errors.  The first label wins ties.
     """
 
     errors: tuple[ErrorDraws, ErrorDraws]
     weights: tuple[float, float]
+    ties: tuple[FloatArray, FloatArray] | None = None
+
+    def mean(self) -> ErrorDraws:
+        """Return the error of the rows of both labels."""
+        (first, second), (n, m) = self.errors, self.weights
+        error, draws = (
+            (n * one + m * other) / (n + m) for one, other in ((first.error, second.error), (first.draws, second.draws))
+        )
+        return ErrorDraws(first.sizes, error, draws)
 
     def with_mean(self, error: FloatArray) -> TwoErrors:
         """Return both errors, and their draws, times one factor at each size, so that their mean is `error`."""
@@ -44,7 +58,7 @@ class TwoErrors:
         mean = (n * first.error + m * second.error) / (n + m)
         factor = np.where((mean > 0) & (error > 0), error / np.where(mean > 0, mean, 1.0), 1.0)
         one, other = (ErrorDraws(each.sizes, each.error * factor, each.draws * factor) for each in self.errors)
-        return TwoErrors((one, other), self.weights)
+        return TwoErrors((one, other), self.weights, self.ties)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +71,15 @@ class LabelMetricCurve:
     draws : ndarray, shape (n_draws, n_sizes)
     level_sd : float
         Standard deviation of the metric over samples of the rows.
+    tie_effects : ndarray, shape (n_sizes,), or None
+        What ties of hard votes add to the metric at the even size above each size.
     """
 
     sizes: FloatArray
     values: FloatArray
     draws: FloatArray
     level_sd: float
+    tie_effects: FloatArray | None = None
 
     @property
     def limit(self) -> float:
@@ -70,8 +87,21 @@ class LabelMetricCurve:
         return float(self.values[-1])
 
     def at(self, sizes: ArrayLike) -> FloatArray:
-        """Return the metric at each size, linear in 1/size between the sizes of the grid."""
-        return np.asarray(np.interp(1.0 / np.asarray(sizes, dtype=np.float64), *self._ascending(self.values)))
+        """Return the metric at each size, linear in 1/size between the sizes of the grid, with ties at even ones."""
+        wanted = np.asarray(sizes, dtype=np.float64)
+        shift = self.even_shift(wanted)
+        if shift is None:
+            return np.asarray(np.interp(1.0 / wanted, *self._ascending(self.values)))
+        untied = np.interp(1.0 / previous_odd_size(wanted, np.inf), *self._ascending(self.values))
+        return np.asarray(untied + np.where(is_tied(wanted, np.inf), shift, 0.0))
+
+    def even_shift(self, sizes: ArrayLike) -> FloatArray | None:
+        """Return what ties add at each size, an odd one replaced by the even one above; None without ties."""
+        if self.tie_effects is None:
+            return None
+        even = np.asarray(sizes, dtype=np.float64)
+        even = np.where(np.isinf(even), even, even + np.where(np.isinf(even), 0.0, even) % 2.0)
+        return np.asarray(np.interp(1.0 / even, 1.0 / (self.sizes[::-1] + 1.0), self.tie_effects[::-1]))
 
     def change_sd(self, sizes: ArrayLike, known: float) -> FloatArray:
         """Return the posterior standard deviation of the metric at each size less that at a known size."""
@@ -85,8 +115,12 @@ class LabelMetricCurve:
 
     def close_size(self, distance: float, max_size: int) -> int | None:
         """Return the smallest size from which on the metric stays within a distance of its limit; None above all."""
-        size = _first_close(self.sizes, self.values, distance)
-        return int(size) if size <= max_size else None
+        if self.tie_effects is None:
+            size = _first_close(self.sizes, self.values, distance)
+            return int(size) if size <= max_size else None
+        far = np.flatnonzero(np.abs(self.differences(np.arange(1, max_size + 1))) > distance)
+        first = int(far[-1]) + 2 if far.size else 1
+        return first if first <= max_size else None
 
     def size_draws(self, settings: ResolvedOptions) -> FloatArray:
         """Return :meth:`close_size` of each draw, shape (n_draws,); infinity where above `max_size`."""
@@ -119,12 +153,7 @@ def label_metric_curve(
         Standard deviation of the metric over samples of the rows.
     """
     first, second = found.errors
-    # The labels are independent, and their draws came from one seed: the second's are taken in an order of its own.
-    order = np.random.default_rng(1).permutation(len(second.draws))
-    pairs = [
-        (np.clip(np.vstack([each.error[None], draws]), 0.0, 1.0))
-        for each, draws in ((first, first.draws), (second, second.draws[order]))
-    ]
+    pairs = [np.clip(np.vstack([each.error[None], each.draws]), 0.0, 1.0) for each in (first, second)]
     knots = [_knots(values) for values in pairs]
     truth, outputs = classes[[0, 0, 1, 1]], np.eye(2)[[0, 1, 1, 0]]
 
@@ -135,7 +164,22 @@ def label_metric_curve(
     table = np.array([[value((e, f)) for f in knots[1]] for e in knots[0]])
     values = RectBivariateSpline(knots[0], knots[1], table).ev(pairs[0], pairs[1])
     values = np.clip(values, metric.lowest, metric.highest)
-    return LabelMetricCurve(first.sizes, values[0], values[1:], level_sd)
+    return LabelMetricCurve(first.sizes, values[0], values[1:], level_sd, _tie_effects(found, value, values[0], metric))
+
+
+def _tie_effects(
+    found: TwoErrors, value: Callable[[Sequence[float]], float], untied: FloatArray, metric: ResolvedMetric
+) -> FloatArray | None:
+    """Return what ties add to the metric: the rows that tie, half of which are wrong, get the first label."""
+    if found.ties is None:
+        return None
+    signs = (-0.5, 0.5)
+    errors = [
+        np.clip(each.error + sign * ties, 0.0, 1.0)
+        for each, sign, ties in zip(found.errors, signs, found.ties, strict=True)
+    ]
+    tied = np.array([value(pair) for pair in zip(*errors, strict=True)])
+    return np.asarray(np.clip(tied, metric.lowest, metric.highest) - untied)
 
 
 def error_metric_curve(whole: ErrorDraws, line: tuple[float, float], level_sd: float) -> LabelMetricCurve:

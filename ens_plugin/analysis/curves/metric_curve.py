@@ -27,10 +27,11 @@ from ens_plugin.analysis.curves.metric_rows import (
     subset_averages,
 )
 from ens_plugin.analysis.curves.metric_size import MetricChange, metric_size
+from ens_plugin.analysis.curves.two_errors import SMOOTHED_ROWS
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
+from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError, TooFewMembersError
@@ -58,6 +59,8 @@ class _Curve:
     limits : tuple of two floats
         Least and largest value.
     moments : Resampled
+    even_shift : ndarray, shape (n_sizes - 1,), or None
+        What ties of hard votes add at even sizes; `raw` is without it.
     """
 
     change: MetricChange | LabelMetricCurve
@@ -66,6 +69,7 @@ class _Curve:
     noise: FloatArray
     limits: tuple[float, float]
     moments: Resampled
+    even_shift: FloatArray | None = None
 
 
 def with_metric_curve(
@@ -110,7 +114,7 @@ def with_metric_curve(
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     by_error = None
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
-        by_error = _label_road(rows, estimates.error_draws, adapter.classes, groups, wanted, settings, label_errors)
+        by_error = _label_road(rows, estimates, adapter.classes, groups, wanted, settings, label_errors)
     found = _subset_road(rows, subsets, groups, wanted, settings) if by_error is None else by_error
     curve = _error_curve(found, rows, settings)
     return replace(
@@ -186,6 +190,8 @@ def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> 
     metric = rows.metric
     lowest, highest = found.limits
     error = np.clip(found.raw, lowest, highest)
+    if found.even_shift is not None:
+        error[:-1] = np.clip(error[:-1] + found.even_shift * is_tied(settings.sizes, np.inf), lowest, highest)
     skewness = found.moments.skewness if abs(found.moments.skewness) > CLEAR_SKEWNESS else 0.0
     below, above = (distance * found.noise for distance in hall_limits(skewness, settings.interval_level))
     lower = np.maximum(error - np.hypot(below, found.model), lowest)
@@ -201,6 +207,8 @@ def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> 
         estimator="subset_average" if isinstance(found.change, MetricChange) else "deconvolved",
         metric=metric.name,
         interval_level=settings.interval_level,
+        ties_to=0.0 if found.even_shift is None else np.inf,
+        even_shift=found.even_shift,
         metric_basis=MetricBasis(
             greater_is_better=metric.greater_is_better,
             lowest=metric.lowest,
@@ -212,7 +220,7 @@ def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> 
 
 def _label_road(
     rows: MetricRows,
-    whole: ErrorDraws,
+    estimates: Estimates,
     classes: NDArray[Any],
     groups: NDArray[np.integer] | None,
     wanted: FloatArray,
@@ -223,21 +231,30 @@ def _label_road(
 
     The noise is that of the rows, and of the models beyond their members.
     """
-    metric = rows.metric
+    metric, whole = rows.metric, estimates.error_draws
+    assert whole is not None
     line = line_in_error(metric, classes, rows.known.size)
-    by_label = label_errors() if line is None and metric.takes_weights else None
+    is_of_matrix = line is None and metric.takes_weights
+    by_label = label_errors() if is_of_matrix or (line is not None and rows.known.size <= SMOOTHED_ROWS) else None
     if line is None and by_label is None:
         return None
     moments = resample_level(rows, groups, np.random.default_rng(settings.random_state))
-    if line is not None:
-        change = error_metric_curve(whole, line, moments.sd)
-    else:
+    if line is None:
         assert by_label is not None
-        change = label_metric_curve(by_label, metric, classes, moments.sd)
+        curve = change = label_metric_curve(by_label, metric, classes, moments.sd)
+        shift = curve.even_shift(settings.sizes)
+    else:
+        of_error = estimates.error_curve.even_shift
+        shift = None if of_error is None else line[1] * of_error
+        # One less the error of the report; how it approaches its limit is better known from both labels together.
+        curve = error_metric_curve(whole, line, moments.sd)
+        change = curve if by_label is None else error_metric_curve(by_label.mean(), line, moments.sd)
     trials = float(np.median(np.count_nonzero(rows.sample.block.seen, axis=0)[rows.known]))
-    noise = np.hypot(moments.sd, change.change_sd(wanted, trials))
+    noise = np.hypot(moments.sd, curve.change_sd(wanted, trials))
     limits = (metric.lowest, metric.highest)
-    return _Curve(change, change.at(wanted), np.zeros(wanted.size), noise, limits, moments)
+    # Tied votes are those of the odd size below, but for what the library's rule for ties adds.
+    raw = curve.at(wanted if shift is None else previous_odd_size(wanted, np.inf))
+    return _Curve(change, raw, np.zeros(wanted.size), noise, limits, moments, shift)
 
 
 def _subset_road(

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.metrics import balanced_accuracy_score, f1_score, get_scorer, matthews_corrcoef, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    f1_score,
+    get_scorer,
+    matthews_corrcoef,
+    roc_auc_score,
+)
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
@@ -74,6 +81,19 @@ def test_curve_is_that_of_independent_votes(name: str) -> None:
         assert curve.at(size) == pytest.approx(exact(name, y, chance, size), abs=0.02), size
     low, high = curve.asymptote_interval
     assert low < exact(name, y, chance, np.inf) < high
+
+
+@pytest.mark.parametrize("name", ["f1", pytest.param("accuracy", marks=pytest.mark.slow)])
+def test_at_even_sizes_ties_give_the_first_label(name: str) -> None:
+    ensemble, y, chance = votes(0)
+    curve = analyze(ensemble, None, y, metric=name, data="holdout", sizes=[1, 2, 10, 15]).error_curve
+    for size in (2, 10, 60):
+        # More than half of the votes give the second label.
+        predicted = binom.sf(size // 2, size, chance)
+        truth, label = np.repeat(y, 2), np.tile([0, 1], y.size)
+        weight = np.stack([1.0 - predicted, predicted], axis=1).ravel()
+        function = {"f1": f1_score, "accuracy": accuracy_score}[name]
+        assert curve.at(size) == pytest.approx(function(truth, label, sample_weight=weight), abs=0.012), size
 
 
 @pytest.mark.slow
