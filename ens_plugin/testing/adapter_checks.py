@@ -32,6 +32,11 @@ class AdapterCheck(NamedTuple):
         ``run(case)`` raises AdapterCheckError if the adapter breaks the promise.
     applies : callable
         ``applies(case)`` returns whether the check can be made for a case.
+
+    Examples
+    --------
+    >>> ADAPTER_CHECKS[0].promise
+    'accepts() takes models of its library only, and does not raise.'
     """
 
     promise: str
@@ -108,6 +113,17 @@ def check_case(case: AdapterCase) -> tuple[str, ...]:
     ------
     AdapterCheckError, UnsupportedModelError
         As :func:`check_adapter`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> case = AdapterCase("a small forest", lambda: RandomForestRegressor(10, random_state=0).fit(X, y), X, y)
+    >>> for promise in check_case(case)[:2]:
+    ...     print(promise)
+    accepts() takes models of its library only, and does not raise.
+    describe() agrees with itself.
     """
     name = type(case.adapter).__name__
     checks = [check for check in ADAPTER_CHECKS if check.applies(case)]
