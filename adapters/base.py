@@ -103,8 +103,7 @@ class EnsembleAdapter(ABC):
 
     Examples
     --------
-    The adapter of a forest of scikit-learn, used as :func:`ens_plugin.analyze` uses it; ``docs/how-to/adapters.md`` has the
-    code of a complete adapter.
+    The adapter of a forest of scikit-learn; ``docs/how-to/adapters.md`` has the code of a complete adapter.
 
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
