@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-import textwrap
 
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
@@ -23,12 +21,14 @@ from ens_plugin.report.tables import (
     WIDTH,
     confusion_lines,
     criteria_rows,
+    escaped_markdown,
     hidden_labels,
     label_lines,
     label_rows,
     output_lines,
     output_markdown,
     output_sentence,
+    wrapped,
 )
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "summarize",
     "tells_size",
     "verdict",
+    "wrapped",
 ]
 
 # Of a table by label.
@@ -76,7 +77,6 @@ _ESTIMATORS = {
     "subset_average": "average over random subsets of the members (subset_average)",
 }
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
-_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
 
 
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
@@ -217,23 +217,23 @@ def summarize(report: ReportContent) -> str:
     level = level_text(report.error_curve.interval_level)
     return "\n".join(
         [
-            *_wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
-            *_wrapped(gain_sentence(report)),
-            *_wrapped(output_sentence(report)),
-            *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
+            *wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
+            *wrapped(gain_sentence(report)),
+            *wrapped(output_sentence(report)),
+            *(line for text in all_cautions(report) for line in wrapped(f"Warning: {printable(text)}", later="  ")),
             "",
-            *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
+            *wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
             *(_row(*line) for line in error_lines(report)),
-            *_wrapped(root_sentence(report)),
+            *wrapped(root_sentence(report)),
             "",
-            *_wrapped(_size_sentence(report)),
-            *_wrapped(printable(report.recommendation.reason), indent="  "),
+            *wrapped(_size_sentence(report)),
+            *wrapped(printable(report.recommendation.reason), indent="  "),
             *_criteria_lines(report),
             *output_lines(report),
-            *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
+            *(line for sentence in _sentences(report) for line in wrapped(sentence)),
             *_label_lines(report),
             "",
-            *(line for sentence in _origin(report) for line in _wrapped(sentence)),
+            *(line for sentence in _origin(report) for line in wrapped(sentence)),
         ]
     )
 
@@ -395,15 +395,3 @@ def _origin(report: ReportContent) -> list[str]:
 
 def _row(label: str, error: str, interval: str) -> str:
     return f"  {label:<36}{error:>14}  {interval:>24}".rstrip()
-
-
-def _wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
-    held = text.replace(" %", "\xa0%")
-    lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
-    return [line.replace("\xa0", " ") for line in lines]
-
-
-def escaped_markdown(text: str, limit: int) -> str:
-    """Return a text of unknown origin, shortened to `limit` characters, as a line of Markdown without active markup."""
-    # Entities are never markup, neither in CommonMark nor in the older dialect of MLflow's page.
-    return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))

@@ -32,11 +32,6 @@ class AdapterCheck(NamedTuple):
         ``run(case)`` raises AdapterCheckError if the adapter breaks the promise.
     applies : callable
         ``applies(case)`` returns whether the check can be made for a case.
-
-    Examples
-    --------
-    >>> ADAPTER_CHECKS[0].promise
-    'accepts() takes models of its library only, and does not raise.'
     """
 
     promise: str
@@ -120,10 +115,8 @@ def check_case(case: AdapterCase) -> tuple[str, ...]:
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> case = AdapterCase("a small forest", lambda: RandomForestRegressor(10, random_state=0).fit(X, y), X, y)
-    >>> for promise in check_case(case)[:2]:
-    ...     print(promise)
-    accepts() takes models of its library only, and does not raise.
-    describe() agrees with itself.
+    >>> len(check_case(case))
+    15
     """
     name = type(case.adapter).__name__
     checks = [check for check in ADAPTER_CHECKS if check.applies(case)]

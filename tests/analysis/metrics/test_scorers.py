@@ -166,7 +166,7 @@ class TestRefusals:
             analyze(*FORESTS["two"], metric=metric)
 
     def test_metric_of_values_for_labels_and_the_reverse(self) -> None:
-        with pytest.raises(InputError, match=r"'r2' is of values, and this ensemble predicts labels"):
+        with pytest.raises(InputError, match=r"metric='r2' scores values, and this ensemble predicts labels"):
             analyze(*FORESTS["two"], metric="r2")
         with pytest.raises(InputError, match=r"'roc_auc' is of labels, and this ensemble predicts values"):
             analyze(*FORESTS["values"], metric="roc_auc")
