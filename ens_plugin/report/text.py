@@ -132,13 +132,15 @@ def root_sentence(report: ReportContent) -> str:
     found = report.metrics()
     if "rmse" not in found:
         return ""
-    interval = ""
+    metric, interval = report.error_curve.metric, ""
     if "rmse_upper" in found:
-        interval = f" ({level_text(report.error_curve.interval_level)} interval {found['rmse_lower']:.4g} to "
-        interval += f"{found['rmse_upper']:.4g})"
-    limit = f", and {found['asymptotic_rmse']:.4g} with infinitely many" if "asymptotic_rmse" in found else ""
+        ends = interval_text((found["rmse_lower"], found["rmse_upper"]), metric)
+        interval = f" ({level_text(report.error_curve.interval_level)} interval {ends})"
+    limit = ""
+    if "asymptotic_rmse" in found:
+        limit = f", and {error_text(found['asymptotic_rmse'], metric)} with infinitely many"
     return (
-        f"Root mean squared error (RMSE), in the target's unit: {found['rmse']:.4g}{interval} with "
+        f"Root mean squared error (RMSE), in the target's unit: {error_text(found['rmse'], metric)}{interval} with "
         f"{members_text(report.n_members)}{limit}."
     )
 
