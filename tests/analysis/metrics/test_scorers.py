@@ -247,7 +247,7 @@ class TestFunctionsOfOtherMeaning:
 
     @pytest.mark.parametrize(("metric", "kind"), [(r2_score, "values"), (roc_auc_score, "two")])
     def test_scores_of_scikit_learn_are_refused_as_functions(self, metric: Any, kind: str) -> None:
-        with pytest.raises(InputError, match="greater values are better"):
+        with pytest.raises(InputError, match="greater values of this one are better"):
             analyze(*FORESTS[kind], metric=metric)
 
     def test_the_remedy_for_more_labels_exists(self) -> None:
