@@ -57,6 +57,16 @@ class EnsembleInfo:
         Number of members that predict together in hardly more time than one alone.
     distributions : tuple of str
         Names of the installed distributions whose versions a report states.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_iris(return_X_y=True)
+    >>> info = find_adapter(RandomForestClassifier(10, random_state=0).fit(X, y)).info
+    >>> info.task, info.n_members, info.aggregation, info.bag_provenance
+    ('classification', 10, 'mean_proba', 'recorded')
     """
 
     task: Task
@@ -90,6 +100,19 @@ class EnsembleAdapter(ABC):
     ----------
     model : object
     info : EnsembleInfo
+
+    Examples
+    --------
+    The adapter of a forest of scikit-learn; ``docs/how-to/adapters.md`` has the code of a complete adapter.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> rows = adapter.prepare(X)
+    >>> adapter.outputs(rows).shape, adapter.bags(X, rows, y).in_bag().shape
+    ((10, 442), (10, 442))
     """
 
     def __init__(self, model: Any) -> None:
@@ -337,6 +360,12 @@ def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> 
     draw : callable
         ``draw(member)`` returns the rows that a member was trained on; called from several threads.
     n_members, n_rows : int
+
+    Examples
+    --------
+    >>> bags = draw_bags(lambda member: [member, member + 1], n_members=2, n_rows=4)
+    >>> bags.in_bag().astype(int).tolist()
+    [[1, 1, 0, 0], [0, 1, 1, 0]]
     """
     starts = range(0, n_members, DRAWN_TOGETHER)
     chunks = [range(start, min(start + DRAWN_TOGETHER, n_members)) for start in starts]

@@ -29,7 +29,18 @@ __all__ = [
 
 
 class VerifiesRows(ABC):
-    """Mixin for adapters that recognise training rows which are passed as held-out rows."""
+    """Mixin for adapters that recognise training rows which are passed as held-out rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> adapter.verify_rows(adapter.prepare(X), y)
+    'training'
+    """
 
     @abstractmethod
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
@@ -63,7 +74,19 @@ class VerifiesRows(ABC):
 
 
 class CountsDraws(ABC):
-    """Mixin for adapters that count how often members drew rows, for :func:`ens_plugin.training_variance`."""
+    """Mixin for adapters that count how often members drew rows, for :func:`ens_plugin.training_variance`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> draws = adapter.draw_counts(X, adapter.prepare(X), y)
+    >>> draws.rule, int(draws.counts[0].sum())
+    ('with_replacement', 442)
+    """
 
     @abstractmethod
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
@@ -87,7 +110,19 @@ class CountsDraws(ABC):
 
 
 class Distributable(ABC):
-    """Mixin for adapters that compute bags from row positions, for ``ens_plugin.spark.analyze(..., data="oob")``."""
+    """Mixin for adapters that compute bags from row positions, for ``ens_plugin.spark.analyze(..., data="oob")``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> bags = adapter.distributed_bags(n_rows=442, candidate=0)
+    >>> bags.at(np.array([440, 441]), y[440:]).in_bag().shape
+    (10, 2)
+    """
 
     @abstractmethod
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
@@ -108,7 +143,18 @@ class Distributable(ABC):
 
 
 class Truncatable(ABC):
-    """Mixin for adapters that make smaller models, for :func:`ens_plugin.truncate` and ``ens-plugin rightsize``."""
+    """Mixin for adapters that make smaller models, for :func:`ens_plugin.truncate` and ``ens-plugin rightsize``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> len(adapter.truncated(4).estimators_)
+    4
+    """
 
     @abstractmethod
     def truncated(self, size: int) -> Any:
@@ -139,6 +185,14 @@ class HeldOutOnly(ABC):
     ----------
     no_bags : str
         Why the bags are not known, in a sentence that begins the message of the error.
+
+    Examples
+    --------
+    >>> class WithoutBags(HeldOutOnly):
+    ...     no_bags = "MyLibrary keeps no record of which rows its trees were trained on."
+    >>> WithoutBags().bags(X=None, features=None, y=None)
+    Traceback (most recent call last):
+    ens_plugin.errors.BagError: MyLibrary keeps no record of which rows its trees were trained on. ...
     """
 
     no_bags: ClassVar[str]
@@ -153,6 +207,16 @@ class JudgedByLoss(ABC):
 
     It takes the place of the 0-1 and the squared error wherever no metric is asked for.  The ensemble's task is
     ``"regression"``, and ``encode_target`` returns the values that would be predicted without any loss.
+
+    Examples
+    --------
+    >>> class ByAbsoluteError(JudgedByLoss):
+    ...     loss_name = "mean absolute error"
+    ...
+    ...     def loss(self, target, prediction):
+    ...         return float(np.abs(target - prediction).mean())
+    >>> ByAbsoluteError().loss(np.array([1.0, 2.0]), np.array([1.5, 2.5]))
+    0.5
     """
 
     @property
@@ -176,7 +240,21 @@ class JudgedByLoss(ABC):
 
 
 class CombinesMembers(JudgedByLoss):
-    """Mixin for adapters of ensembles that do not predict the mean of their members' values."""
+    """Mixin for adapters of ensembles that do not predict the mean of their members' values.
+
+    Examples
+    --------
+    >>> class OfMedians(CombinesMembers):
+    ...     loss_name = "mean absolute error"
+    ...
+    ...     def loss(self, target, prediction):
+    ...         return float(np.abs(target - prediction).mean())
+    ...
+    ...     def combined(self, outputs):
+    ...         return np.nanmedian(outputs, axis=0)
+    >>> OfMedians().combined(np.array([[1.0], [2.0], [9.0]])).tolist()
+    [2.0]
+    """
 
     @abstractmethod
     def combined(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -190,7 +268,18 @@ class CombinesMembers(JudgedByLoss):
 
 
 def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> DistributedBags:
-    """Return bags that a cluster computes from row positions; raise BagError if `adapter` is no Distributable."""
+    """Return bags that a cluster computes from row positions; raise BagError if `adapter` is no Distributable.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> forest = RandomForestRegressor(10, random_state=0).fit(*load_diabetes(return_X_y=True))
+    >>> bags = distributed_bags(find_adapter(forest), n_rows=442, candidate=0)
+    >>> bags.at(np.array([440, 441]), np.zeros(2)).in_bag().shape
+    (10, 2)
+    """
     if isinstance(adapter, Distributable):
         return adapter.distributed_bags(n_rows, candidate)
     raise BagError(

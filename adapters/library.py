@@ -65,6 +65,14 @@ class Trainable(Library):
     ----------
     size_parameters : tuple of str
         Names of the parameters of an estimator that may be its number of members, tried in this order.
+
+    Examples
+    --------
+    >>> from ens_plugin.adapters import find_library
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> library = find_library(RandomForestRegressor(), Trainable)
+    >>> library.library, library.size_parameters
+    ('sklearn', ('n_estimators',))
     """
 
     size_parameters: ClassVar[tuple[str, ...]] = ("n_estimators",)
@@ -147,6 +155,11 @@ class Flavor(NamedTuple):
     options : callable
         Takes the flavours in the file ``MLmodel`` of a model; returns further arguments of ``save_model`` that give
         another model the same properties.
+
+    Examples
+    --------
+    >>> Flavor("sklearn", "mlflow.sklearn", "sk_model").model_argument
+    'sk_model'
     """
 
     name: str
@@ -164,6 +177,13 @@ class Storable(Library):
         None where MLflow logs its models as those of another library, such as scikit-learn.
     works_in_fork : bool
         Whether a pickle with models of this library can be read in a fork of a process that uses it; False by default.
+
+    Examples
+    --------
+    >>> from ens_plugin.adapters import find_library
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> find_library(RandomForestRegressor(), Storable).flavor.module
+    'mlflow.sklearn'
     """
 
     flavor: ClassVar[Flavor | None] = None
@@ -192,6 +212,23 @@ class FileReadable(Storable):
         What to install with pip where a file is found and the library is not.
     suffixes : tuple of str
         Endings of the names of the files in which MLflow stores its models.
+
+    Examples
+    --------
+    >>> class MyLibrary(FileReadable):
+    ...     library, title, requirement = "mylibrary", "MyLibrary", "mylibrary>=1.0"
+    ...
+    ...     @classmethod
+    ...     def reads(cls, start):
+    ...         return start.startswith(b"my model")
+    ...
+    ...     @classmethod
+    ...     def read(cls, content):
+    ...         import mylibrary
+    ...
+    ...         return mylibrary.loads(content)
+    >>> MyLibrary.reads(b"my model, version 2")
+    True
     """
 
     title: ClassVar[str]
@@ -226,7 +263,17 @@ class FileReadable(Storable):
 
 
 class NativeInterface(Library):
-    """A library whose models lack methods of scikit-learn's; subclasses override the methods of this class."""
+    """A library whose models lack methods of scikit-learn's; subclasses override the methods of this class.
+
+    Examples
+    --------
+    >>> class MyLibrary(NativeInterface):
+    ...     library = "mylibrary"
+    ...
+    ...     @classmethod
+    ...     def predict(cls, model, rows):
+    ...         return model.evaluate(rows)
+    """
 
     @classmethod
     def predict(cls, model: Any, rows: Any) -> Any:

@@ -131,6 +131,13 @@ def find_adapter(model: object) -> EnsembleAdapter:
         If an installed distribution offers an adapter for the model's library that cannot be loaded.
     UnsupportedModelError
         If no adapter accepts the model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> find_adapter(RandomForestRegressor(10).fit(*load_diabetes(return_X_y=True))).n_members
+    10
     """
     for cls in chain(_third_party(model), _built_in_candidates(model)):
         if cls.accepts(model):

@@ -42,6 +42,11 @@ class TrainingData:
         None where the library has freed the rows.
     y : array-like or None
     sample_weight : array-like or None
+
+    Examples
+    --------
+    >>> TrainingData([[1.0], [2.0]], [0.5, 0.7]).rows_for(model=None)
+    [[1.0], [2.0]]
     """
 
     X: Any
@@ -86,6 +91,12 @@ class FitSite(NamedTuple):
     name : str
     read : callable
         Returns the training data among the arguments of a call, which it takes by name.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> FitSite(LinearRegression, "fit", method_arguments).name
+    'fit'
     """
 
     owner: Any
@@ -123,6 +134,13 @@ class TrainingRows:
         Most members to train between two reports of progress, where a library can be interrupted.
     progress : callable
         ``progress(n_members)`` is called with the number of members trained so far.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rows = TrainingRows([[0.0], [1.0]], [0.0, 2.0], None, max_size=100, batch=None, progress=print)
+    >>> rows.fit(LinearRegression()).predict([[3.0]]).round(6).tolist()
+    [6.0]
     """
 
     X: Any
@@ -150,6 +168,15 @@ class TrainedModel:
     n_members : int
     trained_members : int
         Members trained in total, including those of smaller models that were discarded.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> trained = TrainedModel(RandomForestRegressor(10).fit(X, y), X, y, n_members=10, trained_members=10)
+    >>> trained.n_members
+    10
     """
 
     model: Any
@@ -204,6 +231,15 @@ def retrain(
     Returns
     -------
     fitted model
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> rows = TrainingRows(*load_diabetes(return_X_y=True), None, max_size=20, batch=None, progress=lambda size: None)
+    >>> twice = lambda trained: 2 * trained.n_members if trained.n_members < 20 else None
+    >>> len(retrain("n_estimators", RandomForestRegressor(random_state=0), rows, 5, twice).estimators_)
+    20
     """
     X = rows.X if analyzed is None else analyzed
     trained, wanted = 0, first

@@ -96,9 +96,8 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         """Return how often each model drew each row, counted in the index arrays that the user gave."""
         if not isinstance(self.model, EstimatorEnsemble):
             raise BagError(
-                "This CustomEnsemble was made of arrays: it cannot predict other rows, and its in-bag outputs are "
-                "not read. Make it of fitted models: CustomEnsemble.from_estimators(models, "
-                "row_indices)."
+                "This CustomEnsemble was made of arrays, without a record of how often members drew rows. Make it "
+                "of fitted models and the rows of each: CustomEnsemble.from_estimators(models, row_indices)."
             )
         if self.model.in_bag is None:
             raise _no_bags()

@@ -265,7 +265,9 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         try:
             return self._booster.predict(table, num_threads=effective_n_jobs(None), **options)
         except (LightGBMError, ValueError, TypeError) as error:
-            raise InputError(f"X cannot be used: LightGBM refuses it ({error}).") from error
+            raise InputError(
+                f"LightGBM cannot predict these rows: {error}. Pass the columns that the model was trained on."
+            ) from error
 
     def _own_leaves(self, table: Any) -> NDArray[Any]:
         """Return the leaf that LightGBM itself finds for each row in every tree, shape (n_rows, n_trees)."""

@@ -29,6 +29,11 @@ class ProofStatistics:
         Counts and sums.
     least : dict of ndarray
         Smallest values.
+
+    Examples
+    --------
+    >>> ProofStatistics({"rows": np.array([12])}, {"lowest": np.array([0.5])}).added["rows"].tolist()
+    [12]
     """
 
     added: Arrays = field(default_factory=dict)
@@ -63,6 +68,24 @@ class DistributedBags(ABC):
 
     The bags follow from the model's own record or seed, and are valid only once :meth:`prove` has passed with
     the sums over all rows.
+
+    Examples
+    --------
+    Member 0 was trained on the even rows, and member 1 on the odd ones:
+
+    >>> class EvenAndOdd(DistributedBags):
+    ...     def at(self, rows, target):
+    ...         return Bags.from_mask([rows % 2 == 0, rows % 2 == 1])
+    ...
+    ...     def sums(self, rows, features, target, bags):
+    ...         return ProofStatistics({"rows": bags.in_bag().sum(axis=1)})
+    ...
+    ...     def prove(self, sums):
+    ...         if sums.added["rows"].tolist() != [50, 50]:
+    ...             raise BagError("The members were trained on 50 rows each; pass these rows.")
+    ...         return BagProof(rows=False, target=False)
+    >>> EvenAndOdd().at(np.array([10, 11]), np.zeros(2)).in_bag().tolist()
+    [[True, False], [False, True]]
     """
 
     @abstractmethod

@@ -27,6 +27,11 @@ class DrawCounts:
         Unknown: only which rows are in a bag is available, and counts are 0 and 1.
     chance : ndarray of float64, shape (n_rows,), or None
         Chance of each row at each draw; None where all rows have the same.
+
+    Examples
+    --------
+    >>> counts_of_rows([[0, 0, 2], [1, 2, 2]], 2, 3, "with_replacement").counts.tolist()
+    [[2, 0, 1], [0, 1, 2]]
     """
 
     counts: NDArray[np.unsignedinteger]

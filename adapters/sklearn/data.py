@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from inspect import signature
 from typing import Any
 
@@ -193,7 +194,10 @@ def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str)
     """Raise InputError if the model refuses NaN or infinite values, which depends on release and parameters."""
     first = int(found[0])
     try:
-        model.predict(rows[first : first + 1])
+        with warnings.catch_warnings():
+            # These rows are an array, also where the user passed a data frame as for the training.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            model.predict(rows[first : first + 1])
     except ValueError as error:
         raise InputError(
             f"{found.size} of {rows.shape[0]} rows of X hold {name} as {rows.dtype} (row {first} is the first), which "

@@ -65,7 +65,7 @@ class StackedOutputs(EnsembleAdapter):
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Return False: a stack is made, and not found."""
+        """Return False: no search for an adapter leads here, because a stack is made of the adapters of its outputs."""
         return False
 
     def describe(self) -> EnsembleInfo:

@@ -48,7 +48,7 @@ class Share:
 
     @classmethod
     def sampled(cls, hessians: Hessians) -> Share:
-        """Return the share of the rows of `hessians` that the trees' roots count."""
+        """Return the share of rows that the trees were trained on, by the sums in their roots."""
         rows = slice(0, hessians.weight.size)
         hessian = np.asarray(hessians.at(rows, hessians.first(rows)), dtype=np.float64)
         total, squares = hessian.sum(axis=0), (hessian**2).sum(axis=0)

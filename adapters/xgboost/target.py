@@ -140,7 +140,7 @@ def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDA
 
 
 def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | None:
-    """Return whether y is proved with a fitted learning rate and penalties; None where y is another target."""
+    """Return whether a learning rate and penalties exist that prove y; None where y is another target."""
     parts = [(forest.trees[member], own.added["total"], own.added["size"]) for member, own in sums.items()]
     values = np.concatenate([tree.leaf_values for tree, _, _ in parts])
     covers = np.concatenate([tree.leaf_covers for tree, _, _ in parts])
@@ -174,7 +174,7 @@ def _rank_sums(
 
 
 def _has_other_rank(forest: Forest, sums: ProofStatistics) -> NDArray[np.bool_]:
-    """Return which leaf values are not the quantile of their rows' target, give or take one row."""
+    """Return which leaves have a value that is not the quantile of their rows' targets, to within one row."""
     share = 0.5 if forest.objective == "reg:absoluteerror" else _quantile(forest)
     weight, one = sums.added["weight"], -sums.least["heaviest"] * (1.0 + CLOSE)
     too_low = sums.added["above"] > (1.0 - share) * weight + one

@@ -104,7 +104,7 @@ class TalliedRows:
         return self.sample if self.metric_sample is None else self.metric_sample
 
     def sort_samples(self) -> TalliedRows:
-        """Return the rows with their samples in the order of their content; the outputs of these are overwritten."""
+        """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""
         more = None if self.metric_sample is None else self.metric_sample.sort_by_content()
         return replace(self, sample=self.sample.sort_by_content(), metric_sample=more)
 

@@ -132,7 +132,8 @@ def analyze(
     could run code is loaded.
 
     FILE holds the exact training rows in their order, or with --holdout rows that were not used
-    for training: the model's features, the target, optionally a weight, and nothing else.
+    for training: the model's features, the target, and what other options name. Columns
+    that the model does not know are left out, where it has the names of its features.
     """
     if not log and (experiment or run_id):
         raise click.UsageError("--experiment and --run-id choose where to log. Add --log.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -17,13 +16,13 @@ from ens_plugin.errors import InputError
 from ens_plugin.report.quantities import level_text, members_text, recommended_interval_text, recommended_text
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
-    WIDTH,
     criterion_words,
     escaped_markdown,
     printable,
     root_sentence,
     size_label,
     verdict,
+    wrapped,
 )
 from ens_plugin.sizing.checks import Check
 
@@ -201,12 +200,12 @@ def _known(value: float) -> float | None:
 def as_text(found: Recommendation) -> str:
     """Return a recommendation as text, at most 80 columns wide."""
     report = found.report
-    lines = [_size_line(report, ""), textwrap.fill(printable(report.recommendation.reason), WIDTH)]
-    lines += textwrap.wrap(root_sentence(report), WIDTH)
+    lines = [_size_line(report, ""), *wrapped(printable(report.recommendation.reason))]
+    lines += wrapped(root_sentence(report))
     if report.n_rows < FEWEST_ROWS or report.basis.doubts:
-        lines = [textwrap.fill(f"Warning: {verdict(report)}", WIDTH), *lines]
+        lines = [*wrapped(f"Warning: {verdict(report)}"), *lines]
     lines += text_lines(found.savings)
-    demands = [textwrap.fill(check.text, WIDTH, subsequent_indent="  ") for check in found.checks[1:]]
+    demands = [line for check in found.checks[1:] for line in wrapped(check.text, later="  ")]
     return "\n".join([*lines, *([""] if demands else []), *demands])
 
 

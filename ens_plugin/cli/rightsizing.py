@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from ens_plugin.cli.savings_table import markdown_lines, text_lines
 from ens_plugin.cli.store import use_store
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
 from ens_plugin.registry.rightsizing.rightsizing import Rightsizing, check_name, rightsize_analysed
-from ens_plugin.report.text import WIDTH, escaped_markdown, printable
+from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.tracking.store.models import is_uri
 
 __all__ = ["SCHEMA_VERSION", "as_json", "as_markdown", "as_text", "rightsized"]
@@ -96,4 +95,4 @@ def _places(found: Rightsizing) -> list[str]:
 
 
 def _filled(text: str, later: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent=later)
+    return wrapped(text, later=later)

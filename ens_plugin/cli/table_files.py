@@ -50,7 +50,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         raise InputError(f"There is no data file {str(path)!r}. Pass a {KINDS} file.")
     if not path.name.lower().endswith((*PARQUET, *FEATHER, *CSV, *TSV)):
         raise InputError(
-            f"The data file {str(path)!r} is none that can be read, by the end of its name. Convert it to {KINDS}."
+            f"The name of the data file {str(path)!r} ends in no format that can be read. Convert the file to {KINDS}."
         )
     try:
         frame = _read(path)

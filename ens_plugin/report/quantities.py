@@ -170,7 +170,8 @@ def axis_name(metric: str) -> str:
 
 def _number(value: float, metric: str) -> str:
     if metric not in SHARES:
-        return f"{value:.4g}"
+        # With the zeros at the end, so that both ends of an interval have as many digits.
+        return f"{value:#.4g}".removesuffix(".") if value else "0"
     percent = 100.0 * value
     if percent >= 1000.0:
         return f"{percent:.4g}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -28,6 +30,7 @@ __all__ = [
     "criteria_lines",
     "criteria_markdown",
     "criteria_rows",
+    "escaped_markdown",
     "hidden_labels",
     "label_lines",
     "label_markdown",
@@ -37,12 +40,14 @@ __all__ = [
     "output_rows",
     "output_sentence",
     "predictors",
+    "wrapped",
 ]
 
 # A text of unknown origin, and its longest length, become a text without active markup.
 Escaping = Callable[[str, int], str]
 
 WIDTH = 80
+_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
 METRIC = "0-1 error"
 LONGEST_LABEL = 16
 MOST_OUTPUTS = 30
@@ -281,3 +286,24 @@ def output_markdown(report: ReportContent, escaped: Escaping) -> list[str]:
 def _others(report: ReportContent) -> list[str]:
     n_more = len(report.outputs) - MOST_OUTPUTS
     return [f"  {n_more} more are in the attribute outputs."] if n_more > 0 else []
+
+
+def wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
+    """Return a text as lines of at most 80 characters that keep each number with its percent sign.
+
+    Lines begin with `indent`, all but the first with `later` after it.
+
+    Examples
+    --------
+    >>> wrapped("The error is 3 %.", later="  ")
+    ['The error is 3 %.']
+    """
+    held = text.replace(" %", "\xa0%")
+    lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def escaped_markdown(text: str, limit: int) -> str:
+    """Return a text of unknown origin, shortened to `limit` characters, as a line of Markdown without active markup."""
+    # Entities are never markup, neither in CommonMark nor in the older dialect of MLflow's page.
+    return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-import textwrap
 
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
@@ -24,11 +22,13 @@ from ens_plugin.report.tables import (
     confusion_lines,
     criteria_lines,
     criteria_markdown,
+    escaped_markdown,
     label_lines,
     label_markdown,
     output_lines,
     output_markdown,
     output_sentence,
+    wrapped,
 )
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "summarize",
     "tells_size",
     "verdict",
+    "wrapped",
 ]
 
 # Of a table by label.
@@ -76,7 +77,6 @@ _ESTIMATORS = {
     "subset_average": "average over random subsets of the members (subset_average)",
 }
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
-_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
 
 
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
@@ -132,13 +132,15 @@ def root_sentence(report: ReportContent) -> str:
     found = report.metrics()
     if "rmse" not in found:
         return ""
-    interval = ""
+    metric, interval = report.error_curve.metric, ""
     if "rmse_upper" in found:
-        interval = f" ({level_text(report.error_curve.interval_level)} interval {found['rmse_lower']:.4g} to "
-        interval += f"{found['rmse_upper']:.4g})"
-    limit = f", and {found['asymptotic_rmse']:.4g} with infinitely many" if "asymptotic_rmse" in found else ""
+        ends = interval_text((found["rmse_lower"], found["rmse_upper"]), metric)
+        interval = f" ({level_text(report.error_curve.interval_level)} interval {ends})"
+    limit = ""
+    if "asymptotic_rmse" in found:
+        limit = f", and {error_text(found['asymptotic_rmse'], metric)} with infinitely many"
     return (
-        f"Root mean squared error (RMSE), in the target's unit: {found['rmse']:.4g}{interval} with "
+        f"Root mean squared error (RMSE), in the target's unit: {error_text(found['rmse'], metric)}{interval} with "
         f"{members_text(report.n_members)}{limit}."
     )
 
@@ -217,23 +219,23 @@ def summarize(report: ReportContent) -> str:
     level = level_text(report.error_curve.interval_level)
     return "\n".join(
         [
-            *_wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
-            *_wrapped(gain_sentence(report)),
-            *_wrapped(output_sentence(report)),
-            *(line for text in all_cautions(report) for line in _wrapped(f"Warning: {printable(text)}", later="  ")),
+            *wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
+            *wrapped(gain_sentence(report)),
+            *wrapped(output_sentence(report)),
+            *(line for text in all_cautions(report) for line in wrapped(f"Warning: {printable(text)}", later="  ")),
             "",
-            *_wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
+            *wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
             *(_row(*line) for line in error_lines(report)),
-            *_wrapped(root_sentence(report)),
+            *wrapped(root_sentence(report)),
             "",
-            *_wrapped(_size_sentence(report)),
-            *_wrapped(printable(report.recommendation.reason), indent="  "),
+            *wrapped(_size_sentence(report)),
+            *wrapped(printable(report.recommendation.reason), indent="  "),
             *criteria_lines(report),
             *output_lines(report),
-            *(line for sentence in _sentences(report) for line in _wrapped(sentence)),
+            *(line for sentence in _sentences(report) for line in wrapped(sentence)),
             *_label_lines(report),
             "",
-            *(line for sentence in _origin(report) for line in _wrapped(sentence)),
+            *(line for sentence in _origin(report) for line in wrapped(sentence)),
         ]
     )
 
@@ -363,15 +365,3 @@ def _origin(report: ReportContent) -> list[str]:
 
 def _row(label: str, error: str, interval: str) -> str:
     return f"  {label:<36}{error:>14}  {interval:>24}".rstrip()
-
-
-def _wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
-    held = text.replace(" %", "\xa0%")
-    lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
-    return [line.replace("\xa0", " ") for line in lines]
-
-
-def escaped_markdown(text: str, limit: int) -> str:
-    """Return a text of unknown origin, shortened to `limit` characters, as a line of Markdown without active markup."""
-    # Entities are never markup, neither in CommonMark nor in the older dialect of MLflow's page.
-    return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))

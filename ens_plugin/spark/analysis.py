@@ -251,7 +251,7 @@ def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
     repeated = int((part.groups.rows > 1).sum())
     if repeated:
         raise InputError(
-            f"Column {name!r} holds {repeated} numbers in more than one row. Give every row its own number."
+            f"Column {name!r} has {repeated} row numbers that several rows share. Give every row a number of its own."
         )
 
 

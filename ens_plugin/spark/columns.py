@@ -96,7 +96,9 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
         raise InputError(f"The DataFrame has several columns named {shortened(repeated)}. Rename all but one.")
     for name in (columns.label, columns.row, columns.weight):
         if name is not None and name in columns.features:
-            raise InputError(f"Column {name!r} is among feature_cols, but is not a feature. Leave it out there.")
+            raise InputError(
+                f"Column {name!r} is among feature_cols, and no feature, but labels, weights or row numbers. Remove it."
+            )
     kinds = dict(df.dtypes)
     if len(columns.features) > 1 and VECTOR in (kinds[name] for name in columns.features):
         raise InputError(
@@ -294,7 +296,7 @@ def _check_weights(found: dict[str, Any], name: str | None) -> None:
                 "at least 0. Leave these rows out or correct the weights."
             )
     if not found["weighted"]:
-        raise InputError(f"Column {name!r} is 0 in every row. Give some rows a positive weight.")
+        raise InputError(f"The weights in column {name!r} are 0 in every row. Give some rows a positive weight.")
 
 
 def _check_rows(found: dict[str, Any], name: str | None) -> None:

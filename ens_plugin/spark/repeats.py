@@ -84,7 +84,7 @@ def repeated_shares(marks: Marks) -> tuple[float, float]:
 
 
 def _lone_share(marks: Marks) -> float:
-    """Return the share of repeated rows whose half of the columns equals that of no other record."""
+    """Return the share of repeated rows with values in half of the columns that no other record has."""
     _, half, alike = np.unique(marks[0], return_inverse=True, return_counts=True)
     _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
     repeated = copies[record] > 1

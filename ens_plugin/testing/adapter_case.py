@@ -64,6 +64,15 @@ class AdapterCase:
         Whether the adapter reads the columns of X.
     counts_rows : bool
         Whether the model determines the number of training rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> case = AdapterCase("a small forest", lambda: RandomForestRegressor(10, random_state=0).fit(X, y), X, y)
+    >>> case.adapter.n_members, case.has_bags, case.n_rows
+    (10, True, 442)
     """
 
     name: str

@@ -108,6 +108,15 @@ def check_case(case: AdapterCase) -> tuple[str, ...]:
     ------
     AdapterCheckError, UnsupportedModelError
         As :func:`check_adapter`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> case = AdapterCase("a small forest", lambda: RandomForestRegressor(10, random_state=0).fit(X, y), X, y)
+    >>> len(check_case(case))
+    15
     """
     name = type(case.adapter).__name__
     checks = [check for check in ADAPTER_CHECKS if check.applies(case)]

@@ -1,6 +1,6 @@
 """
-Training rows, predicted honestly
-=================================
+Out-of-bag predictions of the training rows
+===========================================
 
 All trees together have seen every training row, and predict it too well.  The out-of-bag trees of a row have not
 seen it.

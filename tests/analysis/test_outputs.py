@@ -317,7 +317,7 @@ def test_bags_are_those_of_all_outputs() -> None:
         (label_forest, LABELS[:, 0], {}, InputError, r"y has shape \(150,\).*predicts 3 outputs; pass y of shape"),
         (label_forest, LABELS[:, :2], {}, InputError, r"pass y of shape \(n_rows, 3\)"),
         (label_forest, LABELS[:, ::-1], {}, DataMismatchError, "Output '0': y is not the target"),
-        (label_forest, LABELS, {"metric": "r2"}, InputError, "Output '0': metric 'r2' is of values"),
+        (label_forest, LABELS, {"metric": "r2"}, InputError, "Output '0': metric='r2' scores values"),
         (
             lambda: RandomForestClassifier(bootstrap=False, **FOREST).fit(X, LABELS),
             LABELS,

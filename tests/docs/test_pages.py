@@ -56,6 +56,16 @@ def test_the_examples_of_a_page_run(page: Path) -> None:
     assert doctest.testfile(str(page), module_relative=False, optionflags=options).failed == 0
 
 
+def test_the_papers_have_the_same_titles_on_the_page_of_methods_and_in_the_citation() -> None:
+    titles = re.findall(
+        r"^- \*\*\d{4}\*\* .*, \*(.*?)\*\.?$", (DOCS / "methods.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    references = (ROOT / "CITATION.cff").read_text(encoding="utf-8").partition("references:")[2]
+    cited = re.findall(r"^    title: (.*)$", references, re.MULTILINE)
+    assert len(titles) == 5
+    assert [title.lower() for title in titles] == [title.lower() for title in cited]
+
+
 def test_the_gallery_has_at_least_twelve_pictures() -> None:
     scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gallery").glob("*.py")]
     assert sum("plt.subplots" in text or "plot" in text for text in scripts) >= 12

@@ -15,10 +15,16 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
+from ens_plugin import adapters, testing
+from ens_plugin.adapters.sklearn import tools
 from ens_plugin.cli.main import NO_RESULT, NOT_MET
 
 DOCS = Path(__file__).parents[2] / "docs"
-API = (DOCS / "reference" / "api.md").read_text(encoding="utf-8").split()
+API = [
+    word
+    for page in ("api.md", "adapters.md")
+    for word in (DOCS / "reference" / page).read_text(encoding="utf-8").replace("`", "").split()
+]
 PUBLIC = sorted({*ens_plugin.__all__} - {"__version__", "errors"})
 
 
@@ -39,6 +45,22 @@ def reports() -> list[ens_plugin.EnsembleReport]:
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_name_has_a_page(name: str) -> None:
     assert name in API
+
+
+@pytest.mark.parametrize("module", [adapters, testing, tools], ids=lambda module: module.__name__)
+def test_what_an_adapter_is_written_with_has_a_page(module: Any) -> None:
+    path = module.__name__.removeprefix("ens_plugin.")
+    # Re-exported there for adapters that need nothing else.
+    elsewhere = {*adapters.__all__} if module is tools else set()
+    assert [name for name in module.__all__ if f"{path}.{name}" not in API and name not in elsewhere] == []
+
+
+@pytest.mark.parametrize("module", [adapters, testing], ids=lambda module: module.__name__)
+def test_what_an_adapter_is_written_with_has_an_example(module: Any) -> None:
+    # A type, and what the package makes itself.
+    values = {"Task", "ADAPTER_CHECKS", "AdapterCheck"}
+    described = {name: inspect.getdoc(getattr(module, name)) or "" for name in {*module.__all__} - values}
+    assert sorted(name for name, text in described.items() if "Examples\n--------" not in text) == []
 
 
 @pytest.mark.parametrize("name", [name for name in ens_plugin.errors.__all__ if name != "spelled"])

@@ -120,7 +120,9 @@ def test_gain_of_a_rising_and_of_a_falling_curve() -> None:
         (1e-5, "0-1 error", "<0.01 %"),
         (1.0, "0-1 loss", "100.00 %"),
         (3160.8, "mean squared error", "3161"),
-        (0.0021, "log_loss", "0.0021"),
+        (0.0021, "log_loss", "0.002100"),
+        (55.0, "mean squared error", "55.00"),
+        (0.0, "mean squared error", "0"),
         (math.nan, "0-1 error", "not estimated"),
     ],
 )

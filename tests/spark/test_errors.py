@@ -59,7 +59,7 @@ def changed(column: str, value: Any, n_rows: int) -> pd.DataFrame:
         ("y", 7.0, 4, "'y' holds labels that are not the ensemble's in 4 of 100 rows, 7.0 for example"),
         ("w", np.nan, 5, "'w' holds 5 missing or infinite weights"),
         ("w", -1.0, 6, "'w' holds 6 negative weights"),
-        ("w", 0.0, 100, "'w' is 0 in every row"),
+        ("w", 0.0, 100, "'w' are 0 in every row"),
         ("x2", np.inf, 8, "'x2' in 8 rows, of 100"),
     ],
 )
@@ -101,7 +101,7 @@ def test_single_label_is_refused(session: Any) -> None:
             {"weight_col": "w", "metric": lambda y, p: 0.0},
             "takes no weights: its function has no parameter sample_weight",
         ),
-        ({"row_id_col": "y"}, "'y' holds 2 numbers in more than one row"),
+        ({"row_id_col": "y"}, "'y' has 2 row numbers that several rows share"),
         ({"confidence": 2.0}, "confidence must lie"),
     ],
 )

@@ -86,7 +86,7 @@ def _document(forest: Forest, size: int) -> dict[str, Any]:
 
 
 def _scaled(tree: dict[str, Any], factor: float) -> dict[str, NDArray[np.float32]]:
-    """Return a tree's arrays of leaf values, these times `factor`; entries of inner nodes are unchanged."""
+    """Return a tree's arrays of values at its nodes, with those of the leaves multiplied by `factor`."""
     values, weights = tree["split_conditions"], tree["base_weights"]
     is_leaf = tree["left_children"] == LEAF
     larger = (values.astype(np.float64) * factor).astype(np.float32)

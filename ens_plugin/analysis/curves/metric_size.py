@@ -151,7 +151,7 @@ def metric_size(
 
 
 def _grid(known: IntArray, max_size: int) -> IntArray:
-    """Return every size up to the largest subset, at most 1000, and log-spaced ones beyond."""
+    """Return the sizes to look at: every one up to the largest subset or 1000, and beyond that a geometric sequence."""
     largest = min(int(known[-1]), MOST_SINGLE)
     beyond = np.geomspace(largest, max(max_size, largest + 1), N_BEYOND).astype(np.int64)
     return np.unique(np.concatenate([np.arange(1, largest + 1), beyond]))

@@ -46,8 +46,8 @@ def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedM
     name = getattr(metric, "__name__", None)
     if has_greatest(metric):
         raise InputError(
-            f"Of metric={name}, greater values are better, and of a function lower ones count as better. Pass its name "
-            f"as in sklearn.metrics.get_scorer_names(), or make_scorer({name})."
+            f"metric={name} is a function, and lower values of a function are taken as better, but greater values of "
+            f"this one are better. Pass its name as in sklearn.metrics.get_scorer_names(), or make_scorer({name})."
         )
     return _own(metric, one_line(name if isinstance(name, str) else type(metric).__name__))
 

@@ -214,7 +214,7 @@ def _estimator(classes: NDArray[Any] | None, output_kind: str) -> Any:
 def _refuse_other_task(name: str, function: str, *, is_classifier: bool) -> None:
     if is_classifier and function in OF_VALUES:
         raise InputError(
-            f"metric {name!r} is of values, and this ensemble predicts labels. Use one of labels or probabilities, "
+            f"metric={name!r} scores values, and this ensemble predicts labels. Use one of labels or probabilities, "
             "'roc_auc', 'neg_log_loss' or 'balanced_accuracy' for example."
         )
     if not is_classifier and function in OF_LABELS:

@@ -65,7 +65,7 @@ class LabelOutputs(ClassifierMixin, BaseEstimator):
 
 
 class ProbabilityOutputs(LabelOutputs):
-    """Classifier that gets mean probabilities."""
+    """Classifier whose rows are mean probabilities, which it predicts as they are, for scorers."""
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return X, shape (n_rows, n_labels)."""

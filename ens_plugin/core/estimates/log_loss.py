@@ -47,9 +47,10 @@ def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: 
     Notes
     -----
     The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, which has their mean p and
-    variance :math:`c\,p(1-p)/B`.  Then :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`.  The loss with all n members is
-    moved by the difference of this between B and n, at :math:`p = \bar p + (1-\bar p)/(2K_n)`, whose logarithm is
-    unbiased up to :math:`K_n^{-2}`, as that of counts with a half added.
+    variance :math:`c\,p(1-p)/B`.  Then :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`.  To the
+    loss with all n members, the difference of this expectation between B and n is added.  It is taken at
+    :math:`p = \bar p + (1-\bar p)/(2K_n)`, whose logarithm is unbiased up to :math:`K_n^{-2}`, like the logarithm of a
+    count to which a half is added.
 
     Examples
     --------

@@ -128,7 +128,7 @@ class LabelShares:
 
 
 def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
-    """Fit the distribution of label shares to the votes of every row.
+    """Return the distribution, fitted to votes, of the shares of members that predict each label for a row.
 
     Parameters
     ----------
@@ -137,8 +137,9 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
 
     Notes
     -----
-    For each mass, the part on one main rival is such that two members' wrong votes are for the same label as often as
-    they are in the data.  Among the masses, that with the largest likelihood of the wrong votes is taken (Minka 2000).
+    The wrong votes of a row follow a Dirichlet distribution, of which a part belongs to one main rival.  For each
+    concentration, this part is chosen such that the wrong votes of two members are for the same label as often as in
+    the data.  Of these pairs, the one with the largest likelihood of the wrong votes is taken (Minka 2000).
 
     Examples
     --------

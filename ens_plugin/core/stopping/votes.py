@@ -150,7 +150,7 @@ def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> Vot
 
 
 def checkpoints(n_members: int, together: int = 1) -> IntArray:
-    """Return the numbers of queried members at which rows can be settled: small steps, later steps of an eighth.
+    """Return the numbers of queried members after which a row may be settled, in steps of an eighth or less.
 
     Parameters
     ----------

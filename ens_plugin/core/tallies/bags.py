@@ -21,6 +21,12 @@ class BagProof:
         Whether other rows than the training rows, in training order, would have been detected.
     target : bool
         Whether another target would have been detected.
+
+    Examples
+    --------
+    >>> bags = Bags.from_mask([[True, False, True]]).with_proof(BagProof(target=False))
+    >>> bags.proof.rows, bags.proof.target
+    (True, False)
     """
 
     rows: bool = True
@@ -39,6 +45,14 @@ class Bags:
         Number of training rows.
     proof : BagProof
         By default nothing is proved; :meth:`with_proof` states what was.
+
+    Examples
+    --------
+    Two members were trained on rows 0 and 2, and on rows 1 and 2, of four:
+
+    >>> bags = Bags.from_indices([[0, 2, 2], [1, 2]], n_rows=4)
+    >>> bags.in_bag().astype(int).tolist()
+    [[1, 0, 1, 0], [0, 1, 1, 0]]
     """
 
     bits: NDArray[np.uint8]

@@ -151,7 +151,7 @@ def _ratio(values: FloatArray, by: FloatArray, otherwise: float) -> FloatArray:
 
 
 def _shift(members: FloatArray, n_rows: FloatArray, n_members: int) -> FloatArray:
-    """Return each label's mean number of members minus that of all rows, in binomial standard errors."""
+    """Return how far the mean number of members of each label's rows is from that of all rows, in standard errors."""
     mean = float(members @ n_rows / n_rows.sum())
     variance = mean * (1.0 - mean / n_members)
     error = np.sqrt(np.maximum(variance, 1e-12) / np.maximum(n_rows, 1.0))

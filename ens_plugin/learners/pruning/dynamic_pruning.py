@@ -330,8 +330,8 @@ def _classifier_adapter(ensemble: Any) -> EnsembleAdapter:
         )
     if adapter.classes.size < 2:
         raise InputError(
-            f"The ensemble was trained on one class only, {adapter.classes.tolist()[0]!r}, so there is nothing to "
-            "settle. Train it on rows of at least two classes."
+            f"The ensemble was trained on one class only, {adapter.classes.tolist()[0]!r}, and every row "
+            "gets it. Train it on rows of at least two classes."
         )
     return adapter
 

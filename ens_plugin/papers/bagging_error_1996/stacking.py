@@ -144,7 +144,9 @@ def conservative_stacking(
     threshold: float = 1.0,
     unit: float = 1.0,
 ) -> FloatArray:
-    r"""Return the squared error at each test input: from the stacked line if it fits well, else error less variance.
+    r"""Return an estimate of the squared error at each test input, by a fitted line or by error less variance.
+
+    The line is used where it fits the training rows well, and the mean error less the members' variance elsewhere.
 
     Parameters
     ----------

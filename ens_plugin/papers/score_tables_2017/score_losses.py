@@ -246,7 +246,9 @@ def _check(loss: str, aggregation: str) -> None:
     if aggregation not in AGGREGATIONS:
         raise InputError(f"aggregation must be one of {', '.join(AGGREGATIONS)}, got {aggregation!r}.")
     if aggregation == "vote" and loss != "zero_one":
-        raise InputError("aggregation='vote' returns labels, not probabilities: only the 0-1 loss is defined.")
+        raise InputError(
+            "aggregation='vote' gives labels, for which only the 0-1 loss is defined. Pass loss='zero_one'."
+        )
 
 
 def _mean_loss(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, aggregation: str) -> FloatArray:

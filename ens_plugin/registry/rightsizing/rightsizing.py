@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
@@ -14,7 +13,7 @@ from ens_plugin.registry.rightsizing.cut_model import LoggedCut, log_cut_model, 
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
 from ens_plugin.report.quantities import error_text, members_text
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
-from ens_plugin.report.text import WIDTH, printable, tells_size, verdict
+from ens_plugin.report.text import printable, tells_size, verdict, wrapped
 from ens_plugin.tracking.store.models import load_model
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class Rightsizing:
         sentences += [check.text for check in self.checks]
         if self.logged is not None:
             sentences += self.logged.sentences("register='NAME'")
-        return "\n".join(line for sentence in sentences for line in wrap(sentence, WIDTH, subsequent_indent="  "))
+        return "\n".join(line for sentence in sentences for line in wrapped(sentence, later="  "))
 
 
 def rightsize(

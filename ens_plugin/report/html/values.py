@@ -26,8 +26,10 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "verdict": summary.verdict(report),
         "gain": summary.gain_sentence(report),
         "root": summary.root_sentence(report),
+        **_root_values(report),
         "warnings": [_shown(text) for text in summary.all_cautions(report)],
         "metric": _shown(curve.metric, 40),
+        "metric_title": "Mean squared error" if report.is_squared else _shown(curve.metric, 40),
         "is_share": curve.metric == "0-1 error",
         "greater_is_better": curve.greater_is_better,
         "is_squared": report.is_squared,
@@ -59,6 +61,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),
         "seed_rows": "fresh" if report.data == "oob" and not report.algorithmic_sd_is_bound else "these",
         "loss": _shown(parts.loss, 40),
+        "loss_title": "Mean squared error" if report.is_squared else _shown(parts.loss, 40),
         "member_error": quantities.error_text(parts.member_error, parts.loss),
         "member_variance": quantities.error_text(parts.member_variance, parts.loss),
         "bias": quantities.error_text(parts.bias, parts.loss),
@@ -67,6 +70,19 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "last_size": None if limit_known else int(curve.sizes[-1]),
         "facts": _facts(report),
     }
+
+
+def _root_values(report: ReportContent) -> dict[str, str]:
+    """Return the root of a mean squared error as text, with its interval and limit; empty texts where not known."""
+    found = report.metrics()
+    root, limit = (
+        quantities.error_text(found[name], report.error_curve.metric) if name in found else ""
+        for name in ("rmse", "asymptotic_rmse")
+    )
+    interval = ""
+    if "rmse_upper" in found:
+        interval = quantities.interval_text((found["rmse_lower"], found["rmse_upper"]), report.error_curve.metric)
+    return {"root_error": root, "root_interval": interval, "root_limit": limit}
 
 
 def _facts(report: ReportContent) -> list[tuple[str, str]]:

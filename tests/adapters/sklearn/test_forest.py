@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,16 @@ def test_infinite_value_after_an_allowed_nan_is_still_refused() -> None:
     X[0, 0], X[5, 0] = np.nan, np.inf
     with pytest.raises(InputError, match="row 5"):
         SklearnForestAdapter(fitted()).prepare(X)
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, np.asarray, csr_matrix], ids=["frame", "array", "sparse"])
+def test_missing_values_of_a_forest_with_feature_names_raise_no_warning(form: Any) -> None:
+    """Without the names, scikit-learn would warn that X has none; pytest turns warnings into errors."""
+    X = FRAME.copy()
+    X.iloc[5, 0] = np.nan
+    refused = pytest.raises(InputError, match="1 of 160 rows of X hold NaN") if form is csr_matrix else nullcontext()
+    with refused:
+        assert np.isnan(SklearnForestAdapter(fitted(X)).prepare(form(X))[5, 0])
 
 
 def test_large_finite_values_are_not_taken_for_infinite() -> None:

@@ -166,7 +166,7 @@ class TestRefusals:
             analyze(*FORESTS["two"], metric=metric)
 
     def test_metric_of_values_for_labels_and_the_reverse(self) -> None:
-        with pytest.raises(InputError, match=r"'r2' is of values, and this ensemble predicts labels"):
+        with pytest.raises(InputError, match=r"metric='r2' scores values, and this ensemble predicts labels"):
             analyze(*FORESTS["two"], metric="r2")
         with pytest.raises(InputError, match=r"'roc_auc' is of labels, and this ensemble predicts values"):
             analyze(*FORESTS["values"], metric="roc_auc")
@@ -249,7 +249,7 @@ class TestFunctionsOfOtherMeaning:
 
     @pytest.mark.parametrize(("metric", "kind"), [(r2_score, "values"), (roc_auc_score, "two")])
     def test_scores_of_scikit_learn_are_refused_as_functions(self, metric: Any, kind: str) -> None:
-        with pytest.raises(InputError, match="greater values are better"):
+        with pytest.raises(InputError, match="greater values of this one are better"):
             analyze(*FORESTS[kind], metric=metric)
 
     def test_the_remedy_for_more_labels_exists(self) -> None:

@@ -127,7 +127,7 @@ class TestTrouble:
     def test_several_outputs_get_the_report_of_their_mean(
         self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
     ) -> None:
-        autolog(log_artifacts=False)
+        autolog(log_artifacts=False, max_overhead=PATIENT)
         forest = classifier(n_estimators=20).fit(X, np.column_stack([y, 1 - y]))
         (run,) = top_runs(embedded, experiment)
         assert messages(log, logging.WARNING) == []
