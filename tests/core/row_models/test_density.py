@@ -57,7 +57,7 @@ def finite_difference(function: Callable[[FloatArray], Any], at: FloatArray, ste
 def derivatives(likelihood: FloatArray, counts: FloatArray, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The gradient of the log-likelihood without a penalty, and its negated Hessian."""
     free = np.zeros_like(coefficients)
-    return density._derivatives(likelihood, counts, density._reached(likelihood, counts, coefficients, free, free))
+    return density._Objective(likelihood, counts, free, free).at(coefficients).derivatives()
 
 
 def test_gradient_is_the_derivative_of_the_log_likelihood(
