@@ -3,6 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 
 from ens_plugin import PermutationImportance
@@ -32,6 +33,13 @@ def test_bars_are_in_order_of_importance() -> None:
     assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "c", "b"]
     assert [bar.get_width() for bar in ax.patches] == [0.1, 0.2, 0.3]  # type: ignore[attr-defined]
     assert ax.get_legend() is None
+
+
+def test_lines_reach_two_standard_errors_to_both_sides() -> None:
+    ax = FIRST.plot(new_axes())
+    (lines,) = (line for line in ax.collections if isinstance(line, LineCollection))
+    ends = [segment[:, 0] for segment in lines.get_segments()]
+    np.testing.assert_allclose(ends, [[0.08, 0.12], [0.18, 0.22], [0.28, 0.32]])
 
 
 def test_two_ensembles_on_one_axis_stand_side_by_side_in_their_own_colours() -> None:
