@@ -199,7 +199,7 @@ def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
         (("dict.joblib", *CANCER[1:]), "not a model"),
         (("cancer.csv", *CANCER[1:]), "could not be read as a model"),
         (("cancer.joblib", "--data", "gone.csv", "--target", "y"), "There is no data file 'gone.csv'"),
-        (("cancer.joblib", "--data", "cancer.joblib", "--target", "y"), "none that can be read"),
+        (("cancer.joblib", "--data", "cancer.joblib", "--target", "y"), "no format that can be read"),
         (("cancer.joblib", "--data", "cancer.csv", "--target", "diagnos"), "Did you mean 'diagnosis'?"),
         (("cancer.joblib", "--data", "diabetes.csv", "--target", "age"), "missing: mean radius"),
         ((*CANCER, "--confidence", "0.3"), "confidence"),

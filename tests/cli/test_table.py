@@ -55,7 +55,7 @@ def test_csv_numbers_keep_every_bit(tmp_path_factory: pytest.TempPathFactory, va
         ("t.parquet", b"not parquet at all", "cannot be read.*really parquet"),
         ("t.feather", b"not feather at all", "cannot be read.*really feather"),
         ("t.tsv", b"a\tb\n", "has no rows"),
-        ("t.xlsx", b"PK", "Convert it to csv, tsv, parquet or feather"),
+        ("t.xlsx", b"PK", "Convert the file to csv, tsv, parquet or feather"),
         ("t.csv.gz", b"not gzip", "cannot be read"),
     ],
 )
