@@ -20,6 +20,7 @@ from ens_plugin.core.validation import FloatArray, as_counts, as_probability, as
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "grid_agreement",
     "grid_majority_error",
     "majority_curve",
     "majority_error",
@@ -109,6 +110,14 @@ def grid_majority_error(sizes: tuple[float, ...]) -> FloatArray:
     error = majority_error(GRID, sizes)
     error.flags.writeable = False
     return error
+
+
+@lru_cache(maxsize=4)
+def grid_agreement(votes: tuple[float, ...]) -> FloatArray:
+    """Return the chance of the infinite ensemble's label on the density's grid, shape (n_sizes, 400), read-only."""
+    agreement = 1.0 - soft_majority_error(np.minimum(GRID, 1.0 - GRID), votes)
+    agreement.flags.writeable = False
+    return agreement
 
 
 def _tails_at(p: FloatArray, steps: NDArray[np.int64]) -> FloatArray:

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.density import GRID, Density, fit_density
-from ens_plugin.core.row_models.majority import grid_majority_error, majority_error, majority_slope, soft_majority_error
+from ens_plugin.core.row_models.majority import (
+    grid_agreement,
+    grid_majority_error,
+    majority_error,
+    majority_slope,
+    soft_majority_error,
+)
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.core.validation import FloatArray, IntArray, as_counts, as_probability, as_sizes, pair_index
@@ -73,9 +79,12 @@ class Mixture:
         """
         if np.isinf(self.votes_per_member):
             return np.ones((as_sizes(sizes).size, self.support.size))
-        minority = np.minimum(self.support, 1.0 - self.support)
         b = as_sizes(sizes)
         votes = 2.0 * np.ceil(b / 2.0) - 1.0 if self.votes_per_member == 1.0 else b * self.votes_per_member
+        # A search for a size passes one size at a time, each another one.
+        if self.votes_per_member == 1.0 and self.support is GRID and b.size > 1:
+            return grid_agreement(tuple(votes))
+        minority = np.minimum(self.support, 1.0 - self.support)
         return 1.0 - soft_majority_error(minority, votes)
 
     def slope_by_point(self, size: float) -> FloatArray:

@@ -96,7 +96,8 @@ def test_reports_are_the_same_with_and_without_the_walk(
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("pure leaves", "sklearn"), ("lightgbm", "lightgbm"), ("xgboost", "xgboost.document")]
+    ("name", "module"),
+    [("pure leaves", "sklearn.trees"), ("lightgbm", "lightgbm.document"), ("xgboost", "xgboost.document")],
 )
 @pytest.mark.parametrize("damage", ["threshold", "missing_left", "left"])
 def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
