@@ -128,8 +128,15 @@ class LabelMetricCurve:
         assert metric is not None
         units = np.ones(len(self.draws)) if metric.is_absolute else np.maximum(np.abs(self.draws[:, -1]), LEAST_RANGE)
         distances = settings.metric_tolerance * units
-        found = [_first_close(self.sizes, draw, far) for draw, far in zip(self.draws, distances, strict=True)]
-        return np.array([size if size <= settings.max_size else np.inf for size in found])
+        found = np.array([self._first_close(draw, far) for draw, far in zip(self.draws, distances, strict=True)])
+        return np.where(found <= settings.max_size, found, np.inf)
+
+    def _first_close(self, draw: FloatArray, distance: float) -> float:
+        """Return the size from which on a draw stays within a distance of its limit, at odd sizes and at even ones."""
+        odd = _first_close(self.sizes, draw, distance)
+        if self.tie_effects is None:
+            return odd
+        return max(odd, _first_close(self.sizes + 1.0, draw + self.tie_effects, distance))
 
     def _ascending(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         return 1.0 / self.sizes[::-1], values[::-1]

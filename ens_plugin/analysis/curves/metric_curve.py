@@ -27,6 +27,7 @@ from ens_plugin.analysis.curves.metric_rows import (
     subset_averages,
 )
 from ens_plugin.analysis.curves.metric_size import MetricChange, metric_size
+from ens_plugin.analysis.curves.rare_labels import rare_label_doubts
 from ens_plugin.analysis.curves.two_errors import SMOOTHED_ROWS
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
@@ -127,6 +128,7 @@ def with_metric_curve(
             *_perfect_caution(curve, found.limits),
             *ranking_caution(metric, sample.block),
         ),
+        doubts=(*estimates.doubts, *rare_label_doubts(rows, curve.asymptote_interval)),
         metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
     )
 

@@ -223,6 +223,18 @@ def largest_subsets(trials: IntArray, limit: int | None) -> tuple[int, int]:
     return common, largest
 
 
+def _reached_by_labels(rows: MetricRows) -> int:
+    """Return the largest size of a subset, MIN_LIMIT or more, that some row of every label has members for.
+
+    A metric that ranks the rows of one label against those of another has no value without one of them.
+    """
+    trials = np.count_nonzero(rows.sample.block.seen, axis=0)[rows.known]
+    target = rows.sample.block.target[rows.known]
+    if rows.sample.block.n_labels == 0 or rows.metric.is_joint:
+        return int(trials.max())
+    return max(MIN_LIMIT, min(int(trials[target == code].max()) for code in np.unique(target)))
+
+
 def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator) -> SubsetAverages:
     """Return the metric by random order of the members and size.
 
@@ -230,7 +242,9 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
     with fewer members shift the whole curve, by their effect on the metric of all members.  At even sizes votes tie, so
     that the curve of a metric of labels is smooth over odd ones only.
     """
-    common, largest = (limit - (rows.is_of_labels and limit % 2 == 0) for limit in limits)
+    reached = _reached_by_labels(rows)
+    common, largest = (min(limit, reached) for limit in limits)
+    common, largest = (limit - (rows.is_of_labels and limit % 2 == 0) for limit in (common, largest))
     sizes = np.union1d(subset_sizes(largest), [common])
     sizes = np.unique(sizes - (sizes % 2 == 0)) if rows.is_of_labels else sizes
     trials = np.count_nonzero(rows.sample.block.seen, axis=0)

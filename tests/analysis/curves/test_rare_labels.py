@@ -1,0 +1,40 @@
+"""Metrics that depend on few rows of a label."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+from ens_plugin import EnsembleReport, analyze
+
+
+@cache
+def report(metric: str, n_rare: int) -> EnsembleReport:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(120, 4)), np.array(["usual"] * 120)
+    y[:n_rare] = "rare"
+    X[:n_rare] += 1.5
+    scorer = {"f1": "f1_macro"}.get(metric, metric)
+    return analyze(RandomForestClassifier(60, random_state=0).fit(X, y), X, y, metric=scorer)
+
+
+@pytest.mark.parametrize("metric", ["f1", "balanced_accuracy"])
+def test_a_metric_of_three_rows_is_not_relied_upon(metric: str) -> None:
+    found = report(metric, 3)
+    assert any("Only 3 out-of-bag rows have the label 'rare'" in doubt for doubt in found.basis.doubts)
+    assert "do not rely on these figures" in found.summary()
+
+
+@pytest.mark.parametrize(("metric", "n_rare"), [("accuracy", 3), ("f1", 30)])
+def test_enough_rows_or_a_mean_over_all_rows_leave_no_doubt(metric: str, n_rare: int) -> None:
+    assert not any("the label 'rare'" in doubt for doubt in report(metric, n_rare).basis.doubts)
+
+
+def test_a_ranking_of_three_rows_is_known_within_wide_limits() -> None:
+    """Of the rows that most members are out of bag for, none may have the rare label."""
+    lower, upper = report("roc_auc", 3).error_curve.asymptote_interval
+    assert 0.0 <= lower < upper <= 1.0
+    assert upper - lower > 0.3
