@@ -22,7 +22,7 @@ def test_tests_pass_without_any_optional_library() -> None:
     The fast tests of the rest need none: `.ci/run` runs them before it installs PySpark.
     """
     # Only where libraries are hidden on purpose may a file that needs one be left out for that.
-    options = ["-p", "tests.without_extras", "-p", "no:cacheprovider", "--doctest-ignore-import-errors", "-q"]
+    options = ["-p", "tests.without_extras", "-p", "no:cacheprovider", "--doctest-ignore-import-errors", "-q", "-rsfE"]
     command = [sys.executable, "-m", "pytest", *options, "-m", "not slow", "tests", "ens_plugin/spark"]
     hidden = {"ENS_PLUGIN_HIDDEN": f"lightgbm,pyspark,xgboost,{TRACKERS}", "ENS_PLUGIN_RUN": WITH_EXTRAS}
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **hidden}, capture_output=True, text=True, check=False)
