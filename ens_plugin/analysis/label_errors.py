@@ -134,6 +134,8 @@ def _factors(error: FloatArray, share: FloatArray, level: FloatArray, sizes: Flo
     At the first and the last size, the mean of the errors over labels is the level.
     """
     present = (share > 0) & ~np.isnan(error[0])
+    if not present.any():
+        return np.ones_like(level)
     # Where the error of an infinite ensemble is not known, it is near that of the current size.
     filled = np.where(np.isnan(error), error[0], error)[:, present]
     mean = filled @ share[present] / share[present].sum()

@@ -99,6 +99,16 @@ def test_a_label_without_rows_is_listed() -> None:
     assert np.isnan(absent.error)
 
 
+@pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
+def test_no_label_has_an_error_where_no_row_has_two_members() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10, 10)), np.arange(10) % 2
+    weight = 1.0 - y
+    forest = RandomForestClassifier(2, random_state=0).fit(X, y, sample_weight=weight)
+    found = ens_plugin.analyze(forest, X, y, sample_weight=weight).label_errors
+    assert all(np.isnan(errors.error) for errors in found)
+
+
 def test_rows_of_one_group_count_once() -> None:
     votes, bags, labels, _ = votes_and_bags((400, 400), 61, 2)
     copies = [np.repeat(each, 4, axis=-1) for each in (votes, bags, labels, np.arange(800))]

@@ -56,7 +56,7 @@ def files(client: mlflow.MlflowClient, run_id: str, path: str = "ensemble") -> l
     return sorted(Path(item.path).name for item in client.list_artifacts(run_id, path) if not item.is_dir)
 
 
-@pytest.mark.usefixtures("swift")
+@pytest.mark.usefixtures("swift", "experiment")
 def test_a_new_run_has_scalars_curve_artifacts_and_description(embedded: mlflow.MlflowClient) -> None:
     run_id = log_report(REPORT)
     run = embedded.get_run(run_id)
@@ -154,7 +154,7 @@ def test_artifacts_come_back_complete(embedded: mlflow.MlflowClient, tmp_path: P
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("swift")
+@pytest.mark.usefixtures("swift", "experiment")
 def test_two_reports_in_one_run_need_two_prefixes(embedded: mlflow.MlflowClient) -> None:
     # Runs of other tests would be drawn beside the report.
     with mlflow.start_run(experiment_id=embedded.create_experiment("two prefixes")) as run:
