@@ -20,6 +20,7 @@ from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_metric import TwoErrors
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
 from ens_plugin.analysis.curves.metric_curve import estimate_own_loss, with_metric_curve
+from ens_plugin.analysis.curves.rare_labels import FEWEST_OF_LABEL
 from ens_plugin.analysis.curves.regression import estimate_regression
 from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
 from ens_plugin.analysis.curves.two_errors import two_errors
@@ -42,7 +43,6 @@ from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 __all__ = ["UNCHECKED_ROWS", "build_report", "compare_with_stored", "refuse_other_outputs"]
 
 # Fewer rows of a label do not determine the distribution of its errors.
-FEWEST_OF_LABEL = 10
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
     "that are not known here, or missing values hide in which leaves its rows fell. If y is not exactly the "

@@ -25,6 +25,7 @@ from ens_plugin.core.tallies.tally import (
     both_scores,
     copy_rows,
     empty_tally,
+    select_rows,
     tally_support,
     tally_values,
 )
@@ -102,6 +103,19 @@ class TalliedRows:
     def rows_of_metric(self) -> Sample:
         """Return the members' outputs for the rows that a metric is computed on."""
         return self.sample if self.metric_sample is None else self.metric_sample
+
+    def part(self, mask: NDArray[np.bool_]) -> TalliedRows:
+        """Return some of the rows, each an entry of the tally; `metric_sample` and `path` remain those of all."""
+        assert not isinstance(self.tally, GroupedValues)
+        return replace(
+            self,
+            tally=select_rows(self.tally, mask),
+            sample=self.sample.keep(mask),
+            weight=self.weight.select(mask),
+            label=None if self.label is None else self.label[mask],
+            spreads=None,
+            crossed=None,
+        )
 
     def sort_samples(self) -> TalliedRows:
         """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""

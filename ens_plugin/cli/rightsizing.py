@@ -67,13 +67,13 @@ def as_json(found: Rightsizing) -> str:
 
 def as_text(found: Rightsizing) -> str:
     """Return the outcome of a rightsizing as text, at most 80 columns wide."""
-    lines = _filled(found.sentence)
-    lines += _filled(printable(found.report.recommendation.reason))
+    lines = wrapped(found.sentence)
+    lines += wrapped(printable(found.report.recommendation.reason))
     if found.checks:
-        lines += ["", *(line for check in found.checks for line in _filled(check.text, later="  "))]
+        lines += ["", *(line for check in found.checks for line in wrapped(check.text, later="  "))]
     lines += text_lines(found.savings)
     if found.logged is not None:
-        lines += ["", *(line for sentence in _places(found) for line in _filled(sentence, later="  "))]
+        lines += ["", *(line for sentence in _places(found) for line in wrapped(sentence, later="  "))]
     return "\n".join(lines)
 
 
@@ -92,7 +92,3 @@ def as_markdown(found: Rightsizing) -> str:
 
 def _places(found: Rightsizing) -> list[str]:
     return [] if found.logged is None else found.logged.sentences("--register NAME")
-
-
-def _filled(text: str, later: str = "") -> list[str]:
-    return wrapped(text, later=later)

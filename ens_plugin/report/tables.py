@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ens_plugin.core.validation import printable
@@ -42,9 +42,6 @@ __all__ = [
     "predictors",
     "wrapped",
 ]
-
-# A text of unknown origin, and its longest length, become a text without active markup.
-Escaping = Callable[[str, int], str]
 
 WIDTH = 80
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
@@ -125,14 +122,14 @@ def criteria_lines(report: ReportContent) -> list[str]:
     return ["Members by criterion:", *(f"  {row.name:<38}{row.size:>12}{row.interval:>24}" for row in rows)]
 
 
-def criteria_markdown(report: ReportContent, escaped: Escaping) -> list[str]:
+def criteria_markdown(report: ReportContent) -> list[str]:
     """Return the sizes by every criterion as a table of Markdown; no lines where there is one criterion."""
     rows = criteria_rows(report)
     if len(rows) < 2:
         return []
     cells = [[row.name, row.size, row.interval, row.error] for row in rows]
     lines = [f"| {' | '.join(each)} |" for each in cells]
-    there = "error" if report.error_curve.metric_basis is None else escaped(report.error_curve.metric, 24)
+    there = "error" if report.error_curve.metric_basis is None else escaped_markdown(report.error_curve.metric, 24)
     return [f"| criterion | members | interval | {there} there |", "|---|---|---|---|", *lines, ""]
 
 
@@ -191,12 +188,12 @@ def _line(row: LabelRow) -> str:
     return f"  {row.label:<{LONGEST_LABEL}}{cells}".rstrip()
 
 
-def label_markdown(report: ReportContent, most: int, escaped: Escaping) -> list[str]:
+def label_markdown(report: ReportContent, most: int) -> list[str]:
     """Return the errors by label as a table of Markdown; no lines where the report has none."""
     rows = label_rows(report, most)
     if not rows:
         return []
-    cells = [[escaped(row.label, 40), row.rows, row.error, row.interval, row.recommended] for row in rows]
+    cells = [[escaped_markdown(row.label, 40), row.rows, row.error, row.interval, row.recommended] for row in rows]
     size = report.recommended_size
     names = ["label", "rows", "error", "interval", f"error with {size}" if size else "error at the recommended size"]
     more = hidden_labels(report, most)
@@ -267,18 +264,11 @@ def output_lines(report: ReportContent) -> list[str]:
     return [head, *lines, *_others(report)]
 
 
-def output_markdown(report: ReportContent, escaped: Escaping) -> list[str]:
-    """Return the table in Markdown; no lines for a model of one output.
-
-    Parameters
-    ----------
-    report : ReportContent
-    escaped : callable
-        ``escaped(text, limit)`` returns a text of unknown origin without active markup.
-    """
+def output_markdown(report: ReportContent) -> list[str]:
+    """Return the table in Markdown; no lines for a model of one output."""
     if not report.outputs:
         return []
-    rows = [row._replace(name=escaped(row.name, OUTPUT_WIDTH)) for row in output_rows(report)]
+    rows = [row._replace(name=escaped_markdown(row.name, OUTPUT_WIDTH)) for row in output_rows(report)]
     head = ["| output | error | at infinity | members | interval |", "|---|---|---|---|---|"]
     return [*head, *(f"| {' | '.join(row)} |" for row in rows), "", *_others(report)]
 

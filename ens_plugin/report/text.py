@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
@@ -44,6 +45,7 @@ __all__ = [
     "markdown_summary",
     "printable",
     "root_sentence",
+    "root_texts",
     "size_label",
     "summarize",
     "tells_size",
@@ -77,6 +79,14 @@ _ESTIMATORS = {
     "subset_average": "average over random subsets of the members (subset_average)",
 }
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
+
+
+class RootTexts(NamedTuple):
+    """The root of a mean squared error, its interval, and the root with infinitely many members."""
+
+    error: str
+    interval: str
+    limit: str
 
 
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
@@ -129,20 +139,24 @@ def gain_sentence(report: ReportContent) -> str:
 
 def root_sentence(report: ReportContent) -> str:
     """Return a sentence with the root of a mean squared error, in the target's unit; empty for other errors."""
-    found = report.metrics()
-    if "rmse" not in found:
+    root = root_texts(report)
+    if not root.error:
         return ""
-    metric, interval = report.error_curve.metric, ""
-    if "rmse_upper" in found:
-        ends = interval_text((found["rmse_lower"], found["rmse_upper"]), metric)
-        interval = f" ({level_text(report.error_curve.interval_level)} interval {ends})"
-    limit = ""
-    if "asymptotic_rmse" in found:
-        limit = f", and {error_text(found['asymptotic_rmse'], metric)} with infinitely many"
+    level = level_text(report.error_curve.interval_level)
+    interval = f" ({level} interval {root.interval})" if root.interval else ""
+    limit = f", and {root.limit} with infinitely many" if root.limit else ""
     return (
-        f"Root mean squared error (RMSE), in the target's unit: {error_text(found['rmse'], metric)}{interval} with "
+        f"Root mean squared error (RMSE), in the target's unit: {root.error}{interval} with "
         f"{members_text(report.n_members)}{limit}."
     )
+
+
+def root_texts(report: ReportContent) -> RootTexts:
+    """Return the root of a mean squared error, its interval and its limit as texts; empty ones where not known."""
+    found, metric = report.metrics(), report.error_curve.metric
+    error, limit = (error_text(found[name], metric) if name in found else "" for name in ("rmse", "asymptotic_rmse"))
+    interval = interval_text((found["rmse_lower"], found["rmse_upper"]), metric) if "rmse_upper" in found else ""
+    return RootTexts(error, interval, limit)
 
 
 def tells_size(report: ReportContent) -> bool:
@@ -272,9 +286,9 @@ def markdown_summary(report: ReportContent) -> str:
             "|---|---|---|",
             *rows,
             "",
-            *criteria_markdown(report, escaped_markdown),
-            *label_markdown(report, MOST_LABELS, escaped_markdown),
-            *output_markdown(report, escaped_markdown),
+            *criteria_markdown(report),
+            *label_markdown(report, MOST_LABELS),
+            *output_markdown(report),
             *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
     )

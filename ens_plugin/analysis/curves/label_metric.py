@@ -54,8 +54,7 @@ class TwoErrors:
 
     def with_mean(self, error: FloatArray) -> TwoErrors:
         """Return both errors, and their draws, times one factor at each size, so that their mean is `error`."""
-        (first, second), (n, m) = self.errors, self.weights
-        mean = (n * first.error + m * second.error) / (n + m)
+        mean = self.mean().error
         factor = np.where((mean > 0) & (error > 0), error / np.where(mean > 0, mean, 1.0), 1.0)
         one, other = (ErrorDraws(each.sizes, each.error * factor, each.draws * factor) for each in self.errors)
         return TwoErrors((one, other), self.weights, self.ties)
@@ -99,8 +98,7 @@ class LabelMetricCurve:
         """Return what ties add at each size, an odd one replaced by the even one above; None without ties."""
         if self.tie_effects is None:
             return None
-        even = np.asarray(sizes, dtype=np.float64)
-        even = np.where(np.isinf(even), even, even + np.where(np.isinf(even), 0.0, even) % 2.0)
+        even = previous_odd_size(sizes, np.inf) + 1.0
         return np.asarray(np.interp(1.0 / even, 1.0 / (self.sizes[::-1] + 1.0), self.tie_effects[::-1]))
 
     def change_sd(self, sizes: ArrayLike, known: float) -> FloatArray:

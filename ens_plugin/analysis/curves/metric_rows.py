@@ -232,7 +232,9 @@ def _reached_by_labels(rows: MetricRows) -> int:
     target = rows.sample.block.target[rows.known]
     if rows.sample.block.n_labels == 0 or rows.metric.is_joint:
         return int(trials.max())
-    return max(MIN_LIMIT, min(int(trials[target == code].max()) for code in np.unique(target)))
+    most = np.zeros(rows.sample.block.n_labels, dtype=np.int64)
+    np.maximum.at(most, target, trials)
+    return max(MIN_LIMIT, int(most[most > 0].min()))
 
 
 def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator) -> SubsetAverages:

@@ -15,9 +15,7 @@ from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
-from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.representation import bounds_by_members
-from ens_plugin.core.tallies.tally import select_rows
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, combine_draws
 from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import WeakEstimateWarning
@@ -49,7 +47,7 @@ def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOpt
     parts = parts_by_members(rows.tally.trials, rows.sample.rows)
     if len(parts) == 1:
         return estimate_classification(rows, n_members, settings, has_scores=has_scores)
-    of_parts = [_of_part(rows, part) for part in parts]
+    of_parts = [rows.part(part) for part in parts]
     share = np.array([rows.weight.total[part].sum() for part in parts])
 
     def combined(options: ResolvedOptions) -> Estimates:
@@ -82,14 +80,8 @@ def draw_errors_by_members(rows: TalliedRows, settings: ResolvedOptions, *, has_
     if len(parts) == 1:
         return draw_label_errors(rows, settings, has_scores=has_scores)
     share = np.array([rows.weight.total[part].sum() for part in parts])
-    found = [draw_label_errors(_of_part(rows, part), settings, has_scores=has_scores) for part in parts]
+    found = [draw_label_errors(rows.part(part), settings, has_scores=has_scores) for part in parts]
     return combine_draws(found, share / share.sum())
-
-
-def _of_part(rows: TalliedRows, part: BoolArray) -> TalliedRows:
-    assert not isinstance(rows.tally, GroupedValues)
-    tally, sample, weight = select_rows(rows.tally, part), rows.sample.keep(part), rows.weight.select(part)
-    return replace(rows, tally=tally, sample=sample, weight=weight, spreads=None, crossed=None)
 
 
 def parts_by_members(trials: FloatArray, sampled: NDArray[np.integer]) -> list[BoolArray]:

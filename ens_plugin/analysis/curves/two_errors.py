@@ -6,7 +6,6 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
 from ens_plugin.analysis.curves.classification import draw_label_errors
@@ -15,11 +14,10 @@ from ens_plugin.analysis.curves.label_metric import TwoErrors
 from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support, row_models
 from ens_plugin.analysis.curves.stratified import draw_errors_by_members
 from ens_plugin.analysis.row_blocks import TalliedRows
-from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.label_chances import LabelChances, label_chances
 from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.row_models.tied_votes import tie_probability
-from ens_plugin.core.tallies.tally import MarginTally, SupportTally, select_rows
+from ens_plugin.core.tallies.tally import MarginTally, SupportTally
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import WeakEstimateWarning
@@ -56,7 +54,7 @@ def two_errors(
         warnings.simplefilter("ignore", WeakEstimateWarning)
         own = _by_own_rows(rows, settings, has_scores=has_scores, is_even=is_even).with_mean(whole.error)
         assert rows.label is not None
-        parts = [_part(rows, rows.label == code) for code in range(2)]
+        parts = [rows.part(rows.label == code) for code in range(2)]
         if rows.tally.trials.size <= SMOOTHED_ROWS:
             chances = _chances(rows)
             shared = _by_chances(rows, chances, settings, has_scores=has_scores, is_even=is_even)
@@ -80,7 +78,7 @@ def _by_own_rows(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bo
     assert rows.label is not None
     masks = [rows.label == code for code in range(2)]
     draw = draw_label_errors if is_even else draw_errors_by_members
-    first, second = (draw(_part(rows, mask), settings, has_scores=has_scores) for mask in masks)
+    first, second = (draw(rows.part(mask), settings, has_scores=has_scores) for mask in masks)
     # The labels are independent, and their draws came from one seed: the second's are taken in an order of its own.
     order = np.random.default_rng(1).permutation(len(second.draws))
     weights = [float(rows.weight.total[mask].sum()) for mask in masks]
@@ -185,16 +183,4 @@ def _weighted(rows: TalliedRows, factor: FloatArray) -> TalliedRows:
         rows,
         weight=replace(rows.weight, total=rows.weight.total * factor),
         sample=replace(sample, weight=sample.weight * factor[sample.rows]),
-    )
-
-
-def _part(rows: TalliedRows, mask: NDArray[np.bool_]) -> TalliedRows:
-    assert rows.label is not None
-    assert not isinstance(rows.tally, GroupedValues)
-    return replace(
-        rows,
-        tally=select_rows(rows.tally, mask),
-        sample=rows.sample.keep(mask),
-        weight=rows.weight.select(mask),
-        label=rows.label[mask],
     )

@@ -21,12 +21,15 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     reached = curve.reaches(report.n_members)
     seed_sd, seed_unit = quantities.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
+    root = summary.root_texts(report)
     return {
         "model": _shown(report.model, 80),
         "verdict": summary.verdict(report),
         "gain": summary.gain_sentence(report),
         "root": summary.root_sentence(report),
-        **_root_values(report),
+        "root_error": root.error,
+        "root_interval": root.interval,
+        "root_limit": root.limit,
         "warnings": [_shown(text) for text in summary.all_cautions(report)],
         "metric": _shown(curve.metric, 40),
         "metric_title": "Mean squared error" if report.is_squared else _shown(curve.metric, 40),
@@ -70,19 +73,6 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "last_size": None if limit_known else int(curve.sizes[-1]),
         "facts": _facts(report),
     }
-
-
-def _root_values(report: ReportContent) -> dict[str, str]:
-    """Return the root of a mean squared error as text, with its interval and limit; empty texts where not known."""
-    found = report.metrics()
-    root, limit = (
-        quantities.error_text(found[name], report.error_curve.metric) if name in found else ""
-        for name in ("rmse", "asymptotic_rmse")
-    )
-    interval = ""
-    if "rmse_upper" in found:
-        interval = quantities.interval_text((found["rmse_lower"], found["rmse_upper"]), report.error_curve.metric)
-    return {"root_error": root, "root_interval": interval, "root_limit": limit}
 
 
 def _facts(report: ReportContent) -> list[tuple[str, str]]:
