@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 __all__ = ["no_check_messages", "no_progress_bars"]
 
 PROGRESS_VARIABLE = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
 QUIET = {PROGRESS_VARIABLE: "false", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 CHECK_LOGGER = "mlflow.models.evaluation.validation"
+
+# All threads share the environment.  The last of their blocks removes what the first has set: removed earlier, a
+# variable would be missing in the others, and a request of theirs that reads the environment would fail.
+_LOCK = Lock()
+_blocks: Counter[str] = Counter()
 
 
 @contextmanager
@@ -26,13 +33,19 @@ def no_progress_bars() -> Iterator[None]:
     ...     os.environ[PROGRESS_VARIABLE]
     'false'
     """
-    ours = {name: value for name, value in QUIET.items() if name not in os.environ}
-    os.environ.update(ours)
+    with _LOCK:
+        ours = [name for name in QUIET if _blocks[name] or name not in os.environ]
+        for name in ours:
+            os.environ.setdefault(name, QUIET[name])
+        _blocks.update(ours)
     try:
         yield
     finally:
-        for name in ours:
-            os.environ.pop(name, None)
+        with _LOCK:
+            _blocks.subtract(ours)
+            for name in ours:
+                if not _blocks[name]:
+                    os.environ.pop(name, None)
 
 
 @contextmanager
