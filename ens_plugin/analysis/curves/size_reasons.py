@@ -95,5 +95,6 @@ def _with_size(state: str, wanted: str, size: int | None, n_members: int, settin
     if size is None:
         return f"{state}; {wanted} takes more than {settings.max_size} members."
     if size <= n_members:
-        return f"{state}; {size} members are enough for {wanted}."
+        enough = "1 member is" if size == 1 else f"{size} members are"
+        return f"{state}; {enough} enough for {wanted}."
     return f"{state}; {wanted} takes {size} members."

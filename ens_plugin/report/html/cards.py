@@ -57,12 +57,10 @@ def report_card(report: ReportContent) -> str:
     curve = partial(
         plot_error_curve, report.error_curve, n_members=report.n_members, recommended_size=report.recommended_size
     )
-    verdict = summary.verdict(report)
     return render(
         "card.html.j2",
         **report_values(report),
         plain=summary.summarize(report),
-        headline=verdict[:1].upper() + verdict[1:],
         is_doubtful=bool(report.basis.doubts) or not report.is_actionable,
         errors=summary.error_lines(report),
         sizes=_sizes(report),

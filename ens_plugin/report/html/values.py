@@ -22,9 +22,11 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     seed_sd, seed_unit = quantities.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
     root = summary.root_texts(report)
+    verdict = summary.verdict(report)
     return {
         "model": _shown(report.model, 80),
-        "verdict": summary.verdict(report),
+        "verdict": verdict,
+        "headline": verdict[:1].upper() + verdict[1:],
         "gain": summary.gain_sentence(report),
         "root": summary.root_sentence(report),
         "root_error": root.error,

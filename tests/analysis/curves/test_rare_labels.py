@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,11 +22,18 @@ def report(metric: str, n_rare: int) -> EnsembleReport:
     return analyze(RandomForestClassifier(60, random_state=0).fit(X, y), X, y, metric=scorer)
 
 
+def page(found: EnsembleReport, directory: Path) -> str:
+    path = directory / "report.html"
+    found.to_html(path)
+    return path.read_text("utf-8")
+
+
 @pytest.mark.parametrize("metric", ["f1", "balanced_accuracy"])
-def test_a_metric_of_three_rows_is_not_relied_upon(metric: str) -> None:
+def test_a_metric_of_three_rows_is_not_relied_upon(metric: str, tmp_path: Path) -> None:
     found = report(metric, 3)
     assert any("Only 3 out-of-bag rows have the label 'rare'" in doubt for doubt in found.basis.doubts)
     assert "do not rely on these figures" in found.summary()
+    assert "<h1>Do not rely on these figures." in page(found, tmp_path)
 
 
 @pytest.mark.parametrize(("metric", "n_rare"), [("accuracy", 3), ("f1", 30)])
