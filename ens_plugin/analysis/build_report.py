@@ -290,6 +290,7 @@ def _usable_part(evidence: TalliedRows, usable: NDArray[np.bool_]) -> TalliedRow
         else select_rows(tally, usable),
         sample=evidence.sample.keep(usable),
         weight=evidence.weight.select(usable),
+        label=None if evidence.label is None else evidence.label[usable],
         crossed=crossed,
     )
 
@@ -304,16 +305,10 @@ def _two_errors(
     is_even: bool,
 ) -> TwoErrors | None:
     """Return the errors of the rows of each of two labels; None for more labels, few rows, and rows of a cluster."""
-    if (
-        label_count(adapter) != 2
-        or evidence.label is None
-        or isinstance(evidence.tally, GroupedValues)
-        or whole is None
-    ):
+    if label_count(adapter) != 2 or isinstance(evidence.tally, GroupedValues) or whole is None:
         return None
-    label = evidence.label[usable]
-    rows = replace(_usable_part(evidence, usable), label=label)
-    if min(np.bincount(label[rows.sample.rows], minlength=2)) < FEWEST_OF_LABEL:
+    rows = _usable_part(evidence, usable)
+    if rows.label is None or min(np.bincount(rows.label[rows.sample.rows], minlength=2)) < FEWEST_OF_LABEL:
         return None
     return two_errors(rows, settings, whole, has_scores=adapter.output_kind == "scores", is_even=is_even)
 
