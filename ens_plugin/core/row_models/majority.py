@@ -29,12 +29,14 @@ __all__ = [
     "subset_majority_error",
 ]
 
-# For larger sizes, the incomplete beta function is quicker than one step per two members.
-LARGEST_STEPPED = 100_000
+# For larger sizes, the incomplete beta function is quicker than one step per two members. A curve is wanted at most sizes
+# up to its largest, errors at a few sizes.
+LARGEST_OF_CURVE = 100_000
+LARGEST_STEPPED = 2_001
 
 
 def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
-    r"""Return the probability that the majority of B members is wrong, by the recurrence over odd B.
+    r"""Return the probability that the majority of B members is wrong.
 
     Parameters
     ----------
@@ -56,7 +58,8 @@ def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
     Notes
     -----
     2007 eq. 2 and 2013 eq. 7.  From size 2k-1 to 2k+1 the tail changes by
-    :math:`-(1-2p)\binom{2k-1}{k}(p(1-p))^k`; absolute error below 1e-14.
+    :math:`-(1-2p)\binom{2k-1}{k}(p(1-p))^k`; absolute error below 1e-14, and below 1e-12 above size 2001, where it is
+    the incomplete beta function of :func:`soft_majority_error`.
 
     Examples
     --------
@@ -94,7 +97,7 @@ def majority_curve(probability: ArrayLike, shares: ArrayLike, sizes: ArrayLike) 
     share = as_values(shares, "shares", p.size)
     wanted = as_sizes(sizes)
     result = np.empty(wanted.size)
-    large = wanted > LARGEST_STEPPED
+    large = wanted > LARGEST_OF_CURVE
     result[large] = soft_majority_error(p, 2.0 * np.ceil(wanted[large] / 2.0) - 1.0) @ share
     finite = ~large
     if finite.any():

@@ -280,6 +280,9 @@ def count_votes(votes: NDArray[Any], counted: BoolArray, n_labels: int) -> IntAr
     n_labels : int
     """
     n_rows = votes.shape[1]
+    if n_labels == 2:
+        second = count_members(counted & (votes == 1)).astype(np.int64)
+        return np.column_stack([count_members(counted).astype(np.int64) - second, second])
     member, row = np.nonzero(counted)
     cell = row * n_labels + votes[member, row].astype(np.intp)
     return np.bincount(cell, minlength=n_rows * n_labels).reshape(n_rows, n_labels)
