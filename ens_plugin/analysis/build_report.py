@@ -280,6 +280,8 @@ def _estimate(
 
 def _usable_part(evidence: TalliedRows, usable: NDArray[np.bool_]) -> TalliedRows:
     """Return the tallies of some of the rows."""
+    if usable.all():
+        return evidence
     tally, crossed = evidence.tally, evidence.crossed
     if crossed is not None:
         crossed = replace(crossed, sampled=crossed.sampled[usable[evidence.sample.rows]])

@@ -168,14 +168,15 @@ class LeafWalk:
         at_once = CHUNK_BYTES // max(bytes_per_row, 1)
         if at_once < FEWEST_AT_ONCE:
             return None
-        parts = []
+        n_trees = len(self.forest.trees) if trees is None else len(trees)
+        leaves = np.empty((n_trees, rows.shape[0]), self.forest.numbers[0].dtype)
         for start in range(0, rows.shape[0], at_once):
             block = slice(start, start + at_once)
             array = as_array(rows[block])
             if array is None or array.dtype not in self._agrees:
                 return None
-            parts.append(self.leaves(array, trees, None if wanted is None else wanted[:, block]))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            leaves[:, block] = self.leaves(array, trees, None if wanted is None else wanted[:, block])
+        return leaves
 
     def _forest(self, dtype: DTypeLike) -> Any:
         key = np.dtype(dtype)

@@ -29,8 +29,8 @@ __all__ = [
     "subset_majority_error",
 ]
 
-# For larger sizes, the incomplete beta function is quicker than one step per two members. A curve is wanted at most sizes
-# up to its largest, errors at a few sizes.
+# For larger sizes, the incomplete beta function is quicker than one step per two members. A curve has most of the sizes
+# up to its largest; other errors are wanted at few.
 LARGEST_OF_CURVE = 100_000
 LARGEST_STEPPED = 2_001
 
