@@ -27,10 +27,10 @@ from ens_plugin.learners import DynamicPruningClassifier
 Array = NDArray[Any]
 Work = Callable[[], object]
 
-N_ROWS, N_FEATURES, N_TREES = 10_000, 20, 100
-MANY_LABELS, TREES_OF_MANY = 100, 20
+N_ROWS, N_FEATURES, N_TREES = 20_000, 20, 200
+MANY_LABELS, TREES_OF_MANY = 100, 100
 # Rows and trees of the boosters' forests, by the number of labels.
-BOOSTED = {2: (100_000, 200), 5: (10_000, 100)}
+BOOSTED = {2: (100_000, 500), 5: (100_000, 500)}
 ONE_ROW_CALLS = 20
 OWN = "the library itself"
 TRIED = (
