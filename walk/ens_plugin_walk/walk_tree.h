@@ -63,7 +63,7 @@ static int NAMED(has_missing)(const REAL *values, int64_t n_values) {
         }                                                                                              \
     }
 
-/* In a shallow tree all rows take as many steps as the tree has levels: most stay at a leaf for few of them. */
+/* All rows take as many steps as a shallow tree has levels; those at a leaf stay there. */
 #define WALK_LEVELS(GOES_SECOND)                                                                       \
     for (int64_t next = 0; next < n_rows;) {                                                           \
         int32_t at[BLOCK], row[BLOCK];                                                                 \
