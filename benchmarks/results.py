@@ -6,6 +6,8 @@ import math
 import os
 import platform
 import re
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -20,7 +22,7 @@ __all__ = ["RESULTS", "Claim", "claims_table", "conclude", "publish", "run_facts
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PREFACE = "# Results\n\nWritten by the scripts in this directory; a run replaces its own section and no other.\n"
-PACKAGES = ("ens-plugin", "numpy", "scipy", "scikit-learn")
+PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,23 @@ def _verdict(claim: Claim) -> str:
 def run_facts(seed: int, repetitions: int) -> str:
     """Return when, with what and on what a section was measured."""
     today = datetime.now(timezone.utc).date().isoformat()
-    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    packages = ", ".join([f"ens-plugin {_own_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
     python = platform.python_version()
     return f"{today}; seed {seed}; {repetitions} repetitions; Python {python}, {packages}; {machine}."
+
+
+def _own_version() -> str:
+    """Return the commit of this checkout, or the installed version where there is no repository.
+
+    The installed version may be that of another checkout, or of an earlier commit.
+    """
+    if shutil.which("git") is not None:
+        commit = ["git", "-C", str(RESULTS.parent), "rev-parse", "--short", "HEAD"]
+        done = subprocess.run(commit, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return f"at {done.stdout.strip()}"
+    return version("ens-plugin")
 
 
 def conclude(
