@@ -109,6 +109,19 @@ def test_the_averaged_models() -> None:
     assert max(gains) <= 0.5
 
 
+def test_the_settled_labels() -> None:
+    differing = [
+        row[0]
+        for data in ("Boolean attributes", "breast cancer")
+        for row in cells("paper_2004", f"{data}, T = ")
+        if row[-2] == "at most 0.05"
+    ]
+    assert len(differing) == 6
+    assert {*differing} == {"0.0000 ± 0.0000"}
+    for name in ("explanations/model_averaging.md", "methods.md"):
+        assert "no settled label differed from that of 4000 models" in page(name)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9),
