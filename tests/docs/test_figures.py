@@ -71,6 +71,11 @@ def test_the_metrics_sizes(metrics: str) -> None:
     ) in metrics
     known = [measured(f"{name}: the same of 600 fresh rows") for name in OF_LABELS]
     assert f"would be off by {', '.join(known[:-1])} and {known[-1]}" in metrics
+    accuracy, balanced, f1, matthews = known
+    assert (
+        f"miss the size by {accuracy} doublings for accuracy, {balanced} for balanced accuracy, {f1} for F1 and "
+        f"{matthews} for Matthews' correlation"
+    ) in page("methods.md")
     within = [
         measured(f"{name}: size with a metric within twice the tolerance")
         for name in (*PROBABILITIES_AND_VALUES, "average_precision", *OF_LABELS)
@@ -107,6 +112,44 @@ def test_the_averaged_models() -> None:
     assert "a few tenths of a point on iris, wine and breast cancer" in guide
     assert min(gains) > 0.0
     assert max(gains) <= 0.5
+
+
+def test_the_standard_deviation_over_seeds() -> None:
+    twonorm, ringnorm, logistic, circle, mixture = (
+        cells("intervals", f"{problem}: algorithmic sd on out-of-bag rows")[0][0].split()[0]
+        for problem in ("twonorm", "ringnorm", "noisy logistic", "circle", "hard/easy mixture")
+    )
+    assert (
+        f"{twonorm} on twonorm, {ringnorm} on ringnorm, {logistic} on the noisy logistic problem, {circle} on circle "
+        f"and {mixture} on the hard/easy mixture"
+    ) in page("methods.md")
+
+
+def test_the_variance_over_training_sets() -> None:
+    methods = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| ([25]00) \| (all|a third).*? \| (\d) \| ([\d.]+) \| ([\d.]+) \|$", methods, re.MULTILINE)
+    found = [
+        (row[0], row[-2], row[-1])
+        for row in rows("hard_training_variance")
+        if ", bootstrap," in row[0] and len(row) == 5
+    ]
+    assert len(shown) == 5
+    for (n_rows, tried, leaf, told, jackknife), measured_row in zip(shown, found, strict=True):
+        share = "max_features 1," if tried == "all" else "max_features 0.333333,"
+        assert measured_row == (f"{n_rows} rows, bootstrap, {share} leaves of {leaf}", told, jackknife)
+    few, many = (row[-2] for row in rows("hard_training_variance") if "without replacement" in row[0] and len(row) == 5)
+    assert f"{few} times the truth with bags of 30 % of the rows and {many} times with 63 %" in page("methods.md")
+
+
+def test_the_intervals_of_groups() -> None:
+    held = {row[0]: float(row[1].split()[0]) for row in rows("hard_repeats") if row[0].endswith("coverage (%)")}
+    assert len(held) == 9
+    fewest = held.pop("20 groups of 10 rows, scikit-learn forest: coverage (%)")
+    squared = held.pop("60 groups of 10 rows, regression: coverage (%)")
+    assert (
+        f"in {fewest:.0f} % of cases for 20 groups of ten rows, in {squared:.0f} % for squared loss, and in "
+        f"{min(held.values()):.0f} to {max(held.values()):.0f} % for"
+    ) in page("methods.md")
 
 
 def test_the_settled_labels() -> None:
