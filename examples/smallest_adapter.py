@@ -115,7 +115,7 @@ class RidgeBagAdapter(EnsembleAdapter, Truncatable):
 
     def truncated(self, size: int) -> RidgeBag:
         """Return a RidgeBag with the first `size` members."""
-        part = copy(self.model)
+        part: RidgeBag = copy(self.model)
         part.n_members = size
         part.members, part.seeds = self.model.members[:size], self.model.seeds[:size]
         return part
