@@ -6,9 +6,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import sklearn
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+
+import ens_plugin
 
 ROOT = Path(__file__).parents[2]
 PROBABILITIES_AND_VALUES = (
@@ -181,3 +187,20 @@ def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> N
     size, low, high = re.findall(r"Recommended size: (\d+) members \(95 % interval (\d+) to (\d+)\)", printed)[0]
     assert f"# ({size}, 'metric')" in guide
     assert f"interval  # ({low}, {high})" in guide
+
+
+@pytest.mark.slow
+def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_800_times() -> None:
+    X, y = make_classification(3000, random_state=0)
+    forest = RandomForestClassifier(100, max_samples=1 / 3, random_state=0).fit(X, y)
+    n_calls = 0
+
+    def cost(y: Any, p: Any) -> float:
+        nonlocal n_calls
+        n_calls += 1
+        return float(np.where(y == 1, 3 * p[:, 0] ** 2, p[:, 1] ** 2).mean())
+
+    ens_plugin.analyze(forest, X, y, metric=cost)
+    assert 700 <= n_calls <= 850
+    for name in ("explanations/metrics.md", "how-to/metrics-elsewhere.md", "faq.md"):
+        assert "evaluated up to about 800 times" in page(name)

@@ -36,8 +36,8 @@ MOST_LABELS_NAMED = 6
 FEWEST_SCORED = 60
 LARGEST_RARE_SHARE = 0.15
 BY_WEIGHT = (
-    "The bags were drawn by the weights of the training (sample_weight or class_weight). Here all rows count alike in "
-    "the error, as no sample_weight was passed."
+    "The bags were drawn by the weights of the training (sample_weight or class_weight). In the error all rows count "
+    "alike; pass sample_weight to the analysis if they should not."
 )
 WHY = (
     "Two things put a row into nearly every bag: a large weight, where bags are drawn by weight (scikit-learn 1.9 and "
