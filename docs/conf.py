@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -38,6 +39,8 @@ nitpicky = False
 # Pages
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+# Quotation marks are made typographic; the two hyphens of an option stay as they are, to be copied.
+smartquotes_action = "qe"
 # benchmarks/RESULTS.md is written by scripts, with headings of its own.
 suppress_warnings = ["myst.header"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -95,6 +98,13 @@ def _link_pages(app, what, name, obj, options, lines) -> None:  # type: ignore[n
     lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
 
 
+def _show_example(app, ctx, lines) -> None:  # type: ignore[no-untyped-def]
+    """Show the example of a command as code, whose options and line ends can be copied."""
+    if ctx.command.epilog:
+        _, *commands = inspect.cleandoc(ctx.command.epilog.replace("\b\n", "")).splitlines()
+        lines[:] = ["Example:", "", ".. code-block:: sh", "", *(f"  {line}" for line in commands), ""]
+
+
 def _write_schema(app) -> None:  # type: ignore[no-untyped-def]
     """Write the JSON schema of a report, which a page of the reference shows."""
     from report_schema import report_schema
@@ -115,8 +125,22 @@ def _check_search(app, error) -> None:  # type: ignore[no-untyped-def]
         raise ExtensionError(f"The search of the site does not find {', '.join(missing)}.")
 
 
+def _check_options(app, error) -> None:  # type: ignore[no-untyped-def]
+    """Fail if an option of the command line is written with a dash, which the command line does not understand."""
+    if error is not None or app.builder.name != "html":
+        return
+    page = (Path(app.outdir) / "reference" / "cli.html").read_text(encoding="utf-8")
+    dashed = re.findall(r"[\u2013\u2014][a-z][\w-]*", page)
+    if dashed or "--target" not in page:
+        raise ExtensionError(
+            f"The page of the command line has dashes where options have hyphens: {', '.join(dashed)}."
+        )
+
+
 def setup(app) -> None:  # type: ignore[no-untyped-def]
     """Register what docstrings go through, and what is written before pages are read."""
     app.connect("autodoc-process-docstring", _link_pages)
     app.connect("builder-inited", _write_schema)
+    app.connect("sphinx-click-process-epilog", _show_example)
     app.connect("build-finished", _check_search)
+    app.connect("build-finished", _check_options)

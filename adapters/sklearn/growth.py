@@ -160,7 +160,8 @@ def judge_growth(
         raise DataMismatchError(
             f"These are not the rows the model was trained on: in {np.count_nonzero(excess)} of {nodes.n_leaves} "
             f"leaves of tree {member}, X has fewer rows than the tree counted at training. X and y must be the "
-            'exact training rows in training order; for rows the model was not trained on pass {data="holdout"}.'
+            "exact training rows in training order, with the values that the model itself was given; for rows the "
+            'model was not trained on pass {data="holdout"}.'
         )
     # Monotonic constraints move the values of leaves.
     if not {"by_label", "total"} & sums.added.keys() or getattr(tree, "monotonic_cst", None) is not None:

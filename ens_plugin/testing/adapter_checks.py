@@ -172,6 +172,7 @@ def _other_rows_are_refused(case: AdapterCase) -> None:
             partial(case.bags_for, _rows_of(case.X, rows), y),
             f"bags() for permuted rows {'without' if y is None else 'with'} y",
             message,
+            hint=" If rows are recognised by y, pass needs_target=True to the check; if by nothing, proves_rows=False.",
         )
 
 
@@ -181,6 +182,7 @@ def _other_target_is_refused(case: AdapterCase) -> None:
         lambda: case.bags_for(case.X, _rows_of(case.y, rows)),
         "bags() for a permuted y",
         "not the target the model was trained on",
+        hint=" If nothing shows another y, pass proves_target=False to the check.",
     )
 
 
@@ -219,7 +221,11 @@ def _require(holds: bool, found: str) -> None:
 
 
 def _require_refusal(
-    call: Callable[[], Any], what: str, message: str = "", kind: type[EnsPluginError] = DataMismatchError
+    call: Callable[[], Any],
+    what: str,
+    message: str = "",
+    kind: type[EnsPluginError] = DataMismatchError,
+    hint: str = "",
 ) -> None:
     try:
         call()
@@ -230,7 +236,7 @@ def _require_refusal(
         found = f"{what} raised {type(error).__name__} in place of ens_plugin.errors.{kind.__name__}: {error}"
         raise AdapterCheckError(found) from error
     else:
-        raise AdapterCheckError(f"{what} returned in place of raising ens_plugin.errors.{kind.__name__}.")
+        raise AdapterCheckError(f"{what} returned in place of raising ens_plugin.errors.{kind.__name__}.{hint}")
 
 
 def _require_same(actual: Any, expected: Any, tolerance: float, what: str) -> None:
@@ -248,7 +254,15 @@ def _require_same(actual: Any, expected: Any, tolerance: float, what: str) -> No
         raise AdapterCheckError(
             f"{np.count_nonzero(~is_same)} of {is_same.size} {what} differ from what they should be by more than "
             f"{tolerance:g}; the first, at {first}, is {found[first]} in place of {wanted[first]}."
+            f"{_hint_of_rounding(found, wanted, tolerance)}"
         )
+
+
+def _hint_of_rounding(found: Array, wanted: Array, tolerance: float) -> str:
+    is_numeric = found.dtype.kind == "f" and wanted.dtype.kind == "f"
+    if tolerance > 0 or not (is_numeric and np.allclose(found, wanted, rtol=1e-9, atol=1e-9, equal_nan=True)):
+        return ""
+    return " If that is rounding, as of members that multiply matrices, pass tolerance=1e-9 to the check."
 
 
 def _has_bags(case: AdapterCase) -> bool:

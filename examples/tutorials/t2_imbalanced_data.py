@@ -59,8 +59,9 @@ for name, found in {"error": report, "roc_auc": by_auc, "average_precision": by_
 # The size by the error is chosen by the probabilities (the Brier score), not by the number of wrong labels: that is the
 # default because it works for rare labels too.  :doc:`/how-to/size` has the choices.
 #
-# A forest with more trees than the AUC needs is cut to that size.  Average precision wants more trees than there are:
-# ``ens_plugin.grow`` trains them (:doc:`/how-to/grow`).
+# The intervals are wide, because few rows have the rare label.  To be safe, keep as many trees as the upper end of the
+# interval; here that is all of them.  A forest with more trees than the AUC is estimated to need can be cut to
+# that size.  Average precision wants more trees than there are: ``ens_plugin.grow`` trains them (:doc:`/how-to/grow`).
 
 small = ens_plugin.truncate(forest, min(by_auc.recommended_size, len(forest.estimators_)))
 print(len(small.estimators_))

@@ -202,3 +202,25 @@ def test_the_first_difference_is_shown() -> None:
     ens_plugin.register_adapter(OtherMean)
     with pytest.raises(AdapterCheckError, match=r"60 of 60 mean outputs differ .* the first, at \(0,\), is [\d.]+ in"):
         check_adapter(FOREST, X, Y, samples=drawn)
+
+
+@pytest.mark.usefixtures("registered_adapters")
+def test_a_check_that_may_ask_too_much_names_its_setting() -> None:
+    ens_plugin.register_adapter(TrustsRows)
+    with pytest.raises(AdapterCheckError) as raised:
+        check_adapter(FOREST, X, Y, samples=drawn)
+    for setting in ("needs_target=True", "proves_rows=False", "proves_target=False"):
+        assert setting in str(raised.value)
+    assert "tolerance" not in str(raised.value)
+    check_adapter(FOREST, X, Y, samples=drawn, proves_rows=False)
+
+
+@pytest.mark.usefixtures("registered_adapters")
+def test_rounding_is_told_from_other_outputs() -> None:
+    ens_plugin.register_adapter(LooksAtOtherRows)
+    with pytest.raises(AdapterCheckError, match=r"If that is rounding, .* pass tolerance=1e-9"):
+        check_adapter(FOREST, X, Y, samples=drawn)
+    ens_plugin.register_adapter(OtherMean)
+    with pytest.raises(AdapterCheckError) as raised:
+        check_adapter(FOREST, X, Y, samples=drawn)
+    assert "rounding" not in str(raised.value)

@@ -35,6 +35,10 @@ MOST_LABELS_NAMED = 6
 # Raw scores of a rare label with fewer rows than this depend on single rows.
 FEWEST_SCORED = 60
 LARGEST_RARE_SHARE = 0.15
+BY_WEIGHT = (
+    "The bags were drawn by the weights of the training (sample_weight or class_weight). In the error all rows count "
+    "alike; pass sample_weight to the analysis if they should not."
+)
 WHY = (
     "Two things put a row into nearly every bag: a large weight, where bags are drawn by weight (scikit-learn 1.9 and "
     "later, for class_weight and for sample_weight given to fit), and a large group, where groups are given."
@@ -118,6 +122,8 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         )
     apart = "analysed in parts by number of members, and usable ones " if labels else ""
     caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to represent all{_by_label(labels)}."
+    if evidence.chance is not None and not np.ptp(evidence.weight.total):
+        caution = f"{caution} {BY_WEIGHT}"
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
     return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *cautions), doubts)
 

@@ -185,7 +185,13 @@ def compare_with_baseline(
         raise GateError(
             "The policy compares with a baseline, and none was named. Name one, 'models:/<name>@champion' for example."
         )
-    if address.version is None and alias_holder(client, address) is None and not policy.baseline_required:
+    if address.version is None and alias_holder(client, address) is None:
+        if policy.baseline_required:
+            raise GateError(
+                f"The policy compares with the version of {printable(address.name, 80)} that has the alias "
+                f"{address.alias!r}, and none has it. Set the alias, or add 'required = false' under [baseline] of the "
+                "policy, so that a version is judged without a comparison as long as there is none."
+            )
         return BaselineEvidence(None, None, f"not compared, since no version has the alias {address.alias!r} yet")
     baseline = find_version(client, address)
     comparison = _compared(client, version, baseline, evidence, request)

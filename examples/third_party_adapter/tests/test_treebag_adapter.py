@@ -1,4 +1,4 @@
-"""The adapter of treebag keeps the contract of ens_plugin, and is found without an import."""
+"""The adapter of treebag keeps the contract, and is found without an import."""
 
 from __future__ import annotations
 
@@ -38,4 +38,6 @@ def test_the_out_of_bag_error_is_that_of_brute_force() -> None:
 
 def test_a_smaller_ensemble_has_the_first_trees() -> None:
     small = ens_plugin.truncate(treebag.TreeBag(40).fit(X, LABELS), 10)
-    np.testing.assert_array_equal(small.predict_proba(X), treebag.TreeBag(10).fit(X, LABELS).predict_proba(X))
+    np.testing.assert_array_equal(
+        small.predict_proba(X), treebag.TreeBag(10).fit(X, LABELS).predict_proba(X)
+    )

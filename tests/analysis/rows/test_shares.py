@@ -131,6 +131,10 @@ class TestForests:
         report = analyze(mild, X, y)
         assert report.basis.labels == ()
         assert "not leave out all rows equally often" in report.warnings[0]
+        assert "drawn by the weights of the training" in report.warnings[0]
+        weighted = analyze(mild, X, y, sample_weight=np.sqrt(weight))
+        assert "not leave out all rows equally often" in weighted.warnings[0]
+        assert "drawn by the weights" not in weighted.warnings[0]
 
     def test_path_and_metrics_take_no_weights(self) -> None:
         X, y = rows(600, 0.2)

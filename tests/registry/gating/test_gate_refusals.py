@@ -106,7 +106,7 @@ CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str
     (lambda client, name: register(client, name, regression_report()), LOOSE, None, "'report.agreement', which is not"),
     (lambda client, name: register(client, name, REPORT), PERCENT, None, r"Write 0\.06 for 6 %"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, None, "and none was named"),
-    (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}@champion", "has the alias"),
+    (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}@champion", "'required = false'"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}/9", "version=9.* not found"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/nobody/1", "name=nobody.* not found"),
     (lambda client, name: Version(name, "1", "", ""), LOOSE, None, r"not found.*\. Check the name"),

@@ -1,4 +1,4 @@
-"""A small model library: bagged trees for classification, with the seeds of their bootstrap samples."""
+"""A small model library: bagged trees that keep the seeds of their samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["TreeBag"]
 class TreeBag:
     """Bagged trees, trained on bootstrap samples that follow from one seed each."""
 
-    def __init__(self, n_trees: int = 100, max_depth: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, n_trees: int = 100, max_depth: int | None = None, seed: int = 0
+    ) -> None:
         self.n_trees = n_trees
         self.max_depth = max_depth
         self.seed = seed
@@ -33,11 +35,15 @@ class TreeBag:
         """Train the trees and return the ensemble."""
         rows, labels = np.asarray(X, dtype=np.float32), np.asarray(y)
         self.classes, self.n_rows, self.n_columns = np.unique(labels), *rows.shape
-        self.seeds = np.random.default_rng(self.seed).integers(0, 2**31, self.n_trees).tolist()
+        self.seeds = (
+            np.random.default_rng(self.seed).integers(0, 2**31, self.n_trees).tolist()
+        )
         self.trees = []
         for seed in self.seeds:
             counts = np.bincount(self.sample(seed), minlength=self.n_rows)
-            tree = DecisionTreeClassifier(max_depth=self.max_depth, max_features="sqrt", random_state=seed)
+            tree = DecisionTreeClassifier(
+                max_depth=self.max_depth, max_features="sqrt", random_state=seed
+            )
             self.trees.append(tree.fit(rows, labels, sample_weight=counts))
         return self
 
@@ -48,7 +54,9 @@ class TreeBag:
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the mean probabilities of the trees."""
         rows = np.asarray(X, dtype=np.float32)
-        return np.asarray(sum(tree.predict_proba(rows) for tree in self.trees) / len(self.trees))
+        return np.asarray(
+            sum(tree.predict_proba(rows) for tree in self.trees) / len(self.trees)
+        )
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest labels."""

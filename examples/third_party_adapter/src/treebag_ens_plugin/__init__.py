@@ -24,14 +24,22 @@ from ens_plugin.adapters import (
     outputs_by_member,
     retrain,
 )
-from ens_plugin.adapters.sklearn.tools import check_growth, checked_members, leaf_outputs, training_target
+from ens_plugin.adapters.sklearn.tools import (
+    check_growth,
+    checked_members,
+    leaf_outputs,
+    training_target,
+)
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError
 
 __all__ = ["TreeBagAdapter"]
 
 
 class TreeBagAdapter(EnsembleAdapter, Trainable, Truncatable):
-    """Adapter of treebag.TreeBag; `Trainable` is for autolog and grow, `Truncatable` for truncate and rightsize."""
+    """Adapter of treebag.TreeBag.
+
+    `Trainable` is for autolog and grow, `Truncatable` for truncate and rightsize.
+    """
 
     library: ClassVar[str] = "treebag"
     size_parameters: ClassVar[tuple[str, ...]] = ("n_trees",)
@@ -54,7 +62,9 @@ class TreeBagAdapter(EnsembleAdapter, Trainable, Truncatable):
     def describe(self) -> EnsembleInfo:
         """Return the properties of the ensemble."""
         if not hasattr(self.model, "trees"):
-            raise NotFittedError("This TreeBag has not been fitted; call its fit(X, y) first.")
+            raise NotFittedError(
+                "This TreeBag has not been fitted; call its fit(X, y) first."
+            )
         return EnsembleInfo(
             task="classification",
             classes=self.model.classes,
@@ -71,41 +81,60 @@ class TreeBagAdapter(EnsembleAdapter, Trainable, Truncatable):
         try:
             rows = np.asarray(X, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise InputError(f"X does not hold numbers ({error}); encode its columns as for the training.") from error
+            raise InputError(
+                f"X does not hold numbers ({error}). Encode its columns "
+                "as for the training, in which all of them were numbers."
+            ) from error
         if rows.ndim != 2 or rows.shape[1] != self.model.n_columns:
             raise DataMismatchError(
-                f"X has shape {rows.shape}, and the TreeBag was trained on {self.model.n_columns} columns; pass those."
+                f"X has shape {rows.shape}, and the TreeBag was trained on "
+                f"{self.model.n_columns} columns. Pass those columns, in their order."
             )
         return rows
 
     def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+        self,
+        features: Any,
+        members: range | None = None,
+        wanted: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
         """Return the probabilities of the leaves that the rows reach in each tree."""
         trees = self.model.trees
         return outputs_by_member(
-            lambda member, rows: leaf_outputs(trees[member], rows), members or range(len(trees)), features, wanted
+            lambda member, rows: leaf_outputs(trees[member], rows),
+            members or range(len(trees)),
+            features,
+            wanted,
         )
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags, drawn from the seeds, after checking three trees against the rows."""
+        """Return the bags, drawn from the seeds, after checking three trees."""
         n_rows = features.shape[0]
         if n_rows != self.model.n_rows:
             raise DataMismatchError(
-                f"X has {n_rows} rows, but the TreeBag was trained on {self.model.n_rows}. Pass the training rows "
-                'in training order, or {data="holdout"} for rows the model was not trained on.'
+                f"X has {n_rows} rows, but the TreeBag was trained on "
+                f"{self.model.n_rows}. Pass the training rows in training order, or "
+                '{data="holdout"} for rows the model was not trained on.'
             )
         target = training_target(y, self.classes, n_rows)
         are_proved = [
-            check_growth(self.model.trees[member], features, self._draw(member), target, member)
+            check_growth(
+                self.model.trees[member], features, self._draw(member), target, member
+            )
             for member in checked_members(self.n_members)
         ]
-        return draw_bags(self._draw, self.n_members, n_rows).with_proof(BagProof(target=all(are_proved)))
+        return draw_bags(self._draw, self.n_members, n_rows).with_proof(
+            BagProof(target=all(are_proved))
+        )
 
     def truncated(self, size: int) -> Any:
         """Return a TreeBag with the first `size` trees."""
         part = copy(self.model)
-        part.n_trees, part.trees, part.seeds = size, list(self.model.trees[:size]), self.model.seeds[:size]
+        part.n_trees, part.trees, part.seeds = (
+            size,
+            list(self.model.trees[:size]),
+            self.model.seeds[:size],
+        )
         return part
 
     def _draw(self, member: int) -> NDArray[np.int64]:

@@ -1,0 +1,206 @@
+"""The figures on pages are those that the benchmarks wrote into benchmarks/RESULTS.md."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+
+import ens_plugin
+
+ROOT = Path(__file__).parents[2]
+PROBABILITIES_AND_VALUES = (
+    "roc_auc", "neg_log_loss", "neg_brier_score", "r2", "neg_mean_squared_error", "neg_mean_absolute_error",
+    "neg_mean_pinball_loss",
+)  # fmt: skip
+OF_LABELS = ("accuracy", "balanced_accuracy", "f1", "matthews_corrcoef")
+SIZE = "error of the size, in doublings (root mean square)"
+
+
+def page(name: str) -> str:
+    return " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+
+
+def section(script: str) -> str:
+    text = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    return text.partition(f"<!-- benchmarks.{script}: begin -->")[2].partition(f"<!-- benchmarks.{script}: end -->")[0]
+
+
+def rows(script: str) -> list[list[str]]:
+    """Return the cells of all tables of a script."""
+    lines = [line for line in section(script).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def cells(script: str, start: str) -> list[list[str]]:
+    """Return the tables' rows whose first cell begins so, less that cell."""
+    found = [cells[1:] for cells in rows(script) if cells[0].startswith(start)]
+    assert found, start
+    return found
+
+
+def measured(start: str) -> str:
+    ((value, *_),) = cells("metrics", start)
+    return value
+
+
+@pytest.fixture(scope="module")
+def metrics() -> str:
+    return page("explanations/metrics.md")
+
+
+def test_the_metrics_repetitions_and_coverage(metrics: str) -> None:
+    held = [row[0] for row in cells("metrics", "interval holds the metric at")]
+    (repetitions,) = re.findall(r"(\d+) repetitions;", section("metrics"))
+    assert f"In {repetitions} repetitions of 600 rows" in metrics
+    assert f"the truth in {min(held, key=float)} to {max(held, key=float)} % of cases" in metrics
+    assert measured("reports with a value that the metric cannot have") == "0"
+    assert "no value was outside of its range" in metrics
+
+
+def test_the_metrics_sizes(metrics: str) -> None:
+    off = [measured(f"{name}: {SIZE}") for name in PROBABILITIES_AND_VALUES]
+    assert f"off by {min(off, key=float)} to {max(off, key=float)} doublings" in metrics
+    accuracy, balanced, f1, matthews = [measured(f"{name}: {SIZE}") for name in OF_LABELS]
+    precision = measured(f"average_precision: {SIZE}")
+    assert (
+        f"off by {precision} for average precision, {accuracy} for accuracy, {balanced} for balanced accuracy, "
+        f"{f1} for F1 and {matthews} for Matthews' correlation"
+    ) in metrics
+    known = [measured(f"{name}: the same of 600 fresh rows") for name in OF_LABELS]
+    assert f"would be off by {', '.join(known[:-1])} and {known[-1]}" in metrics
+    accuracy, balanced, f1, matthews = known
+    assert (
+        f"miss the size by {accuracy} doublings for accuracy, {balanced} for balanced accuracy, {f1} for F1 and "
+        f"{matthews} for Matthews' correlation"
+    ) in page("methods.md")
+    within = [
+        measured(f"{name}: size with a metric within twice the tolerance")
+        for name in (*PROBABILITIES_AND_VALUES, "average_precision", *OF_LABELS)
+    ]
+    assert f"At {min(within, key=float)} to {max(within, key=float)} % of the recommended sizes" in metrics
+
+
+def test_the_refused_log_losses(metrics: str) -> None:
+    refused = [int(row[3]) for row in rows("metrics") if len(row) > 3 and row[1] == "neg_log_loss"]
+    (repetitions,) = re.findall(r"(\d+) repetitions;", section("metrics"))
+    assert f"refused in {sum(refused)} of {len(refused) * int(repetitions)} reports" in metrics
+
+
+def test_the_metrics_cost(metrics: str) -> None:
+    cost = [row[1] for row in rows("metrics") if "processor time at" in row[0]]
+    assert f"takes {min(cost, key=float)} to {max(cost, key=float)} times the processor time" in metrics
+
+
+def test_the_averaged_models() -> None:
+    guide, explained = page("how-to/model_averaging.md"), page("explanations/model_averaging.md")
+    # The first of two tables, of a tenth of the rows for training, is the one that stays.
+    tenth = {
+        row[0]: [cell.split()[0] for cell in row[1:]] for row in reversed(rows("model_averaging")) if len(row) == 10
+    }
+    single, joint, conditional = ({name: row[column] for name, row in tenth.items()} for column in (0, 1, 3))
+    assert (
+        f"on a tenth of the digits {joint['digits, multinomial']} instead of {single['digits, multinomial']} %" in guide
+    )
+    assert f"normal naive Bayes {joint['digits']} instead of {single['digits']} %" in guide
+    assert f"30 rows: {joint['Boolean attributes']} instead of {single['Boolean attributes']} %" in guide
+    assert f"ringnorm: {joint['ringnorm']} instead of {single['ringnorm']} %" in guide
+    assert f"ringnorm with 30 rows: {conditional['ringnorm']} instead of {joint['ringnorm']} %" in explained
+    gains = [float(single[name]) - float(joint[name]) for name in ("iris", "wine", "breast cancer")]
+    assert "a few tenths of a point on iris, wine and breast cancer" in guide
+    assert min(gains) > 0.0
+    assert max(gains) <= 0.5
+
+
+def test_the_standard_deviation_over_seeds() -> None:
+    twonorm, ringnorm, logistic, circle, mixture = (
+        cells("intervals", f"{problem}: algorithmic sd on out-of-bag rows")[0][0].split()[0]
+        for problem in ("twonorm", "ringnorm", "noisy logistic", "circle", "hard/easy mixture")
+    )
+    assert (
+        f"{twonorm} on twonorm, {ringnorm} on ringnorm, {logistic} on the noisy logistic problem, {circle} on circle "
+        f"and {mixture} on the hard/easy mixture"
+    ) in page("methods.md")
+
+
+def test_the_variance_over_training_sets() -> None:
+    methods = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| ([25]00) \| (all|a third).*? \| (\d) \| ([\d.]+) \| ([\d.]+) \|$", methods, re.MULTILINE)
+    found = [
+        (row[0], row[-2], row[-1])
+        for row in rows("hard_training_variance")
+        if ", bootstrap," in row[0] and len(row) == 5
+    ]
+    assert len(shown) == 5
+    for (n_rows, tried, leaf, told, jackknife), measured_row in zip(shown, found, strict=True):
+        share = "max_features 1," if tried == "all" else "max_features 0.333333,"
+        assert measured_row == (f"{n_rows} rows, bootstrap, {share} leaves of {leaf}", told, jackknife)
+    few, many = (row[-2] for row in rows("hard_training_variance") if "without replacement" in row[0] and len(row) == 5)
+    assert f"{few} times the truth with bags of 30 % of the rows and {many} times with 63 %" in page("methods.md")
+
+
+def test_the_intervals_of_groups() -> None:
+    held = {row[0]: float(row[1].split()[0]) for row in rows("hard_repeats") if row[0].endswith("coverage (%)")}
+    assert len(held) == 9
+    fewest = held.pop("20 groups of 10 rows, scikit-learn forest: coverage (%)")
+    squared = held.pop("60 groups of 10 rows, regression: coverage (%)")
+    assert (
+        f"in {fewest:.0f} % of cases for 20 groups of ten rows, in {squared:.0f} % for squared loss, and in "
+        f"{min(held.values()):.0f} to {max(held.values()):.0f} % for"
+    ) in page("methods.md")
+
+
+def test_the_settled_labels() -> None:
+    differing = [
+        row[0]
+        for data in ("Boolean attributes", "breast cancer")
+        for row in cells("paper_2004", f"{data}, T = ")
+        if row[-2] == "at most 0.05"
+    ]
+    assert len(differing) == 6
+    assert {*differing} == {"0.0000 ± 0.0000"}
+    for name in ("explanations/model_averaging.md", "methods.md"):
+        assert "no settled label differed from that of 4000 models" in page(name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9),
+    reason="the guide shows figures of scikit-learn 1.9; other releases grow other forests",
+)
+def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "metrics.py"
+    printed = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    guide = (ROOT / "docs" / "how-to" / "metrics.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```\n(RandomForestClassifier:.*?)```", guide, flags=re.DOTALL)
+    assert printed.startswith(shown)
+    infinite = re.findall(r"infinitely many members +([\d.]+)", printed)[0]
+    assert f"asymptote  # {float(infinite):.3f}:" in guide
+    size, low, high = re.findall(r"Recommended size: (\d+) members \(95 % interval (\d+) to (\d+)\)", printed)[0]
+    assert f"# ({size}, 'metric')" in guide
+    assert f"interval  # ({low}, {high})" in guide
+
+
+@pytest.mark.slow
+def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_800_times() -> None:
+    X, y = make_classification(3000, random_state=0)
+    forest = RandomForestClassifier(100, max_samples=1 / 3, random_state=0).fit(X, y)
+    n_calls = 0
+
+    def cost(y: Any, p: Any) -> float:
+        nonlocal n_calls
+        n_calls += 1
+        return float(np.where(y == 1, 3 * p[:, 0] ** 2, p[:, 1] ** 2).mean())
+
+    ens_plugin.analyze(forest, X, y, metric=cost)
+    assert 700 <= n_calls <= 850
+    for name in ("explanations/metrics.md", "how-to/metrics-elsewhere.md", "faq.md"):
+        assert "evaluated up to about 800 times" in page(name)
