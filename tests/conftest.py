@@ -34,6 +34,13 @@ settings.load_profile("few_examples")
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no doctests in the files of this folder: they have none, and the search takes seconds."""
+    collectors = yield
+    return [collector for collector in collectors if type(collector) is pytest.Module]
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Mark as slow the cases of a parametrized test that its mark ``fast_cases`` does not name."""
     items = yield
