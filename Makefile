@@ -27,7 +27,7 @@ lint: $(READY) ## the same without the tests
 	$(BIN)/lint-imports
 
 slow: $(READY) ## the repeated and large tests, and those with Spark, trackers and in a browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or spark or browser or trackers or hypothesis" \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow or spark or browser or trackers or hypothesis" \
 	  --hypothesis-profile all_examples
 
 docs: $(READY_FOR_DOCS) ## the site, into docs/_build/html; warnings are errors
