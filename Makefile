@@ -23,15 +23,15 @@ test: lint ## format, lint, types, import layers, tests
 lint: $(READY) ## the same without the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(BIN)/lint-imports
 
 slow: $(READY) ## the repeated and large tests, and those with Spark, trackers and in a browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or spark or browser or trackers or hypothesis" \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow or spark or browser or trackers or hypothesis" \
 	  --hypothesis-profile all_examples
 
 docs: $(READY_FOR_DOCS) ## the site, into docs/_build/html; warnings are errors
-	cd docs && MPLBACKEND=agg ../$(BIN)/python -m sphinx -W --keep-going -q -b html . _build/html
+	cd docs && MPLBACKEND=agg ../$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html . _build/html
 	@echo "docs/_build/html/index.html"
 
 screenshots: $(READY) ## the pictures of MLflow and notebooks in docs/images; needs Chromium

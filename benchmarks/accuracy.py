@@ -34,6 +34,7 @@ FloatArray = NDArray[np.float64]
 
 MAX_SIZE = 20001
 VOTE_SETS = ("twonorm", "ringnorm", "circle", "spiral", "noisy logistic", "breast cancer", "wine", "digits")
+SMOKE_TREES = 110
 SOFT_SETS = (("digits", None), ("digits", 5), ("noisy logistic", 5), ("twonorm", 3))
 VALUE_SETS = ("friedman1", "diabetes")
 CLOSED_FORM_TRIED = (
@@ -120,7 +121,7 @@ def value_z(records: Sequence[Record], reference: str) -> tuple[FloatArray, Floa
 
 def plans(name: str, options: Options, max_depth: int | None, fresh_rows: int) -> list[Plan]:
     """Every repetition's forest on one problem."""
-    n_trees = 200 if options.smoke else 2000
+    n_trees = SMOKE_TREES if options.smoke else 2000
     n_rows = TRAINING_ROWS.get(name)
     return [Plan(name, n_rows, n_trees, max_depth, fresh_rows, options.seed, r) for r in range(options.repetitions)]
 
@@ -133,7 +134,9 @@ def vote_section(options: Options) -> tuple[list[Claim], str]:
         records[name] = grow_all(options.cache, "votes", forests, hard_votes, options.n_jobs)
     claims, tables = [], []
     for members in (FEW, 100):
-        by_set = {name: vote_errors(found, members, 200 if options.smoke else 2000) for name, found in records.items()}
+        by_set = {
+            name: vote_errors(found, members, SMOKE_TREES if options.smoke else 2000) for name, found in records.items()
+        }
         targets = TARGETS.get(members, Targets(rmse=0.9, share=np.inf))
         claims += deviation_claims(f"from {members} trees", by_set, "binomial", targets)
         tables.append(deviation_table(f"data, first {members} trees", by_set, "binomial"))

@@ -82,7 +82,7 @@ def surface_claims(n_rows: int, n_trees: int, options: Options) -> list[Claim]:
     fitted = forest(n_trees, options.seed).fit(features, y)
     report = ens_plugin.analyze(fitted, features, y)
     with mlflow.start_run():
-        info = mlflow.sklearn.log_model(fitted, name="forest", serialization_format="cloudpickle")
+        info = mlflow.sklearn.log_model(fitted, name="forest", serialization_format="cloudpickle", pip_requirements=[])
         ens_plugin.log_report(report, model_id=info.model_id)
     version = mlflow.register_model(info.model_uri, "benchmark")
     times = alternate(

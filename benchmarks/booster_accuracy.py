@@ -125,7 +125,7 @@ def accuracy_section(options: Options) -> tuple[list[Claim], str]:
     claims, tables = [], []
     for library, facts in LIBRARIES.items():
         by_set = {}
-        for name in VOTE_SETS[-2:] if options.smoke else VOTE_SETS:
+        for name in VOTE_SETS[-3:-1] if options.smoke else VOTE_SETS:
             forests = plans(name, options, None, 0)
             grow = partial(scores, library)
             by_set[name] = deviations(grow_all(options.cache, f"{facts.name} scores", forests, grow, options.n_jobs))

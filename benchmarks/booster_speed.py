@@ -87,7 +87,7 @@ def works(library: str, model: Any, features: Array, y: Array, n_trees: int) -> 
 
 def speed_claims(library: str, n_labels: int, options: Options) -> list[Claim]:
     """Compare an analysis with the library's own prediction, and drawing the bags with a walk to the leaves."""
-    n_rows, n_trees = (1_000, 40) if options.smoke else (TIMED_ROWS, TIMED_TREES)
+    n_rows, n_trees = (300, 10) if options.smoke else (TIMED_ROWS, TIMED_TREES)
     features, y = sample(n_rows, n_labels, options.seed)
     model = grown(library, features, y, n_trees)
     times = alternate(works(library, model, features, y, n_trees), options.repetitions)
@@ -116,7 +116,7 @@ def measure(library: str, n_rows: int, n_trees: int, seed: int) -> float:
 
 def memory_claim(library: str, options: Options) -> Claim:
     """Measure the peak of one analysis in a process of its own."""
-    n_rows, n_trees = (5_000, 40) if options.smoke else (MEASURED_ROWS, MEASURED_TREES)
+    n_rows, n_trees = (500, 10) if options.smoke else (MEASURED_ROWS, MEASURED_TREES)
     arguments = f"{library!r}, {n_rows}, {n_trees}, {options.seed}"
     call = f"from benchmarks.booster_speed import measure; print(measure({arguments}))"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", call], check=True, capture_output=True, text=True)

@@ -82,7 +82,7 @@ def measure_apart(n_rows: int, n_trees: int, dtype: str, seed: int) -> tuple[flo
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.memory", __doc__, 1, arguments)
-    n_rows, trees = (20_000, (10, 20)) if options.smoke else (N_ROWS, TREES)
+    n_rows, trees = (4_000, (10, 20)) if options.smoke else (N_ROWS, TREES)
     few, many = (measure_apart(n_rows, n_trees, "float32", options.seed) for n_trees in trees)
     doubles = measure_apart(n_rows, trees[-1], "float64", options.seed)
     bags = n_rows * (trees[1] - trees[0]) / 8 / MEGABYTE

@@ -296,7 +296,7 @@ def guessed_shares(n_rows: int, share: float, n_models: int, seed: int) -> Float
 
 def posterior_sections(options: Options) -> tuple[list[Claim], str]:
     """Section 8.2: bootstrapped shares against the Beta posterior under a uniform prior."""
-    repetitions, n_models = (100, 200) if options.smoke else (10_000, 3000)
+    repetitions, n_models = (100, 50) if options.smoke else (10_000, 3000)
     made, lines = [], []
     for share in POSTERIOR_SHARES:
         for n_rows in POSTERIOR_ROWS:

@@ -108,8 +108,8 @@ def problem_of(name: str, seed: int, repetition: int, is_smoke: bool) -> Problem
     else:
         X, y = GENERATED[name](n_rows + (200 if is_smoke else TEST_ROWS), rng)
     kind = RandomForestRegressor if name in ("diabetes", "friedman1") else RandomForestClassifier
-    settings = list(ParameterSampler(SPACE, 4 if is_smoke else N_SETTINGS, random_state=int(rng.integers(2**31))))
-    forest = kind(30 if is_smoke else N_TREES, random_state=int(rng.integers(2**31)))
+    settings = list(ParameterSampler(SPACE, 3 if is_smoke else N_SETTINGS, random_state=int(rng.integers(2**31))))
+    forest = kind(10 if is_smoke else N_TREES, random_state=int(rng.integers(2**31)))
     return Problem(X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:], settings, forest)
 
 

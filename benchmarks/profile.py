@@ -217,7 +217,7 @@ def first_claims(options: Options) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.profile", __doc__, 3, arguments)
+    options = read_options("benchmarks.profile", __doc__, 3, arguments, smoke=1)
     found, ratios = {}, {}
     for train in cases(options):
         case = train()

@@ -155,7 +155,7 @@ def main(arguments: list[str] | None = None) -> str:
     sizes = (4_000, 8_000) if options.smoke else SIZES
     with tempfile.TemporaryDirectory() as directory:
         model_path = Path(directory, "forest.joblib")
-        training = rows_of(options.seed, N_TRAINED)
+        training = rows_of(options.seed, sizes[0] if options.smoke else N_TRAINED)
         forest = RandomForestClassifier(N_TREES, max_depth=MAX_DEPTH, random_state=options.seed, n_jobs=options.n_jobs)
         joblib.dump(forest.fit(training[COLUMNS].to_numpy(), training["y"]).set_params(n_jobs=1), model_path)
         found = []

@@ -99,7 +99,7 @@ def share_of_fit(measure: str, work: Work, fit: float, options: Options) -> list
 
 def forest_section(options: Options) -> list[Claim]:
     """Time forests of scikit-learn: two labels against the out-of-bag score, many labels against predict_proba."""
-    n_rows, n_trees = (1_000, 20) if options.smoke else (N_ROWS, N_TREES)
+    n_rows, n_trees = (300, 20) if options.smoke else (N_ROWS, N_TREES)
     X, y = make_classification(n_rows, N_FEATURES, n_informative=10, flip_y=0.05, random_state=options.seed)
     forest = RandomForestClassifier(n_trees, random_state=options.seed, n_jobs=1)
     fit = seconds(lambda: forest.fit(X, y))
@@ -127,7 +127,7 @@ def forest_section(options: Options) -> list[Claim]:
 
 def booster_section(library: str, n_labels: int, limits: Limits, options: Options) -> list[Claim]:
     """Time a booster's forest against its own prediction, its fit, and for one row with members left out."""
-    n_rows, n_trees = (1_000, 20) if options.smoke else BOOSTED[n_labels]
+    n_rows, n_trees = (300, 20) if options.smoke else BOOSTED[n_labels]
     X, y = sample(n_rows, n_labels, options.seed)
     model = unfitted(library, n_trees)
     fit = seconds(lambda: model.fit(X, y))

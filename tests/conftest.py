@@ -23,6 +23,11 @@ os.environ["MPLBACKEND"] = "Agg"
 # which took LightGBM a hundred times as long.  What they compute is the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+# Half the time of a Java that lives for a minute goes to its optimizing compiler and the threads of its collector.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+for name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(name, QUICK_JAVA)
+
 # The thread that watches progress bars would stay for all tests that follow, and no model file be read in a fork.
 tqdm.monitor_interval = 0
 
@@ -31,6 +36,13 @@ tqdm.monitor_interval = 0
 settings.register_profile("all_examples", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("few_examples", settings.get_profile("all_examples"), max_examples=25)
 settings.load_profile("few_examples")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no doctests in the files of this folder: they have none, and the search takes seconds."""
+    collectors = yield
+    return [collector for collector in collectors if type(collector) is pytest.Module]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -47,6 +59,11 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, An
         if item.callspec.id not in mark.args:
             item.add_marker(pytest.mark.slow)
     return items
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files of the tests marked ``long``: one that came last would leave the other worker idle."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(autouse=True)

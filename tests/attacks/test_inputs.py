@@ -12,6 +12,7 @@ from tests.attacks.inputs import KINDS, attack
 TRIALS = {"api": 40, "custom": 800, "report": 200, "policy": 300, "command": 6, "file": 30}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_gets_past(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

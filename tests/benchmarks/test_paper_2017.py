@@ -43,6 +43,7 @@ def test_truth_of_all_is_that_of_the_mean() -> None:
     assert truth.variance == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_tables_agree_with_a_simulation_within_its_error() -> None:
     tables = load_score_tables()

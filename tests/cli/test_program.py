@@ -30,6 +30,7 @@ def test_the_program_itself(workshop: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_demo_prints_one_table_and_logs_three_runs_to_the_embedded_database(tmp_path: Path) -> None:
     outcome = program(tmp_path, "demo")

@@ -109,6 +109,7 @@ class TestErrors:
         assert len(ax.patches) == 6
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_columns_of_noise_have_importances_within_three_standard_errors_of_none() -> None:
     """Over 200 data sets of two kinds; coverage is printed, and is at least 98 % for regression and for labels."""

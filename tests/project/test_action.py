@@ -200,23 +200,21 @@ def test_what_an_earlier_step_left_is_no_answer(workshop: Path, tmp_path: Path) 
     assert run_action(workshop, tmp_path, model="there is none").outputs["passed"] == ""
 
 
+@pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.filterwarnings(r"ignore:::mlflow(\..*)?")
 @pytest.mark.parametrize("store", ["", "sqlite:///mlflow.db"])
 def test_a_store_in_the_workspace_is_found(store: str, hostile: Path, tmp_path: Path) -> None:
-    logging = f"""
-import joblib, mlflow, sys
-model = joblib.load("{hostile}/model.joblib")
-mlflow.set_tracking_uri("sqlite:///mlflow.db")
-with mlflow.start_run():
-    mlflow.sklearn.log_model(model, name="forest", registered_model_name="m", pip_requirements=[],
-                             serialization_format="cloudpickle")
-"""
-    script = tmp_path / "training" / "logging_a_model.py"
-    script.parent.mkdir()
-    script.write_text(logging, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    logged = subprocess.run([sys.executable, script], cwd=hostile, env=environment, check=False, capture_output=True)
-    assert logged.returncode == 0, logged.stderr.decode()
+    import mlflow
+
+    from tests.tracking.stores import embedded_store, tracking_to
+
+    with tracking_to(embedded_store(hostile)):
+        mlflow.set_experiment("tests")
+        mlflow.sklearn.log_model(
+            joblib.load(hostile / "model.joblib"), name="forest", registered_model_name="m", pip_requirements=[],
+            serialization_format="cloudpickle",
+        )  # fmt: skip
     job = run_action(hostile, tmp_path, {"MLFLOW_TRACKING_URI": store}, model="models:/m/1", measure="false")
     assert job.code == 0, job.stderr
     assert not (tmp_path / "pwned").exists()

@@ -22,6 +22,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) > 5
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES)
 def test_an_example_runs_and_prints_something(script: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ TRACKERS = "wandb,tensorboardX,tensorboard,dvclive"
 WITH_EXTRAS = "from tests.extras import .*(lightgbm|xgboost|needs_trackers)"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_tests_pass_without_any_optional_library() -> None:
     """All are collected, and those run that take a booster, a tracker or PySpark, with their neighbours.

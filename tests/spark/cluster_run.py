@@ -92,7 +92,8 @@ def reports(master: str, directory: str, settings: dict[str, str], seconds: floa
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master)
-    for name, value in {**LOOPBACK, "spark.sql.shuffle.partitions": "2", **settings}.items():
+    quick = {"spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", "")}
+    for name, value in {**LOOPBACK, **quick, "spark.sql.shuffle.partitions": "2", **settings}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

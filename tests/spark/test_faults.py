@@ -54,6 +54,7 @@ def test_worker_that_dies_in_mid_partition_changes_nothing(session: Any, tmp_pat
     assert largest_difference(local, report) < ROUNDING
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def friedman() -> Any:
     return make_friedman1(2300, noise=1.0, random_state=2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("data", "forest"),
     [

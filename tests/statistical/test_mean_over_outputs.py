@@ -29,6 +29,7 @@ def rng_coefficients() -> Array:
     return np.random.default_rng(99).normal(size=(5, N_OUTPUTS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("task", ["values", "labels"])
 def test_interval_of_the_mean_covers_the_error_on_fresh_rows(task: str) -> None:
     rng = np.random.default_rng(5)

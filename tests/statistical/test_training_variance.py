@@ -8,6 +8,7 @@ from benchmarks import hard_training_variance
 from benchmarks.hard_training_variance import Setting, measure
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_variance_told_is_within_15_percent_of_that_of_refits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hard_training_variance, "REFIT_TREES", 50)

@@ -28,6 +28,7 @@ def walked_leaves(model: Any, rows: Any) -> Any:
     return walk._walk.leaves(features)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("library", MODELS)
 def test_no_leaf_differs_in_random_models(library: str) -> None:

@@ -11,10 +11,8 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 from ens_plugin.adapters import distributed_bags, find_adapter
 from ens_plugin.adapters.shared import ProofStatistics, merge_sums
-from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
-from ens_plugin.adapters.xgboost.draws import RowSampler, powers_at
 from ens_plugin.errors import BagError, DataMismatchError
-from tests.extras import lightgbm, xgboost
+from tests.extras import imported, lightgbm, xgboost
 from tests.spark.cases import fitted, in_order, trained_on
 
 NAMES = ("votes", "shares", "values", "bagging", "lightgbm", "xgboost", "xgboost_exact")
@@ -115,6 +113,9 @@ def test_sums_of_several_trees_are_told_apart() -> None:
 
 
 def test_powers_of_single_rows_are_those_of_all() -> None:
+    imported("xgboost")
+    from ens_plugin.adapters.xgboost.draws import RowSampler, powers_at
+
     rows = np.array([0, 1, 5, 1000, 4095])
     np.testing.assert_array_equal(powers_at(rows), RowSampler(4096, 0.5).powers[rows])
 
@@ -266,6 +267,8 @@ def test_draws_of_another_tree_method_are_tried_in_turn(tmp_path: Path) -> None:
     model.save_model(tmp_path / "forest.json")
     booster = xgboost.Booster(model_file=tmp_path / "forest.json")
     booster.set_param({"subsample": 0.8, "reg_lambda": 1e-5})
+    from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
+
     proved = {}
     for attempt in range(MAX_PROOFS):
         try:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import lightgbm
 import numpy as np
 import pytest
-import xgboost
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -21,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.errors import InputError, TooFewMembersError
+from tests.extras import lightgbm, xgboost
 from tests.forests import Array
 
 SKLEARN_DRAWS_BY_WEIGHT = tuple(map(int, __import__("sklearn").__version__.split(".")[:2])) >= (1, 9)

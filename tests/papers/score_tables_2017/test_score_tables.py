@@ -97,6 +97,7 @@ def test_spreads_without_meaning_are_refused() -> None:
         tables().log_mean(np.zeros(1), np.array([17.0]), 3)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_building_gives_the_kept_tables() -> None:
     # Not to the bit: sums depend on the processor and on the threads of the BLAS, and an effect read from a tail of

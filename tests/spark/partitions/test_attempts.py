@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from ens_plugin.adapters import find_adapter
-from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
-from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.spark import analysis
 from ens_plugin.spark.columns import RowCounts
@@ -60,6 +58,8 @@ def test_draw_that_the_sums_prove_is_taken_after_others_were_refused(
     part, attempts = proved(booster, frame, monkeypatch)
     assert isinstance(part, Part)
     assert attempts == list(range(len(attempts)))
+    from ens_plugin.adapters.xgboost.bags import MAX_PROOFS
+
     assert 1 < len(attempts) <= MAX_PROOFS
     X, y, _ = in_order(frame)
     adapter = find_adapter(booster)
@@ -73,7 +73,8 @@ def test_where_no_draw_is_proved_the_first_refusal_is_told(tmp_path: Path, monke
     booster, frame = booster_without_tree_method(tmp_path), rows_of("values", oob=True)
     other = frame.assign(row=(frame["row"] + 1) % len(frame))
     refusals: list[Exception] = []
-    row_bags = XGBoostTreesAdapter.distributed_bags
+    kind: Any = type(find_adapter(booster))
+    row_bags = kind.distributed_bags
 
     def watched(self: Any, n_rows: int, candidate: int) -> Any:
         found = row_bags(self, n_rows, candidate)
@@ -89,7 +90,7 @@ def test_where_no_draw_is_proved_the_first_refusal_is_told(tmp_path: Path, monke
         found.prove = proving
         return found
 
-    monkeypatch.setattr(XGBoostTreesAdapter, "distributed_bags", watched)
+    monkeypatch.setattr(kind, "distributed_bags", watched)
     error, attempts = proved(booster, other, monkeypatch)
     assert attempts == list(range(len(attempts)))
     assert len(attempts) == len(refusals) > 1
