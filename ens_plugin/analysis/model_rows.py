@@ -160,15 +160,16 @@ def _refuse_one_value(
     """Refuse rows with weight that have one label, or one value where the metric is the share of their spread."""
     if np.ptp(target) > 0:
         return
+    value = shown(labels.tolist()[0])
     if adapter.classes is not None:
         raise InputError(
-            f"All rows with a positive sample_weight have the label {shown(labels.tolist()[0])}: an error rate over one class "
-            "does not describe the others. Give rows of at least two classes some weight."
+            f"All rows with a positive sample_weight have the label {value}: an error rate over one class does not "
+            "describe the others. Give rows of at least two classes some weight."
         )
     if metric is not None and metric.is_share:
         raise InputError(
-            f"metric {metric.name!r} is the share of the spread of y that is explained, and y is {shown(labels.tolist()[0])} "
-            "for all rows, without any spread. Use 'neg_mean_squared_error' or 'neg_mean_absolute_error'."
+            f"metric {metric.name!r} is the share of the spread of y that is explained, and y is {value} for all rows, "
+            "without any spread. Use 'neg_mean_squared_error' or 'neg_mean_absolute_error'."
         )
 
 
