@@ -21,7 +21,7 @@ __all__ = ["JudgedMetric", "judge_metric", "metric_difference", "rows_of_both"]
 N_RESAMPLES = 400
 # Groups of members that are left out, one after the other.
 N_GROUPS = 20
-# Bound on the variance of a mean of out-of-bag losses, in variances of as many independent ones.
+# Bound on the variance of a mean of out-of-bag losses, in variances of a mean of as many independent ones.
 OUT_OF_BAG_FACTOR = 2.0
 
 
@@ -109,12 +109,11 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
 
 
 def _row_factor(rows: MetricRows) -> float:
-    """Return by how much the variance over rows exceeds that of bootstrap samples: for means of losses out of bag.
+    """Return by how much the variance over rows exceeds that of bootstrap samples: for log losses out of bag.
 
-    Of rankings and labels, the jackknife over members out of bag is too large by about as much.
+    Of other metrics, the jackknife over members out of bag is too large by about as much.
     """
-    is_of_losses = not (rows.is_of_labels or rows.metric.compares_rows)
-    return OUT_OF_BAG_FACTOR if is_of_losses and not rows.sample.block.seen.all() else 1.0
+    return OUT_OF_BAG_FACTOR if rows.losses == "log" and not rows.sample.block.seen.all() else 1.0
 
 
 def _variance_over_members(rows: MetricRows) -> float:

@@ -1,4 +1,4 @@
-"""The size by a metric is the one that its own curve and tolerance imply, and its interval has sizes that draws have."""
+"""The size by a metric is the one that its own curve and tolerance imply, and its interval has the sizes of draws."""
 
 from __future__ import annotations
 
