@@ -85,7 +85,7 @@ class TestEqualDraws:
         ensemble, _ = members("vote" if metric == "f1" else "soft", 5, 20)
         return resolve_options(find_adapter(ensemble), AnalysisOptions(data="holdout", metric=metric))
 
-    @pytest.mark.parametrize("distance", [0.001, 0.004, 0.006, 0.011, 0.02])
+    @pytest.mark.parametrize("distance", [0.0011, 0.0041, 0.0063, 0.0113, 0.0207])
     @pytest.mark.parametrize("tie", [None, -0.02, 0.05])
     def test_of_labels(self, distance: float, tie: float | None) -> None:
         sizes = np.append(np.arange(1.0, 1000.0, 2.0), np.inf)
