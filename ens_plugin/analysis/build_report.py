@@ -383,6 +383,6 @@ def _cautions(
         cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")
     cautions.extend(estimates.cautions)
     raw = estimates.error_curve.asymptote_raw
-    if raw < 0 and estimates.error_curve.estimator != "subset_average":
+    if raw < 0 and estimates.error_curve.metric_basis is None:
         cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
     return tuple(cautions)

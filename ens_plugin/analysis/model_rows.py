@@ -22,7 +22,7 @@ from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
 from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, shown
 from ens_plugin.errors import InputError
 
 __all__ = ["ModelRows", "RowChoice", "compare_rows_with_stored", "read_rows"]
@@ -131,6 +131,7 @@ def read_rows(
     labels = target_array(y)
     target = encode_target(adapter, labels)
     weight = row_weights(evaluation_weights(adapter, labels, options.sample_weight), target.size, metric)
+    _refuse_one_value(adapter, labels.reshape(-1)[weight > 0], target[weight > 0], metric)
     features = _prepared(adapter, X, target.size)
     likeness = row_likeness(options.groups, hash_rows(features, X), target, options.data)
     adapter.check_members(features)
@@ -151,6 +152,25 @@ def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags
         adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
     )
     compare_with_stored(adapter, reader.read(everything).sample, rows)
+
+
+def _refuse_one_value(
+    adapter: EnsembleAdapter, labels: NDArray[Any], target: NDArray[Any], metric: ResolvedMetric | None
+) -> None:
+    """Refuse rows with weight that have one label, or one value where the metric is the share of their spread."""
+    if np.ptp(target) > 0:
+        return
+    value = shown(labels.tolist()[0])
+    if adapter.classes is not None:
+        raise InputError(
+            f"All rows with a positive sample_weight have the label {value}: an error rate over one class does not "
+            "describe the others. Give rows of at least two classes some weight."
+        )
+    if metric is not None and metric.is_share:
+        raise InputError(
+            f"metric {metric.name!r} is the share of the spread of y that is explained, and y is {value} for all rows, "
+            "without any spread. Use 'neg_mean_squared_error' or 'neg_mean_absolute_error'."
+        )
 
 
 def _with_bags(rows: ModelRows, bags: Bags) -> ModelRows:

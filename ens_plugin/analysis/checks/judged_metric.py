@@ -14,12 +14,15 @@ from ens_plugin.analysis.curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.uncertainty.paired_losses import Difference
+from ens_plugin.core.validation import FloatArray
 
 __all__ = ["JudgedMetric", "judge_metric", "metric_difference", "rows_of_both"]
 
 N_RESAMPLES = 400
 # Groups of members that are left out, one after the other.
 N_GROUPS = 20
+# Bound on the variance of a mean of out-of-bag losses, in variances of a mean of as many independent ones.
+OUT_OF_BAG_FACTOR = 2.0
 
 
 class JudgedMetric(NamedTuple):
@@ -79,6 +82,12 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
         Of the same rows and the same metric; at least two are predicted by both.
     level : float
         Level of the interval.
+
+    Notes
+    -----
+    Two rows out of bag have trained members that predict the other one.  What row i does to the loss of row j goes with
+    what j does to that of i, so losses are correlated in pairs, which samples of the rows do not show.  At most, this
+    adds what training on other rows adds to the variance of single losses, so the variance at most doubles.
     """
     places = rows_of_both(candidate, baseline)
     values = [
@@ -92,10 +101,19 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
 
     rng = np.random.default_rng(0)
     draws = [worse(counts) for counts in bootstrap_counts(candidate.rows, places[0], N_RESAMPLES, rng)]
-    variance = float(np.var(draws, ddof=1)) + candidate.seed_variance + baseline.seed_variance
+    variance = _row_factor(candidate.rows) * float(np.var(draws, ddof=1))
+    variance += candidate.seed_variance + baseline.seed_variance
     estimate = worse(np.ones(places[0].size)) + sign * (candidate.shift - baseline.shift)
     reach = float(norm.ppf(0.5 + level / 2.0)) * np.sqrt(variance)
     return Difference(estimate, float(estimate - reach), float(estimate + reach))
+
+
+def _row_factor(rows: MetricRows) -> float:
+    """Return by how much the variance over rows exceeds that of bootstrap samples: for log losses out of bag.
+
+    Of other metrics, the jackknife over members out of bag is too large by about as much.
+    """
+    return OUT_OF_BAG_FACTOR if rows.losses == "log" and not rows.sample.block.seen.all() else 1.0
 
 
 def _variance_over_members(rows: MetricRows) -> float:
@@ -110,4 +128,18 @@ def _variance_over_members(rows: MetricRows) -> float:
 def _without(rows: MetricRows, left_out: NDArray[np.bool_]) -> float:
     """Return the metric without some of the members, on the rows that others predict."""
     part = rows.without_members(left_out)
-    return part.linked_value(part.linked[part.known], part.known)
+    output = part.linked[part.known]
+    if rows.losses == "log":
+        output = _with_linear_logarithm(output, rows.linked[part.known])
+    return part.linked_value(output, part.known)
+
+
+def _with_linear_logarithm(output: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return probabilities whose logarithms differ from those of `whole` by as much as their first derivative.
+
+    Where a few members alone predict the label of a row, its probability without them is 0, and its logarithm would
+    outweigh all other rows: the variance would be that of this row in place of the ensemble's.
+    """
+    positive = whole > 0.0
+    change = np.where(positive, output / np.where(positive, whole, 1.0) - 1.0, 0.0)
+    return np.asarray(np.minimum(whole * np.exp(change), 1.0))

@@ -87,10 +87,13 @@ def estimate_classification(
     member_sd = _member_sd(sample, settings, ties_to, sd) if has_scores else sd
     curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
+    draws = draw_errors(models, anchor, settings.max_size, settings.random_state)
     if np.isinf(ties_to):
-        shift = _even_shift(models[0], sample, np.append(settings.sizes, n_members))
-        curve = _with_even_sizes(curve, shift[:-1])
-        now = np.clip(now + shift[-1] * is_tied(n_members, ties_to), 0.0, 1.0)
+        shift = _even_shift(models[0], sample, np.concatenate([settings.sizes, [n_members], draws.sizes[:-1]]))
+        own, at_now, above = np.split(shift, [settings.sizes.size, settings.sizes.size + 1])
+        curve = _with_even_sizes(curve, own)
+        now = np.clip(now + at_now[0] * is_tied(n_members, ties_to), 0.0, 1.0)
+        draws = replace(draws, even_shift=np.append(above, 0.0))
     bias_variance = BiasVariance(
         member_error=member_error,
         member_variance=_member_variance(models[0], tally, weight),
@@ -100,7 +103,6 @@ def estimate_classification(
         loss="0-1 error",
     )
     recommendation = _classification_size(size_model, n_members, settings)
-    draws = draw_errors(models, anchor, settings.max_size, settings.random_state)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, error_draws=draws)
 
 

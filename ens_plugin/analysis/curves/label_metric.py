@@ -134,7 +134,10 @@ class LabelMetricCurve:
         odd = _first_close(self.sizes, draw, distance)
         if self.tie_effects is None:
             return odd
-        return max(odd, _first_close(self.sizes + 1.0, draw + self.tie_effects, distance))
+        even = _first_close(self.sizes + 1.0, draw + self.tie_effects, distance)
+        # The last far sizes are the odd one below the first close odd one, and likewise of even sizes.
+        odd, even = 2.0 * np.ceil((odd - 1.0) / 2.0) + 1.0, 2.0 * np.ceil(even / 2.0)
+        return float(max(odd - 1.0, even - 1.0, 1.0))
 
     def _ascending(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         return 1.0 / self.sizes[::-1], values[::-1]
@@ -201,7 +204,8 @@ def error_metric_curve(whole: ErrorDraws, line: tuple[float, float], level_sd: f
     """
     intercept, slope = line
     values, draws = (intercept + slope * np.clip(errors, 0.0, 1.0) for errors in (whole.error, whole.draws))
-    return LabelMetricCurve(whole.sizes, values, draws, level_sd)
+    tie_effects = None if whole.even_shift is None else slope * whole.even_shift
+    return LabelMetricCurve(whole.sizes, values, draws, level_sd, tie_effects)
 
 
 def line_in_error(metric: ResolvedMetric, classes: NDArray[np.generic], n_rows: int) -> tuple[float, float] | None:

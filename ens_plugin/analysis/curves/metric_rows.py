@@ -122,6 +122,12 @@ class MetricRows:
             return self.of_counts(output, rows)(np.ones(rows.size))
         return self.metric.value(self.target[rows], output, None if self.weight is None else self.weight[rows])
 
+    def library_warnings(self) -> tuple[str, ...]:
+        """Return what scikit-learn warns of where the metric is computed on the rows with members."""
+        rows = self.known
+        weight = None if self.weight is None else self.weight[rows]
+        return self.metric.warnings_on(self.target[rows].copy(), self.linked[rows].copy(), weight)
+
     def of_counts(self, output: FloatArray, rows: NDArray[np.intp]) -> OfWeights:
         """Return the metric as a function of how often each of some rows counts, by their probabilities or values."""
         if self.formula is None:

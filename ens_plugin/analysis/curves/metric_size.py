@@ -12,6 +12,7 @@ from ens_plugin.analysis.curves.label_metric import LabelMetricCurve
 from ens_plugin.analysis.curves.metric_resampling import Resampled
 from ens_plugin.analysis.curves.size_reasons import metric_reason
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
+from ens_plugin.core.uncertainty.error_draws import size_of_approach
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.report.estimates import SizeRecommendation
@@ -23,6 +24,7 @@ N_BEYOND = 200
 MOST_SINGLE = 1000
 # The bound on the error of the extrapolation is taken as the half-width of a normal interval at 95 %.
 NORMAL_95 = 1.96
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +53,30 @@ class MetricChange:
     @property
     def limit(self) -> float:
         """Return the metric of the infinite ensemble."""
-        return float(np.clip(self.law.at([np.inf])[0], *self.limits))
+        return float(self.values([np.inf])[0])
 
     @property
     def level_sd(self) -> float:
         """Return the standard deviation of the metric over samples of the rows."""
         return self.moments.sd
 
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return the metric at each size, infinity allowed, within its limits.
+
+        A line that leaves the limits is replaced by the one from the largest subset to the limit at infinity: cut at
+        the limit, it would reach it at a finite size.
+        """
+        wanted = np.asarray(sizes, dtype=np.float64)
+        found, end = self.law.at(wanted), float(self.law.at([np.inf])[0])
+        limit = float(np.clip(end, *self.limits))
+        if limit != end:
+            largest, known = float(self.law.sizes[-1]), float(np.clip(self.law.averages[-1], *self.limits))
+            found = np.where(wanted > largest, limit + (known - limit) * largest / wanted, found)
+        return np.asarray(np.clip(found, *self.limits))
+
     def differences(self, sizes: IntArray) -> FloatArray:
         """Return the metric at each size less that of the infinite ensemble."""
-        values = np.clip(self.law.at(np.append(sizes.astype(np.float64), np.inf)), *self.limits)
+        values = self.values(np.append(sizes.astype(np.float64), np.inf))
         return np.asarray(values[:-1] - values[-1])
 
     def close_size(self, distance: float, max_size: int) -> int | None:
@@ -70,7 +86,7 @@ class MetricChange:
         if beyond > max_size:
             return None
         if beyond > largest:
-            return int(np.ceil(beyond - 1e-9))
+            return int(np.ceil(beyond - ROUNDING))
         within = np.arange(1, min(largest, max_size) + 1)
         far = np.flatnonzero(np.abs(self.differences(within)) > distance)
         size = int(within[far[-1]]) + 1 if far.size else 1
@@ -86,17 +102,16 @@ class MetricChange:
         covariance = np.array([[moments.sd**2, moments.shared], [moments.shared, moments.step_variance]])
         steps = rng.standard_normal((N_DRAWS, 2)) @ _root(covariance).T
         by_slope = -1.0 / (1.0 / sizes[half] - 1.0 / sizes[last]) / np.maximum(grid, sizes[half])
-        extrapolated = rng.standard_normal(N_DRAWS) / NORMAL_95
+        extrapolated, reached = rng.standard_normal(N_DRAWS) / NORMAL_95, np.append(grid, np.inf)
         draws, limit = np.empty(N_DRAWS), self.limit
         for index, (level_error, step_error) in enumerate(steps):
             law = extrapolate(sizes, self.by_order[rng.integers(0, n_orders, n_orders)].mean(axis=0))
             bound = np.where(grid > sizes[-1], _signed_model_error(law, grid), 0.0) - _signed_model_error(law, [np.inf])
             found = replace(self, law=law).differences(grid) + step_error * by_slope + extrapolated[index] * bound
             scale = 1.0 if metric.is_absolute else max(abs(limit) + np.sign(limit) * level_error, 1e-12)
-            far = np.flatnonzero(np.abs(found) > settings.metric_tolerance * scale)
-            place = int(far[-1]) + 1 if far.size else 0
-            draws[index] = grid[place] if place < grid.size and grid[place] <= settings.max_size else np.inf
-        return draws
+            close = size_of_approach(reached, np.abs(found) - settings.metric_tolerance * scale)
+            draws[index] = np.ceil(close - ROUNDING)
+        return np.where(draws <= settings.max_size, draws, np.inf)
 
 
 def metric_size(

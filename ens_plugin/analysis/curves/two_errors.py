@@ -22,7 +22,7 @@ from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import WeakEstimateWarning
 
-__all__ = ["SMOOTHED_ROWS", "two_errors"]
+__all__ = ["two_errors"]
 
 # With more rows, their labels alone determine how the errors change with the size, at less cost.
 SMOOTHED_ROWS = 10_000

@@ -158,6 +158,27 @@ def _explained(target: NDArray[Any], output: FloatArray) -> OfWeights:
     return explained
 
 
+def _explained_of_labels(
+    losses: Formula, spread: Callable[[FloatArray], float], target: NDArray[Any], output: FloatArray
+) -> OfWeights:
+    """Return one less a loss over that of the shares of the labels, scikit-learn's d2 scores of probabilities."""
+    value, codes = losses(target, output), target.astype(np.intp)
+
+    def explained(weight: FloatArray) -> float:
+        shares = np.bincount(codes, weights=weight) / weight.sum()
+        return float(1.0 - value(weight) / spread(shares))
+
+    return explained
+
+
+def _entropy(shares: FloatArray) -> float:
+    return float(-np.sum(xlogy(shares, shares)))
+
+
+def _brier_of_shares(shares: FloatArray) -> float:
+    return float(1.0 - shares @ shares)
+
+
 def _slopes(above: float, below: float) -> Formula:
     """Return a loss with one slope above the prediction and one below, such as the pinball loss."""
 
@@ -226,12 +247,18 @@ def _confusion(metric: ResolvedMetric, classes: NDArray[Any], target: NDArray[An
 
 
 _logarithmic = _mean(_log_loss)
-_LOSSES: dict[Formula, str] = {_squared: "squared", _explained: "squared", _logarithmic: "log"}
+_explained_log = partial(_explained_of_labels, _logarithmic, _entropy)
+_explained_brier = partial(_explained_of_labels, _squared, _brier_of_shares)
+_LOSSES: dict[Formula, str] = {
+    _squared: "squared", _explained: "squared", _explained_brier: "squared", _logarithmic: "log", _explained_log: "log",
+}  # fmt: skip
 
 
 def _of_probabilities() -> Iterator[Formula]:
     yield _squared
     yield _logarithmic
+    yield _explained_log
+    yield _explained_brier
     for one in (_area, _average_precision):
         yield partial(one, 1)
         yield partial(one, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import RowBlock
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
 
 __all__ = ["ResolvedMetric", "accepts_weights", "ranking_caution"]
@@ -19,6 +20,8 @@ __all__ = ["ResolvedMetric", "accepts_weights", "ranking_caution"]
 # With 120 rows of a rare label the area and the average precision out of bag were those on fresh rows; with 40 the
 # average precision was 0.07 too low.
 FEWEST_RANKED = 100
+
+LIBRARY = r"sklearn\."
 
 Evaluate = Callable[[NDArray[Any], NDArray[Any], "NDArray[Any] | None"], float]
 
@@ -45,6 +48,8 @@ class ResolvedMetric:
         Whether it ranks rows of one label against rows of another.
     is_joint : bool
         Whether it is the mean over several outputs, which takes positions of rows in place of y.
+    is_share : bool
+        Whether it is the share of the target's spread that is explained, which a constant target has none of.
     """
 
     name: str
@@ -56,6 +61,7 @@ class ResolvedMetric:
     takes_weights: bool
     compares_rows: bool = False
     is_joint: bool = False
+    is_share: bool = False
 
     def value(self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
         """Return the metric of the target and the mean outputs, on the weighted rows where weights are given.
@@ -66,7 +72,10 @@ class ResolvedMetric:
             If the metric fails or returns no finite number.
         """
         try:
-            found = float(self.evaluate(target, mean, weight))
+            with warnings.catch_warnings():
+                # A scorer is evaluated on hundreds of samples of the rows; warnings_on has its warnings on all rows.
+                warnings.filterwarnings("ignore", category=UserWarning, module=LIBRARY)
+                found = float(self.evaluate(target, mean, weight))
         except EnsPluginError:
             raise
         except Exception as error:  # a user's function may raise anything
@@ -80,6 +89,16 @@ class ResolvedMetric:
                 f"metric {self.name!r} returned {found}; it must return a finite number, {better} is better."
             )
         return found
+
+    def warnings_on(
+        self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None
+    ) -> tuple[str, ...]:
+        """Return what scikit-learn warns of where the metric is computed on these rows, each warning once."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.filterwarnings("always", category=UserWarning, module=LIBRARY)
+            self.evaluate(target, mean, weight)
+        texts = dict.fromkeys(one_line(str(each.message)) for each in caught if "sklearn" in each.filename)
+        return tuple(f"scikit-learn warns of the {self.name}: {text}" for text in texts)
 
 
 def accepts_weights(function: Callable[..., Any]) -> bool:

@@ -178,6 +178,7 @@ def resolve_scorer(
         is_absolute=np.isfinite(highest) and not parts.is_negated,
         takes_weights=parts.takes_weights,
         compares_rows=parts.function in RANKINGS,
+        is_share=parts.function in AT_MOST_ONE,
     )
 
 

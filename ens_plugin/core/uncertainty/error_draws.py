@@ -26,11 +26,14 @@ class ErrorDraws:
         Ascending; the last one is infinity.
     error : ndarray, shape (n_sizes,)
     draws : ndarray, shape (n_draws, n_sizes)
+    even_shift : ndarray, shape (n_sizes,), or None
+        What ties of hard votes add to the error at the even size above each size; None where they add nothing.
     """
 
     sizes: FloatArray
     error: FloatArray
     draws: FloatArray
+    even_shift: FloatArray | None = None
 
     @property
     def is_known(self) -> bool:
@@ -94,10 +97,12 @@ def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
     """Return the errors of all rows from those of disjoint parts of them, with their shares of the weight."""
     # The parts are independent, and their draws came from one seed: each part's are taken in an order of its own.
     mixed = [part.draws[np.random.default_rng(index).permutation(N_DRAWS)] for index, part in enumerate(parts)]
+    shifts = [np.zeros(part.sizes.size) if part.even_shift is None else part.even_shift for part in parts]
     return ErrorDraws(
         parts[0].sizes,
         np.asarray(share @ np.array([part.error for part in parts])),
         np.asarray(np.tensordot(share, np.array(mixed), axes=1)),
+        None if all(part.even_shift is None for part in parts) else np.asarray(share @ np.array(shifts)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,14 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
+from ens_plugin import CustomEnsemble
+from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import analyze_rows
-from ens_plugin.analysis.checks.judged_metric import JudgedMetric, metric_difference
+from ens_plugin.analysis.checks.judged_metric import JudgedMetric, judge_metric, metric_difference
+from ens_plugin.analysis.metrics import resolve_metric
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import RowBlock
+from tests.forests import Array
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(900, 5))
@@ -49,3 +56,73 @@ def test_the_variance_over_seeds_is_that_of_refits() -> None:
     scores = [roc_auc_score(Y[FRESH], forest(seed).predict_proba(X[FRESH])[:, 1]) for seed in range(25)]
     found = np.mean([judged(forest(seed), FRESH, "holdout").seed_variance for seed in range(4)])
     assert 0.4 < found / np.var(scores, ddof=1) < 2.5
+
+
+def of_outputs(outputs: Array, seen: Array, y: Array, metric: str) -> JudgedMetric:
+    """The rows of a metric at the size of the members out of bag, without an analysis."""
+    adapter = find_adapter(CustomEnsemble(outputs, ~seen, aggregation="mean_proba", classes=[0, 1]))
+    evidence: Any = SimpleNamespace(
+        rows_of_metric=Sample(RowBlock(outputs, seen, y, 2), np.arange(y.size), np.ones(y.size))
+    )
+    resolved = resolve_metric(metric, adapter)
+    assert resolved is not None
+    return judge_metric(adapter, evidence, y, resolved, 0.0)._replace(shift=0.0)
+
+
+def steep(rng: np.random.Generator, n_rows: int) -> tuple[Array, Array]:
+    """Rows with chances of a rare label, none of them 0 or 1."""
+    features = rng.normal(size=(n_rows, 10))
+    score = 3.0 * (features[:, 0] + features[:, 1] * features[:, 2] + 0.5 * features[:, 3]) - 6.0
+    return features, 0.03 + 0.94 / (1.0 + np.exp(-score))
+
+
+def pair_of_forests(seed: int, metric: str) -> tuple[list[JudgedMetric], float]:
+    """Two forests of different depths on the same rows, and the true difference of their losses on fresh rows."""
+    rng = np.random.default_rng(seed)
+    features, chance = steep(rng, 400)
+    y = (rng.random(400) < chance).astype(int)
+    fresh, p = steep(rng, 2000)
+    judged_both, truth = [], []
+    for place, depth in enumerate((None, 2)):
+        grown = RandomForestClassifier(
+            40, min_samples_leaf=10, max_features=0.5, max_depth=depth, random_state=place
+        ).fit(features, y)
+        outputs = np.array([tree.predict_proba(features) for tree in grown.estimators_])
+        seen = np.ones((40, 400), dtype=bool)
+        for member, drawn in enumerate(grown.estimators_samples_):
+            seen[member, drawn] = False
+        judged_both.append(of_outputs(outputs, seen, y, metric))
+        a = np.clip(grown.predict_proba(fresh)[:, 1], 1e-6, 1.0 - 1e-6)
+        log_loss = -float(np.mean(p * np.log(a) + (1.0 - p) * np.log(1.0 - a)))
+        truth.append(log_loss if metric == "neg_log_loss" else float(np.mean((a - p) ** 2)))
+    return judged_both, truth[1] - truth[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["neg_log_loss", "neg_brier_score"])
+def test_out_of_bag_errors_are_not_larger_than_the_interval_allows(metric: str) -> None:
+    """Losses out of bag are correlated; without that, the squared errors of log losses are 1.4 times the variance."""
+    errors, variances = [], []
+    for seed in range(60):
+        (deep, shallow), truth = pair_of_forests(seed, metric)
+        own = [np.take_along_axis(each.rows.linked, each.rows.target[:, None], axis=1) for each in (deep, shallow)]
+        if min(float(each.min()) for each in own) <= 0.0:
+            continue  # the log loss has no value there, and a report is refused
+        found = metric_difference(shallow, deep, 0.95)
+        errors.append(found.estimate - truth)
+        variances.append(((found.upper - found.lower) / 3.92) ** 2)
+    assert len(errors) >= 20
+    assert np.mean(np.square(errors)) < 1.15 * np.mean(variances)
+
+
+def test_a_row_that_one_member_is_right_about_is_not_all_of_the_variance_over_seeds() -> None:
+    """Without that member its probability is 0, and the logarithm of the clipped one is -36."""
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    second = np.clip(0.2 + 0.6 * y + rng.normal(0.0, 0.1, (40, 200)), 0.05, 0.95)
+    usual = of_outputs(np.stack([1.0 - second, second], axis=2), np.ones((40, 200), dtype=bool), y, "neg_log_loss")
+    second[:, 0] = 1.0
+    second[7, 0] = 0.6
+    single = of_outputs(np.stack([1.0 - second, second], axis=2), np.ones((40, 200), dtype=bool), y, "neg_log_loss")
+    # To first order the row adds the relative spread of its probability, which one member of 40 has.
+    assert single.seed_variance < usual.seed_variance + 2.0 / 200**2

@@ -1,0 +1,107 @@
+"""The size by a metric is the one that its own curve and tolerance imply, and its interval has the sizes of draws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import make_scorer, zero_one_loss
+
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze
+from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis.arguments import resolve_options
+from ens_plugin.analysis.curves.label_metric import LabelMetricCurve
+from ens_plugin.analysis.curves.metric_resampling import Resampled
+from ens_plugin.analysis.curves.metric_size import MetricChange
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.core.estimates.extrapolation import extrapolate
+from tests.forests import Array
+
+LARGEST = 400
+ERROR = make_scorer(zero_one_loss, greater_is_better=False)
+
+
+def members(kind: str, n_members: int, n_rows: int, seed: int = 0) -> tuple[Any, Array]:
+    """Votes, or probabilities of 0 and 1, of members that are right in two thirds of the cases."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n_rows)
+    # Those of "sure" are right equally often on all rows, so that many rank perfectly.
+    chance = 0.25 + 0.5 * y if kind == "sure" else np.clip(0.3 + 0.4 * y + rng.normal(0.0, 0.2, n_rows), 0.02, 0.98)
+    votes = (rng.random((n_members, n_rows)) < chance).astype(int)
+    if kind == "vote":
+        return CustomEnsemble(votes, None, aggregation="vote"), y
+    outputs = np.clip(chance + rng.normal(0.0, 0.5, (n_members, n_rows)), 0.0, 1.0) if kind == "soft" else votes
+    return CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), None, aggregation="mean_proba"), y
+
+
+def scored(kind: str, metric: Any, n_members: int, n_rows: int, tolerance: float | None = None) -> EnsembleReport:
+    ensemble, y = members(kind, n_members, n_rows)
+    return analyze(ensemble, None, y, metric=metric, data="holdout", sizes=range(1, LARGEST + 1), tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "n_members", "n_rows", "tolerance"),
+    [
+        ("soft", "accuracy", 30, 40, None),
+        ("vote", "accuracy", 41, 200, 0.01),
+        ("soft", ERROR, 20, 200, 0.05),
+        pytest.param("vote", "f1", 41, 200, 0.01, marks=pytest.mark.slow),
+        ("sure", "roc_auc", 8, 100, None),
+        ("sure", "average_precision", 8, 100, None),
+    ],
+)
+def test_the_size_is_the_first_from_which_on_the_curve_is_close(
+    kind: str, metric: Any, n_members: int, n_rows: int, tolerance: float | None
+) -> None:
+    report = scored(kind, metric, n_members, n_rows, tolerance)
+    found, curve = report.recommendation, report.error_curve
+    unit = 1.0 if found.is_absolute else abs(curve.asymptote)
+    assert found.tolerance is not None
+    far = np.flatnonzero(np.abs(curve.error - curve.asymptote) > found.tolerance * unit + 1e-12)
+    assert found.size == (far[-1] + 2 if far.size else 1)
+    assert found.interval[0] <= found.size <= (found.interval[1] or np.inf)
+
+
+def test_a_curve_does_not_reach_the_best_value_at_a_finite_size() -> None:
+    curve = scored("sure", "roc_auc", 8, 100).error_curve
+    assert curve.asymptote_raw > 1.0
+    assert curve.asymptote == 1.0
+    assert (np.diff(curve.error[8:]) > 0).all()
+    assert curve.error[-1] < 1.0
+
+
+def test_a_negative_score_of_labels_is_not_reported_as_cut() -> None:
+    report = scored("soft", ERROR, 20, 200)
+    assert report.error_curve.asymptote < -0.01
+    assert not any("reported as" in text for text in report.warnings)
+
+
+class TestEqualDraws:
+    """Draws that are all the curve itself have its size."""
+
+    def settings(self, metric: str) -> Any:
+        ensemble, _ = members("vote" if metric == "f1" else "soft", 5, 20)
+        return resolve_options(find_adapter(ensemble), AnalysisOptions(data="holdout", metric=metric))
+
+    @pytest.mark.parametrize("distance", [0.0011, 0.0041, 0.0063, 0.0113, 0.0207])
+    @pytest.mark.parametrize("tie", [None, -0.02, 0.05])
+    def test_of_labels(self, distance: float, tie: float | None) -> None:
+        sizes = np.append(np.arange(1.0, 1000.0, 2.0), np.inf)
+        values = 0.8 - 0.3 / sizes
+        effects = None if tie is None else tie / (sizes + 1.0)
+        change = LabelMetricCurve(sizes, values, np.tile(values, (3, 1)), 0.0, effects)
+        settings = replace(self.settings("f1"), metric_tolerance=distance)
+        assert change.size_draws(settings).tolist() == [change.close_size(distance, settings.max_size)] * 3
+
+    @pytest.mark.parametrize("distance", [0.0003, 0.004, 0.02, 0.11])
+    def test_of_subsets(self, distance: float) -> None:
+        sizes = np.array([1, 2, 3, 5, 8, 12, 20])
+        by_order = np.tile(0.9 - 0.3 / sizes, (4, 1))
+        law = extrapolate(sizes, by_order[0])
+        change = MetricChange(law, by_order, (0.0, 1.0), (4, 6), Resampled(0.0, 0.0))
+        settings = replace(self.settings("roc_auc"), metric_tolerance=distance)
+        size = change.close_size(distance, settings.max_size)
+        assert size == int(np.ceil(0.3 / distance - 1e-9))
+        assert set(change.size_draws(settings).tolist()) == {size}

@@ -1,0 +1,78 @@
+"""Metrics that have no value on the rows, that warn, or that are relative to the shares of the labels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.metrics import get_scorer_names
+
+from ens_plugin import CustomEnsemble, analyze
+from ens_plugin.errors import InputError
+from tests.forests import diabetes, shallow
+
+SIZES = [1, 5, 20, 60, 200]
+
+
+@pytest.mark.skipif("d2_brier_score" not in get_scorer_names(), reason="this scikit-learn has no d2_brier_score")
+@pytest.mark.parametrize(
+    ("share", "loss"), [("d2_log_loss_score", "neg_log_loss"), ("d2_brier_score", "neg_brier_score")]
+)
+@pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_share_of_a_loss_has_the_curve_of_the_loss(share: str, loss: str, weighted: bool) -> None:
+    """They differ by the loss of the shares of the labels, which no member changes."""
+    forest, X, y = shallow()
+    weight = np.where(y == 1, 3.0, 1.0) if weighted else np.ones(y.size)
+    shares = np.bincount(y, weights=weight) / weight.sum()
+    spread = float(-shares @ np.log(shares)) if loss == "neg_log_loss" else float(1.0 - shares @ shares) / 2.0
+    given: dict[str, Any] = {"sample_weight": weight, "sizes": SIZES}
+    found, of_loss = (analyze(forest, X, y, metric=name, **given).error_curve for name in (share, loss))
+    # Nine in ten rows give the changes below the largest subset, and their shares of the labels differ a little.
+    np.testing.assert_allclose(found.error[2:], 1.0 + of_loss.error[2:] / spread, atol=2e-3)
+    assert found.asymptote == pytest.approx(1.0 + of_loss.asymptote / spread, abs=2e-3)
+
+
+def test_a_warning_of_scikit_learn_is_in_the_report_once() -> None:
+    forest, X, y = shallow()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = analyze(forest, X, y, metric="top_k_accuracy")
+    about = [text for text in report.warnings if "top_k_accuracy" in text and "scikit-learn warns" in text]
+    assert len(about) == 1
+    assert "will result in a perfect score" in about[0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", ["average_precision", "f1", "roc_auc", "balanced_accuracy", None])
+def test_a_label_without_weight_is_refused(metric: str | None) -> None:
+    forest, X, y = shallow()
+    with pytest.raises(InputError, match="positive sample_weight have the label 0"):
+        analyze(forest, X, y, metric=metric, sample_weight=np.where(y == 1, 0.0, 1.0))
+
+
+@pytest.mark.parametrize("metric", ["r2", "explained_variance", "d2_absolute_error_score"])
+def test_a_share_of_the_spread_of_a_constant_is_refused(metric: str) -> None:
+    forest, X, y = diabetes()
+    assert isinstance(forest, RandomForestRegressor)
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match=r"the share of the spread of y that is explained, and y is 3.0"):
+        analyze(forest, X + rng.normal(size=X.shape), np.full(y.size, 3.0), metric=metric, data="holdout")
+
+
+@pytest.mark.slow
+def test_limits_of_a_skewed_metric_of_few_rows_are_not_far_away() -> None:
+    """Of 40 rows, an exact interval of a share of 0.87 is about 0.22 wide; it was up to 0.55."""
+    widths = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        right = rng.random(40) < 0.87
+        y = np.arange(40) % 2
+        label = np.where(right, y, 1 - y)
+        outputs = np.clip(0.2 + 0.6 * label + rng.normal(0.0, 0.1, (40, 40)), 0.0, 1.0)
+        ensemble = CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), None, aggregation="mean_proba")
+        low, high = analyze(ensemble, None, y, metric="accuracy", data="holdout").error_curve.asymptote_interval
+        widths.append(high - low)
+    assert max(widths) < 0.36
