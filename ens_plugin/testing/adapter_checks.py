@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.base import Aggregation, Provenance, Task
 from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
@@ -48,13 +49,24 @@ def _accepts_its_model_only(case: AdapterCase) -> None:
 
 def _describes_itself(case: AdapterCase) -> None:
     adapter, info = case.adapter, case.adapter.info
+    for name, words in (("task", Task), ("aggregation", Aggregation), ("bag_provenance", Provenance)):
+        found, known = getattr(info, name), get_args(words)
+        _require(found in known, f"{name} is {found!r}; it has to be one of {', '.join(map(repr, known))}.")
     kinds = {"vote": ("labels",), "mean_proba": ("probabilities", "labels"), "mean_score": ("scores",)}
+    fitting = kinds.get(info.aggregation, ("values",))
     _require(
-        info.output_kind in kinds.get(info.aggregation, ("values",)),
-        f"output_kind={info.output_kind!r} does not go with aggregation={info.aggregation!r}.",
+        info.output_kind in fitting,
+        f"output_kind={info.output_kind!r} does not go with aggregation={info.aggregation!r}, which needs "
+        f"{' or '.join(map(repr, fitting))}.",
     )
     is_regression = info.task == "regression"
     _require((adapter.classes is None) == is_regression, f"classes is {adapter.classes!r} for {info.task}.")
+    own: Any = getattr(adapter.model, "classes_", None)
+    if adapter.classes is not None and np.ndim(own) == 1:
+        _require(
+            np.array_equal(adapter.classes, own),
+            f"classes is {adapter.classes!r}, but the model's classes_ is {own!r}.",
+        )
     _require(adapter.n_members > 0, f"n_members is {adapter.n_members}.")
 
 
@@ -166,7 +178,8 @@ def _a_row_more_or_less_is_refused(case: AdapterCase) -> None:
 def _other_rows_are_refused(case: AdapterCase) -> None:
     rows = np.random.default_rng(0).permutation(case.n_rows)
     message = "not the rows the model was trained on"
-    targets = [case.y[rows]] if case.needs_target else [None, case.y[rows]]
+    moved = _rows_of(case.y, rows)
+    targets = [moved] if case.needs_target else [None, moved]
     for y in targets:
         _require_refusal(
             partial(case.bags_for, _rows_of(case.X, rows), y),

@@ -318,10 +318,10 @@ class TestWeights:
     def test_all_weight_on_rows_without_members_is_refused(self) -> None:
         votes = np.zeros((3, 4), dtype=int)
         in_bag = np.zeros((3, 4), dtype=bool)
-        in_bag[:, 0] = True
+        in_bag[:, :2] = True
         ensemble = CustomEnsemble(votes, in_bag, aggregation="vote", classes=[0, 1])
         with pytest.raises(InputError, match="sample_weight is 0"):
-            analyze(ensemble, None, [0, 1, 0, 1], sample_weight=[1.0, 0.0, 0.0, 0.0])
+            analyze(ensemble, None, [0, 1, 0, 1], sample_weight=[1.0, 1.0, 0.0, 0.0])
 
 
 def test_the_losses_of_rows_come_with_the_default_report() -> None:

@@ -6,10 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.adapters import EnsembleAdapter
+from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import AdapterCheckError, DataMismatchError, UnsupportedModelError
 from ens_plugin.testing import ADAPTER_CHECKS, check_adapter
@@ -216,6 +220,37 @@ def test_a_check_that_may_ask_too_much_names_its_setting() -> None:
 
 
 @pytest.mark.usefixtures("registered_adapters")
+def test_a_word_that_is_not_known_is_named_with_those_that_are() -> None:
+    class Misspelt(Honest):
+        def describe(self) -> Any:
+            return replace(super().describe(), task="regressor")
+
+    ens_plugin.register_adapter(Misspelt)
+    with pytest.raises(AdapterCheckError, match=r"task is 'regressor'.*'classification', 'regression'"):
+        check_adapter(FOREST, X, Y, samples=drawn)
+
+
+@pytest.mark.usefixtures("registered_adapters")
+def test_labels_in_another_order_than_the_models_are_found() -> None:
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(8, random_state=0).fit(X, y)
+
+    class Reversed(SklearnForestAdapter):
+        def describe(self) -> Any:
+            found = super().describe()
+            return replace(found, classes=found.classes[::-1])
+
+    ens_plugin.register_adapter(Reversed)
+    with pytest.raises(AdapterCheckError, match=r"but the model's classes_ is array\(\[0, 1, 2\]\)"):
+        check_adapter(forest, X, y, samples=lambda model: model.estimators_samples_)
+
+
+@pytest.mark.usefixtures("registered_adapters")
+def test_a_target_with_an_index_of_its_own_is_taken_by_position() -> None:
+    ens_plugin.register_adapter(Honest)
+    assert check_adapter(FOREST, X, pd.Series(Y, index=np.arange(100, 160)), samples=drawn)
+
+
 def test_rounding_is_told_from_other_outputs() -> None:
     ens_plugin.register_adapter(LooksAtOtherRows)
     with pytest.raises(AdapterCheckError, match=r"If that is rounding, .* pass tolerance=1e-9"):

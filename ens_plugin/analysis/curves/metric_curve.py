@@ -39,8 +39,6 @@ from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis
 
 __all__ = ["estimate_own_loss", "with_metric_curve"]
 
-# The skewness of 200 normal values has a standard error of 0.17.
-CLEAR_SKEWNESS = 0.35
 # Hall's limit is three standard deviations away at 0.4 and eight at 0.5, which covers the truth hardly more often.
 MOST_SKEWNESS = 0.4
 # Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
@@ -198,7 +196,7 @@ def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> 
     error = found.values.copy()
     if found.even_shift is not None:
         error[:-1] = np.clip(error[:-1] + found.even_shift * is_tied(settings.sizes, np.inf), lowest, highest)
-    skewness = found.moments.skewness if abs(found.moments.skewness) > CLEAR_SKEWNESS else 0.0
+    skewness = found.moments.skewness
     if np.isfinite([lowest, highest]).all():
         skewness = float(np.clip(skewness, -MOST_SKEWNESS, MOST_SKEWNESS))
     below, above = (distance * found.noise for distance in hall_limits(skewness, settings.interval_level))
