@@ -251,6 +251,7 @@ def test_a_target_with_an_index_of_its_own_is_taken_by_position() -> None:
     assert check_adapter(FOREST, X, pd.Series(Y, index=np.arange(100, 160)), samples=drawn)
 
 
+@pytest.mark.usefixtures("registered_adapters")
 def test_rounding_is_told_from_other_outputs() -> None:
     ens_plugin.register_adapter(LooksAtOtherRows)
     with pytest.raises(AdapterCheckError, match=r"If that is rounding, .* pass tolerance=1e-9"):
