@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows that step together; steps until those at a leaf are sorted out; bytes of the features of rows, which stay in
- * the cache while all trees walk them. */
+/* Rows that step together; steps until those at a leaf are sorted out; levels of a tree that all rows step through;
+ * bytes of the features of rows, which stay in the cache while all trees walk them. */
 enum { BLOCK = 64, STEPS = 4, MOST_LEVELS = 8, TILE_BYTES = 1 << 18, MOST_TILE_ROWS = 1 << 14 };
 
 #define MISSING_FIRST 0x80000000u /* flags of a node: a missing value goes to the first child */

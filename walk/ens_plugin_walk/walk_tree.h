@@ -34,8 +34,23 @@ static int NAMED(has_missing)(const REAL *values, int64_t n_values) {
     return n_missing > 0;
 }
 
+/* Returns the steps until rows at a leaf are sorted out: the levels of a shallow tree, after which all are at one. */
+static int NAMED(count_steps)(const NODE *tree) {
+    int n_levels = 0;
+    int32_t level_end = 1, n_found = 1;
+    for (int32_t place = 0; place < n_found; place++) {
+        if (place == level_end) {
+            if (++n_levels > MOST_LEVELS) return STEPS;
+            level_end = n_found;
+        }
+        n_found += tree[place].first == place ? 0 : 2;
+    }
+    return n_levels;
+}
+
 /* Rows step together, so that the processor reads the nodes of many at a time, and leave when they are at a leaf. */
 #define WALK_BLOCKS(GOES_SECOND)                                                                       \
+    const int n_steps = NAMED(count_steps)(tree);                                                      \
     for (int64_t next = 0; next < n_rows;) {                                                           \
         int32_t at[BLOCK], row[BLOCK];                                                                 \
         int n_walking = 0;                                                                             \
@@ -45,7 +60,7 @@ static int NAMED(has_missing)(const REAL *values, int64_t n_values) {
         }                                                                                              \
         for (int i = 0; i < n_walking; i++) at[i] = 0;                                                 \
         while (n_walking) {                                                                            \
-            for (int step = 0; step < STEPS; step++)                                                   \
+            for (int step = 0; step < n_steps; step++)                                                 \
                 for (int i = 0; i < n_walking; i++) {                                                  \
                     const NODE *node = tree + at[i];                                                   \
                     REAL x = rows[row[i] * n_features + (node->feature & FEATURE)];                    \
@@ -63,57 +78,14 @@ static int NAMED(has_missing)(const REAL *values, int64_t n_values) {
         }                                                                                              \
     }
 
-/* All rows take as many steps as a shallow tree has levels; those at a leaf stay there. */
-#define WALK_LEVELS(GOES_SECOND)                                                                       \
-    for (int64_t next = 0; next < n_rows;) {                                                           \
-        int32_t at[BLOCK], row[BLOCK];                                                                 \
-        const REAL *own[BLOCK];                                                                        \
-        int n_walking = 0;                                                                             \
-        for (; next < n_rows && n_walking < BLOCK; next++) {                                           \
-            row[n_walking] = (int32_t)next;                                                            \
-            own[n_walking] = rows + next * n_features;                                                 \
-            n_walking += wanted == NULL || wanted[next];                                               \
-        }                                                                                              \
-        for (int i = 0; i < n_walking; i++) at[i] = 0;                                                 \
-        for (int level = 0; level < n_levels; level++)                                                 \
-            for (int i = 0; i < n_walking; i++) {                                                      \
-                const NODE *node = tree + at[i];                                                       \
-                REAL x = own[i][node->feature & FEATURE];                                              \
-                at[i] = node->first + (GOES_SECOND);                                                   \
-            }                                                                                          \
-        for (int i = 0; i < n_walking; i++) reached[row[i]] = at[i];                                   \
-    }
-
-/* Returns the number of steps to the deepest leaf; -1 for more than MOST_LEVELS. */
-static int NAMED(count_levels)(const NODE *tree) {
-    int n_levels = 0;
-    int32_t level_end = 1, n_found = 1;
-    for (int32_t place = 0; place < n_found; place++) {
-        if (place == level_end) {
-            if (++n_levels > MOST_LEVELS) return -1;
-            level_end = n_found;
-        }
-        n_found += tree[place].first == place ? 0 : 2;
-    }
-    return n_levels;
-}
-
 static void NAMED(walk_numbers)(const REAL *rows, int64_t n_rows, int64_t n_features, const NODE *tree,
                                 const uint8_t *wanted, int32_t *reached) {
-    const int n_levels = NAMED(count_levels)(tree);
-    if (n_levels < 0)
-        WALK_BLOCKS(!(x <= node->threshold))
-    else
-        WALK_LEVELS(!(x <= node->threshold))
+    WALK_BLOCKS(!(x <= node->threshold))
 }
 
 static void NAMED(walk_missing)(const REAL *rows, int64_t n_rows, int64_t n_features, const NODE *tree,
                                 const uint8_t *wanted, int32_t *reached) {
-    const int n_levels = NAMED(count_levels)(tree);
-    if (n_levels < 0)
-        WALK_BLOCKS(!((x <= node->threshold) | ((x != x) & (int)(node->feature >> 31))))
-    else
-        WALK_LEVELS(!((x <= node->threshold) | ((x != x) & (int)(node->feature >> 31))))
+    WALK_BLOCKS(!((x <= node->threshold) | ((x != x) & (int)(node->feature >> 31))))
 }
 
 static int NAMED(goes_second)(const NODE *node, REAL x, const Sets *sets) {
@@ -180,4 +152,3 @@ static int64_t NAMED(put_tree)(const Links *links, NODE *nodes, int32_t *order) 
 }
 
 #undef WALK_BLOCKS
-#undef WALK_LEVELS
