@@ -8,6 +8,7 @@ import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import Any
 
 from sphinx.errors import ExtensionError
 
@@ -94,19 +95,19 @@ html_sidebars = {"index": []}
 _PAGE = re.compile(r"``docs/([\w/-]+)\.md``")
 
 
-def _link_pages(app, what, name, obj, options, lines) -> None:  # type: ignore[no-untyped-def]
+def _link_pages(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Make a link of each path of a page that a docstring names, so that the build finds a wrong one."""
     lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
 
 
-def _show_example(app, ctx, lines) -> None:  # type: ignore[no-untyped-def]
+def _show_example(app: Any, ctx: Any, lines: list[str]) -> None:
     """Show the example of a command as code, whose options and line ends can be copied."""
     if ctx.command.epilog:
         _, *commands = inspect.cleandoc(ctx.command.epilog.replace("\b\n", "")).splitlines()
         lines[:] = ["Example:", "", ".. code-block:: sh", "", *(f"  {line}" for line in commands), ""]
 
 
-def _write_schema(app) -> None:  # type: ignore[no-untyped-def]
+def _write_schema(app: Any) -> None:
     """Write the JSON schema of a report, which a page of the reference shows."""
     from report_schema import report_schema
 
@@ -115,7 +116,7 @@ def _write_schema(app) -> None:  # type: ignore[no-untyped-def]
     path.write_text(json.dumps(report_schema(), indent=1) + "\n", encoding="utf-8")
 
 
-def _check_search(app, error) -> None:  # type: ignore[no-untyped-def]
+def _check_search(app: Any, error: Exception | None) -> None:
     """Fail if the search of the site does not find what newcomers look for."""
     if error is not None or app.builder.name != "html":
         return
@@ -126,7 +127,7 @@ def _check_search(app, error) -> None:  # type: ignore[no-untyped-def]
         raise ExtensionError(f"The search of the site does not find {', '.join(missing)}.")
 
 
-def _check_options(app, error) -> None:  # type: ignore[no-untyped-def]
+def _check_options(app: Any, error: Exception | None) -> None:
     """Fail if an option of the command line is written with a dash, which the command line does not understand."""
     if error is not None or app.builder.name != "html":
         return
@@ -138,7 +139,7 @@ def _check_options(app, error) -> None:  # type: ignore[no-untyped-def]
         )
 
 
-def setup(app) -> None:  # type: ignore[no-untyped-def]
+def setup(app: Any) -> None:
     """Register what docstrings go through, and what is written before pages are read."""
     app.connect("autodoc-process-docstring", _link_pages)
     app.connect("builder-inited", _write_schema)
