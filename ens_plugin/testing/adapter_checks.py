@@ -284,7 +284,7 @@ def _has_bags(case: AdapterCase) -> bool:
 
 ADAPTER_CHECKS: tuple[AdapterCheck, ...] = (
     AdapterCheck("accepts() takes models of its library only, and does not raise.", _accepts_its_model_only),
-    AdapterCheck("describe() agrees with itself.", _describes_itself),
+    AdapterCheck("describe() agrees with itself, and with the model's classes_.", _describes_itself),
     AdapterCheck(
         "bags() returns the rows that each member drew, with and without y.",
         _bags_are_the_published_ones,
