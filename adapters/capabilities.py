@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,6 +58,24 @@ class VerifiesRows(ABC):
         {"training", "like_training", "fresh", "unknown"}
             Training rows, in training order or any other; rows that may be training rows; rows that are not; undecided.
         """
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and columns with the numerical thresholds at which members split them.
+
+        A held-out column whose values lie outside of nearly all its thresholds is named in the report.  Without
+        thresholds, as by default, no column is compared.
+
+        Parameters
+        ----------
+        features : prepared rows
+
+        Returns
+        -------
+        table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
+        splits : iterable of (int, ndarray)
+            Positions of columns, each with its thresholds.
+        """
+        return features, ()
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether outputs of all members show that the predicted rows are training rows, in any order.

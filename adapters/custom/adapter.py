@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -91,6 +92,17 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
             target.size,
             lambda: kept_rows.keep_rows(self.model.models),
         )
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that models split, where they are trees."""
+        if not isinstance(self.model, EstimatorEnsemble):
+            return features, ()
+        kept_rows = import_module("ens_plugin.adapters.sklearn.recognition.kept_rows")
+        rows = features.frame if isinstance(features, FrameRows) else features
+        columns: tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]] = kept_rows.split_columns(
+            self.model.models, rows
+        )
+        return columns
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each model drew each row, counted in the index arrays that the user gave."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.capabilities import RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, training_target
-from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members
+from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, tree_splits
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 
@@ -127,6 +127,10 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         target = training_target(y, None, features.shape[0])
         trees = [self.model.estimators_[self._groups[member][0]] for member in checked_members(self.n_members)]
         return "training" if are_recognised(trees, lambda: self._check_rows(features, target)) else "unknown"
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features, tree_splits(self.model.estimators_)
 
     def cautions(self, data: str) -> tuple[str, ...]:
         """Return a warning that members are groups of trees, where they are."""

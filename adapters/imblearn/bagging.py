@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -110,6 +111,10 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         trees = [(tree, self._columns(features, member)) for member, tree in enumerate(members)]
         is_training = self._grew_on(features, y) or hold_node_values(trees)
         return judge_origin(is_training, (), features.shape[0], lambda: show_node_values(trees))
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""
+        return self.bagging.column_splits(features)
 
     @cached_property
     def _samples(self) -> list[IntArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from numbers import Integral
 from typing import Any
@@ -25,6 +26,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     leaf_labels,
     leaf_outputs,
     tree_output_kind,
+    tree_splits,
 )
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
@@ -112,6 +114,10 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         trees = [(tree, features) for tree in self.model.estimators_]
         is_training = self._grew_on(features, target) or hold_node_values(trees)
         return judge_origin(is_training, (), features.shape[0], lambda: show_node_values(trees))
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features, tree_splits(self.model.estimators_)
 
     def truncated(self, size: int) -> Any:
         """Return a forest of copies of the first `size` trees, with their samplers."""

@@ -159,6 +159,10 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             lambda: show_split_values(features.table, split_values(self._text), np.float64),
         )
 
+    def column_splits(self, features: PreparedRows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features.table, split_values(self._text)
+
     def _are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
         self._keep_leaves(features)
         if self._fill_leaves(features, y):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,10 @@ class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, as far as the forest shows it."""
         return self._forest.verify_rows(features, y)
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return self._forest.column_splits(features)
 
 
 def _adapter_of(forest: Any) -> QuantileForestAdapter:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.validation import LARGEST, one_line
-from ens_plugin.errors import EnsPluginError, InputError, UnsupportedModelError
+from ens_plugin.errors import EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
 
 __all__ = ["call_model", "checked_labels", "checked_numbers", "model_errors", "reason_of", "refusals"]
 
@@ -87,7 +87,7 @@ def model_errors(model: object) -> Iterator[None]:
     """Raise UnsupportedModelError in place of any exception of another library that the block raises."""
     try:
         yield
-    except EnsPluginError:
+    except (EnsPluginError, EnsPluginWarning):  # a warning of ours that a filter turns into an error
         raise
     except Exception as error:  # a model, or a user's object inside it, may raise anything
         raise UnsupportedModelError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -55,6 +55,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     leaf_outputs,
     node_labels,
     tree_output_kind,
+    tree_splits,
 )
 from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
@@ -215,6 +216,10 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             target.size,
             lambda: self._show_known_rows(features),
         )
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""
+        return features, tree_splits(self.model.estimators_, self._columns) if self._are_trees else ()
 
     def _are_training_rows(self, features: Any, target: NDArray[Any]) -> bool:
         if self._hold_known_rows(features):

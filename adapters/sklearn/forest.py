@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar
@@ -48,6 +49,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     leaf_outputs,
     node_labels,
     tree_output_kind,
+    tree_splits,
     voted_labels,
 )
 from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
@@ -173,6 +175,10 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
             target.size,
             lambda: show_node_values([(tree, features) for tree in trees]),
         )
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features, tree_splits(self.model.estimators_)
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether trees are wrong on out-of-bag rows only, which shows that the rows are training rows."""

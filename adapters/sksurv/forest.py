@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.capabilities import RowOrigin, VerifiesRows
 from ens_plugin.adapters.sklearn.data import check_row_count, prepare_rows
-from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known
+from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known, tree_splits
 from ens_plugin.adapters.sksurv.at_time import events_and_times
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, DataMismatchError
@@ -65,6 +66,10 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
             return "unknown"
         trees = [forest.estimators_[member] for member in checked_members(self.n_members)]
         return "training" if are_recognised(trees, lambda: self._check_rows(features, y)) else "unknown"
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features, tree_splits(self.forest.estimators_)
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
         one_tree = copy(self.forest)

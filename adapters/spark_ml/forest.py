@@ -124,6 +124,10 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
             lambda: show_split_values(features, self._split_values(), np.float64),
         )
 
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features, self._split_values()
+
     def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """Yield the position of each column with numerical splits, and all its thresholds."""
         trees = self.forest.trees

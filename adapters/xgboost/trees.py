@@ -184,6 +184,10 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             lambda: show_split_values(features.table, self._split_values(), np.float32),
         )
 
+    def column_splits(self, features: Rows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features.table, self._split_values()
+
     def _leaf_counts(self, features: Rows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the training rows in the leaves of each tree, 1 if rows had weights, and the given rows there."""
         self._keep_leaves(features)

@@ -5,7 +5,7 @@ Models store neighbours, support vectors, rows of Gaussian processes, or the val
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from sklearn.tree import BaseDecisionTree
 from ens_plugin.adapters.shared.trees.split_values import are_too_many
 from ens_plugin.adapters.sklearn.growth import leaf_counts
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values
+from ens_plugin.adapters.sklearn.trees.outputs import tree_splits
 
-__all__ = ["hold_kept_rows", "keep_rows", "tree_cells"]
+__all__ = ["hold_kept_rows", "keep_rows", "split_columns", "tree_cells"]
 
 # scikit-learn publishes support vectors and the rows of Gaussian processes; nearest neighbours store theirs privately.
 KEPT = ("_fit_X", "support_vectors_", "X_train_")
@@ -68,6 +69,13 @@ def tree_cells(
             continue
         counted, found = leaf_counts(model, table.astype(np.float32), target)
         yield np.minimum(counted, 1), found
+
+
+def split_columns(models: Sequence[Any], rows: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+    """Return rows as a table, and the thresholds of the columns that the trees among the models split."""
+    trees = [model for model in models if isinstance(model, BaseDecisionTree)]
+    table = _table(trees[0], rows) if trees else None
+    return rows if table is None else table, () if table is None else tree_splits(trees)
 
 
 def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import OutputKind
 from ens_plugin.adapters.shared.labels import code_dtype
+from ens_plugin.adapters.shared.trees.split_ranges import splits_by_column
 from ens_plugin.errors import DataMismatchError
 
 __all__ = [
@@ -22,11 +23,14 @@ __all__ = [
     "leaf_outputs",
     "node_labels",
     "tree_output_kind",
+    "tree_splits",
     "voted_labels",
 ]
 
 # With so many leaves beyond one per tree, counts agree by chance with probability below 1e-6, from 30 rows on.
 LEAVES_THAT_TELL = 8
+# Trees whose thresholds are compared with the rows: those of all would be alike.
+COMPARED_TREES = 20
 
 
 def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
@@ -75,6 +79,27 @@ def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
     for own, tree in zip(outputs, trees, strict=True):
         tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
     return outputs
+
+
+def tree_splits(
+    trees: Sequence[Any], columns: Sequence[NDArray[np.integer[Any]] | None] | None = None
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Yield each column that trees split, with the thresholds of some of the trees.
+
+    Parameters
+    ----------
+    trees : sequence of fitted trees
+    columns : sequence of ndarray or None, optional
+        For each tree, the columns that it was trained on; None for all columns.
+    """
+    places = range(0, len(trees), max(len(trees) // COMPARED_TREES, 1))
+    splits = []
+    for place in places:
+        nodes, own = trees[place].tree_, None if columns is None else columns[place]
+        is_split = nodes.children_left != -1
+        column = nodes.feature[is_split]
+        splits.append((column if own is None else own[column], nodes.threshold[is_split]))
+    return splits_by_column(splits)
 
 
 def checked_members(n_members: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Checks that rows passed as held out are not rows that the model was trained on."""
+"""Checks that rows passed as held out are not training rows, and have the units of the training rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import VerifiesRows
+from ens_plugin.adapters.library import NativeInterface
+from ens_plugin.adapters.registry import find_library
+from ens_plugin.adapters.shared.trees.split_ranges import OutsideColumns, columns_outside
 from ens_plugin.errors import DataMismatchError
 
 __all__ = ["LIKE_TRAINING_ROWS", "UNKNOWN_ROWS", "judge_held_out_rows"]
@@ -16,6 +19,9 @@ UNKNOWN_ROWS = (
     "Nothing in this model shows whether its members were trained on these rows. If they were, the error is far too "
     "low."
 )
+# Some moved columns, such as dates, are usual for later rows; several with many splits are not.
+FEW_COLUMNS, LARGE_SHARE = 3, 0.25
+SHOWN_COLUMNS = 3
 LIKE_TRAINING_ROWS = (
     "These rows may be the ones the model was trained on, in another order: every leaf of every tree holds as many of "
     "them as of its training rows. If they are, the members have fitted them, and every error here is far too low."
@@ -25,7 +31,7 @@ LIKE_TRAINING_ROWS = (
 def judge_held_out_rows(
     adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return doubts and warnings about held-out rows that may be training rows; raise an error if they are.
+    """Return doubts and warnings about held-out rows that may be training rows, or have columns in other units.
 
     Parameters
     ----------
@@ -43,12 +49,47 @@ def judge_held_out_rows(
     DataMismatchError
         If the members were trained on these rows, or on many of them.
     """
-    origin = adapter.verify_rows(features, labels) if isinstance(adapter, VerifiesRows) else "unknown"
+    if not isinstance(adapter, VerifiesRows):
+        return (), (UNKNOWN_ROWS,)
+    origin = adapter.verify_rows(features, labels)
+    if origin == "training":
+        raise _training_rows()
+    doubts, warnings = _findings_on_units(adapter, columns_outside(*adapter.column_splits(features)))
     if origin == "like_training":
-        return (LIKE_TRAINING_ROWS,), ()
-    if origin != "training":
-        return (), (UNKNOWN_ROWS,) if origin == "unknown" else ()
-    raise DataMismatchError(
+        return (LIKE_TRAINING_ROWS, *doubts), warnings
+    return doubts, (*warnings, UNKNOWN_ROWS) if origin == "unknown" else warnings
+
+
+def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a doubt about columns outside of the members' splits where these matter, a warning where they are few."""
+    n_columns = len(found.columns)
+    if n_columns == 0:
+        return (), ()
+    names, are = _named_columns(adapter, found.columns), "lies" if n_columns == 1 else "lie"
+    if n_columns >= min(FEW_COLUMNS, found.n_compared) and found.share >= LARGE_SHARE:
+        doubt = (
+            f"{n_columns} of the {found.n_compared} columns compared {are} outside of the values at which the members "
+            f"split ({names}). These rows seem to have other units or another scale than the training rows. Pass them "
+            "as the model's predict takes them."
+        )
+        return (doubt,), ()
+    warning = (
+        f"{names[0].upper()}{names[1:]} {are} outside of the values at which the members split, so that nearly all "
+        "rows go the same way there. If the unit is another than that of the training rows, convert it. If the values "
+        "have moved since training, members cannot follow them."
+    )
+    return (), (warning,)
+
+
+def _named_columns(adapter: EnsembleAdapter, columns: tuple[int, ...]) -> str:
+    library = find_library(adapter.model, NativeInterface) or NativeInterface
+    names = library.feature_names(adapter.model)
+    shown = [f"column {place}" if names is None else f"column {names[place]!r}" for place in columns[:SHOWN_COLUMNS]]
+    return ", ".join(shown) + (f" and {len(columns) - SHOWN_COLUMNS} more" if len(columns) > SHOWN_COLUMNS else "")
+
+
+def _training_rows() -> DataMismatchError:
+    return DataMismatchError(
         "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
         'would be far too low. Leave out {data="holdout"}, with all training rows in training order, to judge each by '
         "its out-of-bag members, or pass rows that were not used for training."

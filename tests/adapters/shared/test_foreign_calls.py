@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 import ens_plugin
-from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError, WeakEstimateWarning
 
 X, Y = load_iris(return_X_y=True)
 FOREST = RandomForestClassifier(9, random_state=0).fit(X, Y)
@@ -150,3 +150,12 @@ def test_a_model_that_lost_a_part() -> None:
     broken.estimators_[2] = None
     with pytest.raises(UnsupportedModelError, match="could not be used on these rows"):
         ens_plugin.analyze(broken, X, Y)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_of_ours_that_is_turned_into_an_error_stays_itself() -> None:
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(212, 3)), rng.integers(0, 2, 212)
+    forest = RandomForestClassifier(15, random_state=0).fit(rows[:200], labels[:200])
+    with pytest.raises(WeakEstimateWarning):
+        ens_plugin.analyze(forest, rows[200:], labels[200:], data="holdout")
