@@ -32,7 +32,7 @@ MANY_LABELS, TREES_OF_MANY = 100, 100
 # Rows and trees of the boosters' forests, by the number of labels.
 BOOSTED = {2: (100_000, 500), 5: (100_000, 500)}
 ONE_ROW_CALLS = 20
-OWN = "the library itself"
+OWN, CLASSIFIER = "the library itself", "its classifier"
 TRIED = (
     "for the search: blocks of 64 to 512 rows, AVX2 gathers, rows at a leaf sorted out after 2 or 4 steps. The rest is "
     "the bags, the tally, the fit of the curve and the intervals."
@@ -75,14 +75,14 @@ def without_walk(work: Work) -> Work:
 
 def compare(measure: str, work: Work, own: Work, limits: Limits, options: Options) -> list[Claim]:
     """Compare work with the walk and without it with the library's own, in turns."""
-    return judged(measure, {"fast": work, "plain": without_walk(work), OWN: own}, limits, options)
+    return judged(measure, {"fast": work, "plain": without_walk(work), OWN: own}, OWN, limits, options)
 
 
-def judged(measure: str, works: dict[str, Work], limits: Limits, options: Options) -> list[Claim]:
+def judged(measure: str, works: dict[str, Work], own: str, limits: Limits, options: Options) -> list[Claim]:
     """Time work with the walk, without it, and by the library itself, in turns."""
     times = alternate(works, options.repetitions)
     claims = [
-        ratio(f"{measure}, {name}", times[key], times[OWN], high)
+        ratio(f"{measure}, {name}", times[key], times[own], high)
         for key, name, high in (("fast", "with fast", limits.fast), ("plain", "without", limits.plain))
     ]
     return [Claim(**{**vars(claim), "tried": TRIED}) for claim in claims]
@@ -151,13 +151,15 @@ def booster_section(library: str, n_labels: int, limits: Limits, options: Option
         "fast": fast,
         "plain": one_by_one(pruned["new"]),
         OWN: lambda: [own(X[row : row + 1]) for row in range(ONE_ROW_CALLS)],
+        CLASSIFIER: lambda: [model.predict(X[row : row + 1]) for row in range(ONE_ROW_CALLS)],
     }
-    pruning = f"{what}: DynamicPruningClassifier, row by row / its own predict"
+    pruning = f"{what}: DynamicPruningClassifier, row by row"
     return [
         *claims,
         *compare(f"{what}: all leaves / its own predict", leaves_of(model, X), lambda: own(X), Limits(), options),
         *share_of_fit(f"{what}: analyze / fit", analysis(model, X, y), fit, options),
-        *judged(pruning, single, Limits(1.0), options),
+        *judged(f"{pruning} / the classifier's own predict", single, CLASSIFIER, Limits(1.0), options),
+        *judged(f"{pruning} / the booster's own predict", single, OWN, Limits(1.0), options),
     ]
 
 

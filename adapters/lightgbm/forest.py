@@ -97,6 +97,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         self._leaf_dtype = np.min_scalar_type(max(value.size for value in self._values) - 1)
         categories = getattr(self._booster, "pandas_categorical", None)
         self._walk = TreeWalk(self._text, self._booster.num_feature(), self._leaf_dtype, categories)
+        self._n_compared = 0
         super().__init__(model)
 
     def describe(self) -> EnsembleInfo:
@@ -115,11 +116,12 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         )
 
     def prepare(self, X: Any) -> PreparedRows:
-        """Return X as a table, after comparing the members' mean with LightGBM's ``predict`` on some rows."""
+        """Return X as a table, after comparing the members' mean with LightGBM's ``predict`` on the first rows."""
         rows = PreparedRows(prepare_table(self._booster, X))
         self._walk.compare(rows.table, self._own_leaves)
-        if self._objective.is_covered and rows.shape[0]:
+        if self._objective.is_covered and self._n_compared < COMPARED_ROWS and rows.shape[0]:
             self._compare_with_predict(rows)
+            self._n_compared += rows.shape[0]
         return rows
 
     def outputs(
