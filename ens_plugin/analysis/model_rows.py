@@ -13,6 +13,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.analysis.arguments import row_weights
 from ens_plugin.analysis.build_report import compare_with_stored
+from ens_plugin.analysis.checks.changed_rows import doubt_about_changed_rows
 from ens_plugin.analysis.checks.distinct_rows import RowLikeness, row_likeness
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
@@ -138,7 +139,8 @@ def read_rows(
     rows = ModelRows(adapter, features, labels, target, weight, likeness)
     if options.data == "holdout":
         doubts, warnings = judge_held_out_rows(adapter, features, labels)
-        return replace(rows, doubts=doubts, warnings=warnings)
+        changed = doubt_about_changed_rows(adapter, features, target)
+        return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
     return _with_bags(rows, adapter.bags(X, features, labels))
 
 

@@ -1,0 +1,81 @@
+"""A check that rows passed as held out are not training rows with changed values, in training order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.capabilities import Distributable, JudgedByLoss
+from ens_plugin.core.tallies.changed_rows import drawn_share_of_error, is_lower_where_drawn
+from ens_plugin.errors import EnsPluginError
+
+__all__ = ["doubt_about_changed_rows"]
+
+COMPARED_ROWS = 1000
+# Drawing the bags of more cells takes seconds.
+MOST_CELLS = 100_000_000
+
+
+def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> str | None:
+    """Return a doubt about rows that members predict better where they drew the training row at the same position.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+
+    Returns
+    -------
+    str or None
+        None where nothing shows changed training rows, or bags do not follow from positions.
+    """
+    in_bag = _drawn_positions(adapter, target)
+    if in_bag is None:
+        return None
+    chosen = _compared(target.size)
+    errors = _errors(adapter, adapter.outputs(features[chosen]), target[chosen])
+    if not is_lower_where_drawn(errors, in_bag):
+        return None
+    share = drawn_share_of_error(errors, in_bag)
+    return (
+        "These rows seem to be the training rows, with values changed since: rounded, scaled or filled in. Members "
+        f"that drew the training row at the same position have {share:.0%} of the error of the others. Then the error "
+        'is far too low. Pass the values that the model was trained on, without {data="holdout"}, or rows that were '
+        "not used for training."
+    )
+
+
+def _compared(n_rows: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, COMPARED_ROWS)).astype(np.intp))
+
+
+def _drawn_positions(adapter: EnsembleAdapter, target: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Return which members drew the compared positions, if these are as many rows as the model was trained on."""
+    is_simple = isinstance(adapter, Distributable) and not isinstance(adapter, JudgedByLoss) and target.ndim == 1
+    if not is_simple or target.size * adapter.n_members > MOST_CELLS:
+        return None
+    assert isinstance(adapter, Distributable)
+    chosen = _compared(target.size)
+    try:
+        bags = adapter.distributed_bags(target.size, candidate=0).at(chosen, target[chosen])
+    except EnsPluginError:  # another number of rows, or bags that do not follow from positions
+        return None
+    # The trees of one member may have a bag each.
+    return bags.in_bag() if bags.n_members == adapter.n_members else None
+
+
+def _errors(adapter: EnsembleAdapter, outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the absolute error of each member about each row, 0 or 1 for labels, shape (n_members, n_rows)."""
+    if adapter.classes is None:
+        errors: NDArray[np.float64] = np.abs(np.asarray(outputs, dtype=np.float64) - target)
+        return errors
+    if outputs.ndim == 3:
+        outputs = outputs.argmax(axis=2)
+    elif adapter.output_kind == "scores":
+        outputs = outputs > 0
+    return np.asarray(outputs != target, dtype=np.float64)
