@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import get_scorer_names
 
 from ens_plugin import CustomEnsemble, analyze
@@ -81,3 +81,49 @@ def test_limits_of_a_skewed_metric_of_few_rows_are_not_far_away() -> None:
         low, high = analyze(ensemble, None, y, metric="accuracy", data="holdout").error_curve.asymptote_interval
         widths.append(high - low)
     assert max(widths) < 0.36
+
+
+def test_a_label_of_one_row_has_a_value_of_the_metric_and_a_doubt() -> None:
+    """A bootstrap sample without that row divided by the spread of one label."""
+    rng = np.random.default_rng(0)
+    y = np.array([1, *np.zeros(39, dtype=int)])
+    outputs = rng.random((20, 40))
+    ensemble = CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), None, aggregation="mean_proba")
+    for metric in ("f1", "roc_auc"):
+        report = analyze(ensemble, None, y, data="holdout", metric=metric, sizes=SIZES)
+        low, high = report.error_interval
+        assert 0.0 <= low <= report.error <= high <= 1.0
+        assert "has the label 1" in report.basis.doubts[0]
+
+
+@pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
+def test_few_effective_rows_are_too_few_for_a_decision_on_size() -> None:
+    """Weights over 24 decades leave about as many rows as there are large weights."""
+    forest, X, y = shallow()
+    weight = 10.0 ** np.random.default_rng(0).uniform(-12.0, 12.0, y.size)
+    report = analyze(forest, X, y, sample_weight=weight, sizes=SIZES)
+    assert report.n_rows > 100 > 30 > report.basis.n_effective
+    assert not report.is_actionable
+    assert f"{report.n_rows} rows, effectively {report.basis.n_effective:.3g}, are too few" in " ".join(
+        report.summary().split()
+    )
+    assert analyze(forest, X, y, sample_weight=np.where(y == 1, 3.0, 1.0), sizes=SIZES).is_actionable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["neg_log_loss", "neg_brier_score"])
+def test_out_of_bag_losses_are_no_further_from_the_truth_than_their_intervals_allow(metric: str) -> None:
+    """Of a forest of large leaves; without the allowance for correlated losses, the ratio is 1.3 and 1.4."""
+    errors, variances = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X, fresh = rng.normal(size=(300, 10)), rng.normal(size=(3000, 10))
+        chance, p = (0.02 + 0.96 / (1.0 + np.exp(-1.5 * (x[:, 0] + x[:, 1] * x[:, 2]))) for x in (X, fresh))
+        forest = RandomForestClassifier(50, min_samples_leaf=15, max_features=0.5, random_state=seed)
+        report = analyze(forest.fit(X, y := (rng.random(300) < chance).astype(int)), X, y, metric=metric, sizes=[50])
+        q = np.clip(forest.predict_proba(fresh)[:, 1], 1e-9, 1.0 - 1e-9)
+        log_loss = -np.mean(p * np.log(q) + (1.0 - p) * np.log(1.0 - q))
+        truth = log_loss if metric == "neg_log_loss" else np.mean((q - p) ** 2 + p * (1.0 - p))
+        errors.append(report.error + truth)
+        variances.append(((report.error_interval[1] - report.error_interval[0]) / 3.92) ** 2)
+    assert 0.5 < np.mean(np.square(errors)) / np.mean(variances) < 1.25

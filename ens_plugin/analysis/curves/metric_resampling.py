@@ -21,6 +21,8 @@ ROWS_DRAWN = 2_000_000
 # Bootstrap samples for the change between two sizes, each with two more calls of a metric without a formula.
 N_STEPS = 60
 MAX_TRIES = 20
+# Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
+OUT_OF_BAG_INFLATION = 1.1
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Resampled:
     Attributes
     ----------
     sd : float
+        Of out-of-bag rows 1.1 times that of the samples.
     skewness : float
         Shrunk towards 0 by its own noise: the skewness of n normal values has a standard error of about sqrt(6/n).
     step_variance : float
@@ -51,7 +54,7 @@ def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np
     codes = _codes(rows)
     n_levels = _n_levels(rows)
     draws = (np.bincount(_draw(known, codes, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
-    return _of_levels(np.array([level(counts.astype(np.float64)) for counts in draws]))
+    return _of_levels(rows, np.array([level(counts.astype(np.float64)) for counts in draws]))
 
 
 def resample_rows(
@@ -82,7 +85,7 @@ def resample_rows(
     shared = np.cov(levels[:n_steps], steps)
     contrast = np.array([-1.0, 1.0])
     one_order = float(contrast @ averages.covariance[np.ix_(ends, ends)] @ contrast)
-    found = _of_levels(levels)
+    found = _of_levels(rows, levels)
     return Resampled(found.sd, found.skewness, max(float(shared[1, 1]) - one_order, 0.0), float(shared[0, 1]))
 
 
@@ -102,12 +105,13 @@ def _n_levels(rows: MetricRows) -> int:
     return int(np.clip(ROWS_DRAWN // rows.known.size, N_RESAMPLES, MOST_RESAMPLES))
 
 
-def _of_levels(levels: FloatArray) -> Resampled:
+def _of_levels(rows: MetricRows, levels: FloatArray) -> Resampled:
     deviations, sd = levels - levels.mean(), float(levels.std(ddof=1))
     skewness = float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0
     # Within two standard errors of 0 it counts as 0; one that jumped there would depend on the random state.
     noise = 4.0 * 6.0 / levels.size
-    return Resampled(sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
+    inflation = 1.0 if rows.sample.block.seen.all() else OUT_OF_BAG_INFLATION
+    return Resampled(inflation * sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
 
 
 def _codes(rows: MetricRows) -> NDArray[Any]:
