@@ -99,8 +99,8 @@ def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, le
 
     Notes
     -----
-    Squared errors out of bag are correlated in pairs: what row i does to the loss of row j goes with what j does to that
-    of i.  At most, this doubles the variance over the rows; see :func:`~.judged_metric.metric_difference`.
+    Squared errors out of bag are correlated in pairs: what row i does to the loss of row j goes with what j does to
+    that of i.  At most, this doubles the variance over the rows.
     """
     both = judged_by_both(candidate, baseline)
     compare = share_difference if task == "classification" else mean_difference

@@ -50,7 +50,7 @@ def judged_forest(features: Array, y: Array, least: int, seed: int) -> tuple[Ran
 
 @pytest.mark.slow
 def test_the_interval_of_squared_errors_out_of_bag_covers_the_difference_of_two_forests() -> None:
-    """Of a deep and a smooth forest; without the allowance for pairs of rows, it held 82 % of the differences."""
+    """Of a deep and a smooth forest; without the allowance for pairs of rows, it held 52 of 60 differences."""
     errors, variances, held = [], [], 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -62,5 +62,5 @@ def test_the_interval_of_squared_errors_out_of_bag_covers_the_difference_of_two_
         errors.append(found.estimate - difference)
         variances.append(((found.upper - found.lower) / 3.92) ** 2)
         held += found.lower <= difference <= found.upper
-    assert 54 <= held
+    assert held >= 54
     assert 0.5 < np.mean(np.square(errors)) / np.mean(variances) < 1.3
