@@ -126,8 +126,8 @@ def _codes(rows: MetricRows) -> NDArray[Any]:
 
 def _least(rows: MetricRows, own: NDArray[Any]) -> int:
     """Return how many different labels or values a sample has: all labels, and two values, which r2 needs."""
-    n_present = np.count_nonzero(np.bincount(own))
-    return int(n_present if rows.sample.block.n_labels else min(n_present, 2))
+    n_present = int(np.count_nonzero(np.bincount(own)))
+    return n_present if rows.sample.block.n_labels else min(n_present, 2)
 
 
 def _draw(
