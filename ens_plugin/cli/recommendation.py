@@ -129,8 +129,8 @@ def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
 
 def _size_check(report: EnsembleReport) -> Check:
     found = report.recommendation
-    if report.n_rows < FEWEST_ROWS:
-        sentence = f"{report.n_rows} rows are too few to recommend a size; {FEWEST_ROWS} are needed."
+    if not report.has_enough_rows:
+        sentence = f"{report.rows_text} are too few to recommend a size; {FEWEST_ROWS} are needed."
         return Check("recommended_size", False, found.size, found.max_size, sentence)
     if report.basis.doubts:
         return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
@@ -142,8 +142,8 @@ def _size_check(report: EnsembleReport) -> Check:
 
 
 def _ratio_check(report: EnsembleReport, limit: float) -> Check:
-    if report.n_rows < FEWEST_ROWS:
-        sentence = f"{report.n_rows} rows are too few to compare the ensemble with a recommended size."
+    if not report.has_enough_rows:
+        sentence = f"{report.rows_text} are too few to compare the ensemble with a recommended size."
         return Check("max_size_ratio", False, None, limit, sentence)
     if report.basis.doubts:
         return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
@@ -202,7 +202,7 @@ def as_text(found: Recommendation) -> str:
     report = found.report
     lines = [_size_line(report, ""), *wrapped(printable(report.recommendation.reason))]
     lines += wrapped(root_sentence(report))
-    if report.n_rows < FEWEST_ROWS or report.basis.doubts:
+    if not report.has_enough_rows or report.basis.doubts:
         lines = [*wrapped(f"Warning: {verdict(report)}"), *lines]
     lines += text_lines(found.savings)
     demands = [line for check in found.checks[1:] for line in wrapped(check.text, later="  ")]

@@ -179,8 +179,8 @@ def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> Fl
         raise InputError(f"{name} must be non-negative with a positive sum, got {array.min():g} to {array.max():g}.")
     if not 1 / LARGEST <= array.max() <= LARGEST:
         raise InputError(
-            f"{name} has values up to {array.max():g}, whose sums of squares overflow; divide all weights by "
-            "the same number, the largest for example."
+            f"{name} has values up to {array.max():g}, whose sums of squares overflow or vanish; divide all weights "
+            "by the same number, the largest for example."
         )
     return array
 

@@ -49,7 +49,22 @@ class ReportContent:
     @property
     def is_actionable(self) -> bool:
         """Return whether the report supports a decision on size: 30 rows or more, a recommended size and no doubts."""
-        return self.recommendation.is_known and self.n_rows >= FEWEST_ROWS and not self.basis.doubts
+        return self.recommendation.is_known and self.has_enough_rows and not self.basis.doubts
+
+    @property
+    def has_enough_rows(self) -> bool:
+        """Return whether there are 30 rows or more, of uneven weights 30 effective ones (Kish)."""
+        return self.n_rows >= FEWEST_ROWS and not self._weighs_few
+
+    @property
+    def rows_text(self) -> str:
+        """Return the number of rows in words, with the effective number where uneven weights leave too few."""
+        return f"{self.n_rows} rows" + (f", effectively {self.basis.n_effective:.3g}," * self._weighs_few)
+
+    @property
+    def _weighs_few(self) -> bool:
+        is_weighted = self.basis.n_groups is None and self.n_rows >= FEWEST_ROWS
+        return is_weighted and self.basis.n_effective < FEWEST_ROWS
 
     @property
     def size_ratio(self) -> float | None:

@@ -205,10 +205,18 @@ class ErrorCurve:
             inverse, known = np.append(inverse, 0.0), np.append(known, limit)
         wanted = previous_odd_size([float(size)], self.ties_to)[0]
         found = float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
-        if self.even_shift is None or not is_tied(size, self.ties_to):
+        if self.even_shift is None:
             return found
-        evens = np.append(1.0 / (self.sizes + self.sizes % 2.0), 0.0)
-        return found + float(np.interp(1.0 / size, evens[::-1], np.append(shift, 0.0)[::-1]))
+        tabulated = np.flatnonzero(self.sizes == size)
+        if tabulated.size:
+            return float(values[tabulated[0]])
+        if is_tied(size, self.ties_to):
+            evens = np.append(1.0 / (self.sizes + self.sizes % 2.0), 0.0)
+            found += float(np.interp(1.0 / size, evens[::-1], np.append(shift, 0.0)[::-1]))
+        # Ends of an interval that were cut at the end of the range leave it by the shift.
+        basis = self.metric_basis
+        lowest, highest = (0.0, 1.0) if basis is None else (basis.lowest, basis.highest)
+        return min(max(found, lowest), highest)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the curve as a pandas DataFrame with columns size, error, lower, upper."""

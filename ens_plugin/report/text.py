@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from ens_plugin.core.validation import printable
-from ens_plugin.report.content import FEWEST_ROWS, ReportContent
+from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
@@ -166,7 +166,7 @@ def tells_size(report: ReportContent) -> bool:
 
 def size_label(report: ReportContent) -> str:
     """Return the label of the recommended size in a summary, which is "A guess ..." where the size is unreliable."""
-    is_reliable = report.n_rows >= FEWEST_ROWS and not report.basis.doubts
+    is_reliable = report.has_enough_rows and not report.basis.doubts
     return "Recommended size" if is_reliable else "A guess at the size, not to be acted on"
 
 
@@ -180,7 +180,7 @@ def verdict(report: ReportContent) -> str:
     if not recommendation.is_known:
         return f"it is not known whether {members} enough."
     if not tells_size(report):
-        return f"{report.n_rows} rows are too few to tell whether {members} enough."
+        return f"{report.rows_text} are too few to tell whether {members} enough."
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
     if now < low:

@@ -81,3 +81,55 @@ def test_limits_of_a_skewed_metric_of_few_rows_are_not_far_away() -> None:
         low, high = analyze(ensemble, None, y, metric="accuracy", data="holdout").error_curve.asymptote_interval
         widths.append(high - low)
     assert max(widths) < 0.36
+
+
+def test_a_label_of_one_row_has_a_value_of_the_metric_and_a_doubt() -> None:
+    """A bootstrap sample without that row divided by the spread of one label."""
+    rng = np.random.default_rng(0)
+    y = np.array([1, *np.zeros(39, dtype=int)])
+    outputs = rng.random((20, 40))
+    ensemble = CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), None, aggregation="mean_proba")
+    for metric in ("f1", "roc_auc"):
+        report = analyze(ensemble, None, y, data="holdout", metric=metric, sizes=SIZES)
+        low, high = report.error_interval
+        assert 0.0 <= low <= report.error <= high <= 1.0
+        assert "has the label 1" in report.basis.doubts[0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_r2_of_a_target_that_is_mostly_one_value_has_an_interval() -> None:
+    """One in seven bootstrap samples of the rows has that value alone, and r2 has none there."""
+    rng = np.random.default_rng(0)
+    y = np.append([3.0, 4.0], np.zeros(58))
+    ensemble = CustomEnsemble(0.5 * y + rng.normal(0.0, 0.2, (20, 60)), None, aggregation="mean")
+    report = analyze(ensemble, None, y, data="holdout", metric="r2", sizes=SIZES)
+    low, high = report.error_interval
+    assert -np.inf < low < report.error < high <= 1.0
+
+
+@pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
+def test_few_effective_rows_are_too_few_for_a_decision_on_size() -> None:
+    """Weights over 24 decades leave about as many rows as there are large weights."""
+    forest, X, y = shallow()
+    weight = 10.0 ** np.random.default_rng(0).uniform(-12.0, 12.0, y.size)
+    report = analyze(forest, X, y, sample_weight=weight, sizes=SIZES)
+    assert report.n_rows > 100 > 30 > report.basis.n_effective
+    assert not report.is_actionable
+    assert f"{report.n_rows} rows, effectively {report.basis.n_effective:.3g}, are too few" in " ".join(
+        report.summary().split()
+    )
+    assert analyze(forest, X, y, sample_weight=np.where(y == 1, 3.0, 1.0), sizes=SIZES).is_actionable
+
+
+@pytest.mark.parametrize(("data", "inflation"), [("oob", 1.1), ("holdout", 1.0)])
+def test_the_interval_allows_for_correlated_losses_out_of_bag(data: Any, inflation: float) -> None:
+    """Of a mean of losses, the ends are 1.96 standard errors of the rows away, and a tenth more out of bag."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    outputs = np.clip(0.3 + 0.4 * y + rng.normal(0.0, 0.2, 400) + rng.normal(0.0, 0.02, (40, 400)), 0.0, 1.0)
+    bags = None if data == "holdout" else np.arange(40)[:, None] % 2 == rng.integers(0, 2, 400)
+    ensemble = CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), bags, aggregation="mean_proba")
+    report = analyze(ensemble, None, y, data=data, metric="neg_brier_score", sizes=SIZES)
+    low, high = report.error_interval
+    expected = 2.0 * 1.96 * np.std((outputs.mean(axis=0) - y) ** 2) / np.sqrt(400)
+    assert high - low == pytest.approx(inflation * expected, rel=0.04)

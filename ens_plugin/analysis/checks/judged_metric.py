@@ -13,7 +13,7 @@ from ens_plugin.analysis.curves.metric_resampling import bootstrap_counts
 from ens_plugin.analysis.curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.row_blocks import TalliedRows
-from ens_plugin.core.uncertainty.paired_losses import Difference
+from ens_plugin.core.uncertainty.paired_losses import OUT_OF_BAG_FACTOR, Difference
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["JudgedMetric", "judge_metric", "metric_difference", "rows_of_both"]
@@ -21,8 +21,6 @@ __all__ = ["JudgedMetric", "judge_metric", "metric_difference", "rows_of_both"]
 N_RESAMPLES = 400
 # Groups of members that are left out, one after the other.
 N_GROUPS = 20
-# Bound on the variance of a mean of out-of-bag losses, in variances of a mean of as many independent ones.
-OUT_OF_BAG_FACTOR = 2.0
 
 
 class JudgedMetric(NamedTuple):

@@ -16,7 +16,13 @@ from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance, squared_losses_at
 from ens_plugin.core.uncertainty.cut_comparison import interval_over_seeds
-from ens_plugin.core.uncertainty.paired_losses import Difference, mean_difference, row_losses, share_difference
+from ens_plugin.core.uncertainty.paired_losses import (
+    OUT_OF_BAG_FACTOR,
+    Difference,
+    mean_difference,
+    row_losses,
+    share_difference,
+)
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["JudgedRows", "judge_rows", "judged_by_both", "paired_difference"]
@@ -35,11 +41,14 @@ class JudgedRows(NamedTuple):
         the part common to rows of one seed, and the noise of extrapolating from fewer members to the ensemble's size.
     shift : float
         Error of all members minus the mean loss, which is that of each row's out-of-bag members; 0 for held-out rows.
+    row_factor : float
+        Bound on the variance of a mean of the losses, in variances of a mean of as many independent ones.
     """
 
     losses: FloatArray
     seed_variance: float
     shift: float
+    row_factor: float = 1.0
 
 
 def judge_rows(
@@ -58,15 +67,16 @@ def judge_rows(
     error : float
         The report's error at the ensemble's own size.
     """
-    tally = evidence.tally
+    tally, factor = evidence.tally, 1.0
     assert not isinstance(tally, GroupedValues)
     if isinstance(tally, ValueTally):
+        factor = 1.0 if data == "holdout" else OUT_OF_BAG_FACTOR
         losses, variance = _judged_values(tally, evidence, adapter.n_members, data)
     else:
         # A tie of few out-of-bag members need not be a tie of the whole ensemble; half an error varies less.
         losses = row_losses(tally, target if data == "holdout" else None)
         variance = _label_variance(tally, adapter, evidence, data)
-    return JudgedRows(losses, variance, 0.0 if data == "holdout" else error - float(np.nanmean(losses)))
+    return JudgedRows(losses, variance, 0.0 if data == "holdout" else error - float(np.nanmean(losses)), factor)
 
 
 def judged_by_both(candidate: JudgedRows, baseline: JudgedRows) -> NDArray[np.bool_]:
@@ -86,12 +96,19 @@ def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, le
     task : {"classification", "regression"}
     level : float
         Level of the interval.
+
+    Notes
+    -----
+    Squared errors out of bag are correlated in pairs: what row i does to the loss of row j goes with what j does to
+    that of i.  At most, this doubles the variance over the rows.
     """
     both = judged_by_both(candidate, baseline)
     compare = share_difference if task == "classification" else mean_difference
     found = compare(candidate.losses[both], baseline.losses[both], level)
+    reach = math.sqrt(max(candidate.row_factor, baseline.row_factor))
+    over_rows = tuple(found.estimate + reach * (end - found.estimate) for end in (found.lower, found.upper))
     seeds = math.sqrt(candidate.seed_variance + baseline.seed_variance)
-    lower, upper = interval_over_seeds(found.estimate, (found.lower, found.upper), seeds, level)
+    lower, upper = interval_over_seeds(found.estimate, (over_rows[0], over_rows[1]), seeds, level)
     shift = candidate.shift - baseline.shift
     return Difference(found.estimate + shift, lower + shift, upper + shift)
 

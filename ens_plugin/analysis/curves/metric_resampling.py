@@ -21,6 +21,8 @@ ROWS_DRAWN = 2_000_000
 # Bootstrap samples for the change between two sizes, each with two more calls of a metric without a formula.
 N_STEPS = 60
 MAX_TRIES = 20
+# Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
+OUT_OF_BAG_INFLATION = 1.1
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Resampled:
     Attributes
     ----------
     sd : float
+        Of out-of-bag rows 1.1 times that of the samples.
     skewness : float
         Shrunk towards 0 by its own noise: the skewness of n normal values has a standard error of about sqrt(6/n).
     step_variance : float
@@ -49,9 +52,9 @@ def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np
     known = rows.known
     level = rows.of_counts(rows.linked[known], known)
     codes = _codes(rows)
-    n_levels = _n_levels(rows)
-    draws = (np.bincount(_draw(known, codes, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
-    return _of_levels(np.array([level(counts.astype(np.float64)) for counts in draws]))
+    n_levels, least = _n_levels(rows), _least(rows, codes[known])
+    draws = (np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
+    return _of_levels(rows, np.array([level(counts.astype(np.float64)) for counts in draws]))
 
 
 def resample_rows(
@@ -65,24 +68,24 @@ def resample_rows(
     level = rows.of_counts(rows.linked[known], known)
     ends, usable = list(averages.ends), averages.rows
     small, large = (rows.of_counts(part, usable) for part in end_outputs(rows, averages, rng))
-    n_present = np.count_nonzero(np.bincount(codes[usable]))
+    least, inside_least = _least(rows, codes[known]), _least(rows, codes[usable])
     n_steps = N_STEPS if rows.formula is None else N_RESAMPLES
     levels, steps = np.empty(_n_levels(rows)), np.empty(n_steps)
     for index in range(levels.size):
-        counts = np.bincount(_draw(known, codes, groups, rng), minlength=codes.size).astype(np.float64)
+        counts = np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size).astype(np.float64)
         levels[index] = level(counts[known])
         if index >= n_steps:
             continue
         inside = counts[usable]
         # Where a label is missing, rows are drawn anew, independent of the level; this is rare.
-        if np.count_nonzero(np.bincount(codes[usable], weights=inside)) < n_present:
-            drawn = _draw(usable, codes, groups, rng)
+        if np.count_nonzero(np.bincount(codes[usable], weights=inside)) < inside_least:
+            drawn = _draw(usable, codes, inside_least, groups, rng)
             inside = np.bincount(drawn, minlength=codes.size)[usable].astype(np.float64)
         steps[index] = large(inside) - small(inside)
     shared = np.cov(levels[:n_steps], steps)
     contrast = np.array([-1.0, 1.0])
     one_order = float(contrast @ averages.covariance[np.ix_(ends, ends)] @ contrast)
-    found = _of_levels(levels)
+    found = _of_levels(rows, levels)
     return Resampled(found.sd, found.skewness, max(float(shared[1, 1]) - one_order, 0.0), float(shared[0, 1]))
 
 
@@ -91,8 +94,9 @@ def bootstrap_counts(
 ) -> Iterator[FloatArray]:
     """Yield how often each of the `chosen` rows, by position, is in bootstrap samples of them that have every label."""
     codes = _codes(rows)
+    least = _least(rows, codes[chosen])
     for _ in range(n_draws):
-        yield np.bincount(_draw(chosen, codes, None, rng), minlength=codes.size)[chosen].astype(np.float64)
+        yield np.bincount(_draw(chosen, codes, least, None, rng), minlength=codes.size)[chosen].astype(np.float64)
 
 
 def _n_levels(rows: MetricRows) -> int:
@@ -102,35 +106,49 @@ def _n_levels(rows: MetricRows) -> int:
     return int(np.clip(ROWS_DRAWN // rows.known.size, N_RESAMPLES, MOST_RESAMPLES))
 
 
-def _of_levels(levels: FloatArray) -> Resampled:
+def _of_levels(rows: MetricRows, levels: FloatArray) -> Resampled:
     deviations, sd = levels - levels.mean(), float(levels.std(ddof=1))
     skewness = float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0
     # Within two standard errors of 0 it counts as 0; one that jumped there would depend on the random state.
     noise = 4.0 * 6.0 / levels.size
-    return Resampled(sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
+    inflation = 1.0 if rows.sample.block.seen.all() else OUT_OF_BAG_INFLATION
+    return Resampled(inflation * sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
 
 
 def _codes(rows: MetricRows) -> NDArray[Any]:
     block = rows.sample.block
-    return block.target if block.n_labels else np.zeros(block.target.size, dtype=np.int64)
+    if block.n_labels:
+        return block.target
+    if rows.metric.is_joint:
+        return np.zeros(block.target.size, dtype=np.int64)
+    return np.unique(block.target, return_inverse=True)[1].reshape(-1)
+
+
+def _least(rows: MetricRows, own: NDArray[Any]) -> int:
+    """Return how many different labels or values a sample has: all labels, and two values, which r2 needs."""
+    n_present = int(np.count_nonzero(np.bincount(own)))
+    return n_present if rows.sample.block.n_labels else min(n_present, 2)
 
 
 def _draw(
-    rows: NDArray[np.intp], codes: NDArray[Any], groups: NDArray[np.integer] | None, rng: np.random.Generator
+    rows: NDArray[np.intp],
+    codes: NDArray[Any],
+    least: int,
+    groups: NDArray[np.integer] | None,
+    rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Return a bootstrap sample of rows, or of groups, with every label, which many metrics need.
+    """Return a bootstrap sample of rows, or of groups, with at least so many different labels or values.
 
-    A sample that misses a label is drawn again; after too many attempts, each label's rows are drawn separately.
+    A sample that has fewer is drawn again; after too many attempts, the rows of each are drawn separately.
     """
     own = codes[rows]
-    n_present = np.count_nonzero(np.bincount(own))
     members = None if groups is None else _rows_by_group(groups[rows])
     for _ in range(MAX_TRIES):
         if members is None:
             drawn = rng.integers(0, rows.size, size=rows.size)
         else:
             drawn = np.concatenate([members[index] for index in rng.integers(0, len(members), size=len(members))])
-        if np.count_nonzero(np.bincount(own[drawn])) == n_present:
+        if np.count_nonzero(np.bincount(own[drawn])) >= least:
             return np.asarray(rows[drawn])
     return np.concatenate(
         [rng.choice(rows[own == code], size=np.count_nonzero(own == code)) for code in np.unique(own)]

@@ -232,12 +232,18 @@ def largest_subsets(trials: IntArray, limit: int | None) -> tuple[int, int]:
 def _reached_by_labels(rows: MetricRows) -> int:
     """Return the largest size of a subset, MIN_LIMIT or more, that some row of every label has members for.
 
-    A metric that ranks the rows of one label against those of another has no value without one of them.
+    A metric that ranks the rows of one label against those of another has no value without one of them.  Of a target of
+    values, rows of two different ones must have them, without which r2 has no value.
     """
     trials = np.count_nonzero(rows.sample.block.seen, axis=0)[rows.known]
     target = rows.sample.block.target[rows.known]
-    if rows.sample.block.n_labels == 0 or rows.metric.is_joint:
+    if rows.metric.is_joint:
         return int(trials.max())
+    if rows.sample.block.n_labels == 0:
+        values, codes = np.unique(target, return_inverse=True)
+        reached = np.zeros(values.size, dtype=np.int64)
+        np.maximum.at(reached, codes, trials)
+        return max(MIN_LIMIT, int(np.sort(reached)[-2:].min()))
     most = np.zeros(rows.sample.block.n_labels, dtype=np.int64)
     np.maximum.at(most, target, trials)
     return max(MIN_LIMIT, int(most[most > 0].min()))

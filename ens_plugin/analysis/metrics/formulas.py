@@ -63,6 +63,9 @@ def find_formula(
     """
     rng = np.random.default_rng(0)
     drawn = rng.integers(0, codes.size, codes.size)
+    if output.ndim == 2:
+        # Rankings have no value without one of the labels.
+        drawn = np.append(drawn, np.unique(codes, return_index=True)[1])
     counts = np.bincount(drawn, minlength=codes.size).astype(np.float64)
     random = _random_outputs(output, rng)
     own = np.ones(codes.size) if weight is None else weight
@@ -159,24 +162,25 @@ def _explained(target: NDArray[Any], output: FloatArray) -> OfWeights:
 
 
 def _explained_of_labels(
-    losses: Formula, spread: Callable[[FloatArray], float], target: NDArray[Any], output: FloatArray
+    losses: Formula, spread: Callable[[FloatArray], np.float64], target: NDArray[Any], output: FloatArray
 ) -> OfWeights:
     """Return one less a loss over that of the shares of the labels, scikit-learn's d2 scores of probabilities."""
     value, codes = losses(target, output), target.astype(np.intp)
 
     def explained(weight: FloatArray) -> float:
         shares = np.bincount(codes, weights=weight) / weight.sum()
+        # Of one label alone the spread is 0, and the share infinite.
         return float(1.0 - value(weight) / spread(shares))
 
     return explained
 
 
-def _entropy(shares: FloatArray) -> float:
-    return float(-np.sum(xlogy(shares, shares)))
+def _entropy(shares: FloatArray) -> np.float64:
+    return np.float64(-np.sum(xlogy(shares, shares)))
 
 
-def _brier_of_shares(shares: FloatArray) -> float:
-    return float(1.0 - shares @ shares)
+def _brier_of_shares(shares: FloatArray) -> np.float64:
+    return np.float64(1.0 - shares @ shares)
 
 
 def _slopes(above: float, below: float) -> Formula:

@@ -12,7 +12,17 @@ from scipy.special import ndtri, stdtrit
 from ens_plugin.core.tallies.tally import AnyTally, SupportTally, ValueTally
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["Difference", "mean_difference", "row_losses", "separate_difference", "share_difference"]
+__all__ = [
+    "OUT_OF_BAG_FACTOR",
+    "Difference",
+    "mean_difference",
+    "row_losses",
+    "separate_difference",
+    "share_difference",
+]
+
+# Bound on the variance of a mean of out-of-bag losses, in variances of a mean of as many independent ones.
+OUT_OF_BAG_FACTOR = 2.0
 
 
 class Difference(NamedTuple):

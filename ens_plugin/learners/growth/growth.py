@@ -278,8 +278,8 @@ class _Course:
 
 def _weakness(report: EnsembleReport) -> str:
     """Return the reason not to use a report's recommended size; an empty string if it can be used."""
-    if report.n_rows < FEWEST_ROWS:
-        return f"{report.n_rows} rows are too few to estimate a size from; {FEWEST_ROWS} are needed."
+    if not report.has_enough_rows:
+        return f"{report.rows_text} are too few to estimate a size from; {FEWEST_ROWS} are needed."
     if report.mean_oob_members < FEWEST_OUT_OF_BAG:
         return (
             f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "
