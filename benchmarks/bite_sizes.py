@@ -60,7 +60,7 @@ class SizeCase(NamedTuple):
 
 
 def size_cases(*, n_test: int, n_sets: int, n_members: int, n_ensembles: int, n_draws: int) -> tuple[SizeCase, ...]:
-    """Return every learner with as much of it as is asked for."""
+    """Return the case of every learner, all of the same sizes."""
     return tuple(
         SizeCase(label, setting._replace(n_test=n_test), n_sets, n_members, n_ensembles, n_draws)
         for label, setting in SIZE_SETTINGS.items()

@@ -84,7 +84,7 @@ CELLS = {
 
 
 class Outcome(NamedTuple):
-    """What one forest's report says, against fresh rows.
+    """Comparison of the report of one forest with fresh rows.
 
     Attributes
     ----------

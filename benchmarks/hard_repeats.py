@@ -35,7 +35,7 @@ class GroupedRows(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """One training set: its error on fresh groups, and what the report tells."""
+    """The error of one training set on fresh groups, and the report's estimates of it."""
 
     truth: float
     error: float

@@ -1,4 +1,4 @@
-"""Agreement at the recommended size: what other trees say of it, on out-of-bag and on fresh rows."""
+"""Agreement at the recommended size, by the votes of other trees on out-of-bag and on fresh rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     agreement, fresh : float
         At the recommended size, by the other trees' out-of-bag votes, and by their votes on fresh rows.
     log_ratio : float
-        log2 of the recommended size over the one that the other trees' out-of-bag votes ask for.
+        log2 of the recommended size over the size needed by the other trees' out-of-bag votes.
     covered : bool
         The interval holds the latter.
     """

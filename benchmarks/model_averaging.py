@@ -285,7 +285,7 @@ def seconds_table(found: Sequence[Cell]) -> str:
 
 
 def guessed_shares(n_rows: int, share: float, n_models: int, seed: int) -> FloatArray:
-    """Return the majority guesser's parameter in every model: naive Bayes whose one feature says nothing."""
+    """Return the majority guesser's parameter in every model: naive Bayes with one feature that is constant."""
     y = (np.arange(n_rows) < round(share * n_rows)).astype(np.int64)
     X = np.zeros((n_rows, 1))
     base = BernoulliNB(alpha=1.0)
@@ -344,7 +344,7 @@ def _kolmogorov(drawn: FloatArray, cdf: Callable[[FloatArray], FloatArray]) -> f
 
 
 NOTES = f"""\
-{N_MODELS} models each, joint sums of them unless said otherwise; GaussianNB, but MultinomialNB and BernoulliNB where
+{N_MODELS} models each, joint sums of them unless noted otherwise; GaussianNB, but MultinomialNB and BernoulliNB where
 named. Real data: random splits with the labels' shares kept, the rest for testing. Splits share rows, so that their
 differences are not independent: t values and standard errors are Nadeau and Bengio's (2003), with variance
 (1/J + n_test/n_train) s² for J splits. It is cautious (at 10 % for training it multiplies the standard error by 30);

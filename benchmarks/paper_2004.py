@@ -211,7 +211,7 @@ bounds are on the distance to infinitely many bootstrap models, not to the poste
 at any T. Regions (delta = 0.05): naive Bayes on bootstrap samples of 100 simulated rows with ten Boolean attributes,
 and of a tenth of the breast cancer data (joint scores of 30 normal attributes vary by orders of magnitude from one
 bootstrap sample to the next, which is why so few of its rows are settled); settled where the regions of the two joint
-scores are apart. T for 90 %: median of what `models_to_settle` says from 100 models. The paper's belief network (its
+scores are apart. T for 90 %: median of what `models_to_settle` gives for 100 models. The paper's belief network (its
 section 8.3, Fig. 5) did not survive in the copy at hand."""
 
 

@@ -226,7 +226,7 @@ def forests_of_spark() -> list[Case]:
 
 
 def boosters() -> list[Case]:
-    """None where the library is not installed; test_xgboost_trees.py says so at the end of the run."""
+    """Return the cases of XGBoost; none without it, and then the tests of its adapter are skipped with a reason."""
     if find_spec("xgboost") is None:
         return []
     from tests.adapters.xgboost.xgboost_cases import xgboost_cases

@@ -1,4 +1,4 @@
-"""Labels that are rare or many: the curve is right within its interval, or the report says why not."""
+"""Labels that are rare or many: the curve is right within its interval, or there is a reason in the report."""
 
 from __future__ import annotations
 

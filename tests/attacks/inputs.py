@@ -254,7 +254,7 @@ LEFT_BY_US = ("model.joblib", "rows.csv", "policy.toml", "mlflow.db", "mlruns")
 
 
 def attack(kind: str, seed: int, folder: Path) -> str:
-    """Try one input; say what became of it.
+    """Try one input and return the outcome.
 
     Returns
     -------

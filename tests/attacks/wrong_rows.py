@@ -151,7 +151,7 @@ def _sklearn(rng: np.random.Generator, data: Data, weight: Array | None) -> tupl
     else:
         tree = (DecisionTreeClassifier if labels else DecisionTreeRegressor)(**shape)
         drawn = {"bootstrap": False, "max_samples": 0.6} if kind == "pasting" else {}
-        # Without replacement, weights may ask for more rows than there are.
+        # Without replacement, weights may require more rows than there are.
         weight = None if kind == "pasting" else weight
         model = (BaggingClassifier if labels else BaggingRegressor)(tree, **options, **drawn)
     with warnings.catch_warnings():

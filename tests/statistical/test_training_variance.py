@@ -1,4 +1,4 @@
-"""The variance over training sets told from one forest, against forests on 100 training sets."""
+"""The variance over training sets, estimated from one forest, against that of forests on 100 training sets."""
 
 from __future__ import annotations
 
