@@ -77,7 +77,7 @@ def _reported_runs() -> list[Any]:
 
 
 def surface_claims(n_rows: int, n_trees: int, options: Options) -> list[Claim]:
-    """Time a report's way to the server, and the gate's way back."""
+    """Time the logging of a report to a server, and the gate that reads it from there."""
     features, y = sample(n_rows, options.seed)
     fitted = forest(n_trees, options.seed).fit(features, y)
     report = ens_plugin.analyze(fitted, features, y)

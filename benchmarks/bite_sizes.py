@@ -49,7 +49,7 @@ SIZE_SETTINGS = {
 
 
 class SizeCase(NamedTuple):
-    """What is measured: one learner, and how much of it."""
+    """One learner, and the sizes of its measurement."""
 
     label: str
     setting: Setting

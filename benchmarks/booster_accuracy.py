@@ -64,7 +64,7 @@ def _analyze(record: Record, sizes: Sequence[int]) -> ens_plugin.EnsembleReport:
 
 
 def plug_in_estimate(mean: FloatArray, sd: FloatArray) -> Estimate:
-    """Means and spreads of the rows' margins taken as true: what `binomial` is for votes."""
+    """Return the estimate that takes means and spreads of the rows' margins as true, like `binomial` for votes."""
     ratio = mean / np.maximum(sd, 1e-12)
 
     def agreement(size: float) -> float:

@@ -222,7 +222,7 @@ def _fresh_errors(trees: Sequence[Any], features: Array, y: Array) -> Record:
 
 
 def kept(cache: Path, what: str, plan: Plan, grow: Callable[[Plan], Mapping[str, Array]]) -> Record:
-    """Return what `grow` makes of a plan, from the disk if it was grown before."""
+    """Return the record that `grow` makes of a plan, from the disk if it was made before."""
     words = " ".join([what, *map(str, plan), sklearn.__version__])
     path = cache / f"{re.sub('[^A-Za-z0-9.]+', '-', words)}.npz"
     if path.exists():

@@ -171,7 +171,7 @@ def _error(outputs: Array, counts: Array | None, target: Array) -> float:
 
 
 def _subset_error(outputs: Array, counts: Array, target: Array, size: int, rng: np.random.Generator) -> float:
-    """Error of a random subset of each row's members, as many as `size`."""
+    """Error of a random subset of `size` members for each row."""
     order = rng.permutation(outputs.shape[0])
     mask = counts[order]
     mask &= np.cumsum(mask, axis=0) <= size

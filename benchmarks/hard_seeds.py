@@ -1,4 +1,4 @@
-"""How often a gate calls the same recipe worse for its seed, and a worse recipe worse."""
+"""How often a gate finds the same recipe worse under another seed, and how often a worse recipe worse."""
 
 from __future__ import annotations
 

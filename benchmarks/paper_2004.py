@@ -116,7 +116,7 @@ def published_table(found: Mapping[Case, float]) -> str:
 
 
 def errata_table(repetitions: int, seed: int) -> str:
-    """Section 8.2: the printed bounds and how often they are exceeded."""
+    """Tabulate the printed bounds and how often they are exceeded (section 8.2)."""
     rng = np.random.default_rng([seed, EXAMPLE_ROWS])
     draws = bootstrap_share(EXAMPLE_ROWS, 0.5, EXAMPLE_MODELS, repetitions, rng)
     sd = float(np.sqrt(0.25 / EXAMPLE_ROWS))

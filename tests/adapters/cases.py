@@ -205,7 +205,7 @@ def custom() -> list[Case]:
 
 
 def forests_of_spark() -> list[Case]:
-    """Trees as Spark ML's are read, here of scikit-learn's forests, on rows that float32 holds."""
+    """Return forests of scikit-learn in the form of Spark ML's forests, on rows that float32 holds."""
 
     def read(name: str, forest: Any, X: Array, y: Array) -> Case:
         rows = X.astype(np.float32).astype(np.float64)

@@ -53,7 +53,7 @@ DRAWN_EVERY = 25  # trials; a report with page and figures takes most of its tim
 
 @dataclass
 class Tally:
-    """What was tried, what got past, and what it cost."""
+    """Counts of trials and of faults, and the time that autologging took."""
 
     fits: Counter[str] = field(default_factory=Counter)
     runs: Counter[str] = field(default_factory=Counter)

@@ -218,7 +218,7 @@ def misled(registry: Registry, rng: random.Random, report: Counter[str]) -> None
 
 
 def check(registry: Registry, outcomes: list[Outcome], report: Counter[str]) -> None:
-    """Count what should never be."""
+    """Count violations of the guarantees of a gate."""
     moves = [move for outcome in outcomes for move in outcome.fate.moves]
     for outcome in outcomes:
         _check_outcome(registry, outcome, outcomes, report)
@@ -296,7 +296,7 @@ def embedded_registry(in_memory: bool = False) -> Iterator[Registry]:
 def attack(
     trials: int, seed: int, kinds: Mapping[str, int] = KINDS, *, in_memory: bool = False
 ) -> dict[str, Counter[str]]:
-    """Run so many rounds; what was counted, by kind of round."""
+    """Run so many rounds and return the counts by kind of round."""
     rng = random.Random(seed)
     found: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     with embedded_registry(in_memory) as registry:
@@ -311,7 +311,7 @@ def attack(
 
 
 def past(found: Mapping[str, Counter[str]]) -> dict[str, dict[str, int]]:
-    """Only what should never be."""
+    """Return the violations alone."""
     bad = {
         kind: {what: count for what, count in counts.items() if count and not what.startswith("(")}
         for kind, counts in found.items()

@@ -164,7 +164,7 @@ class Signalled(Exception):
 
 
 class Foreign(Exception):
-    """What a fork met that was no error of ours."""
+    """An exception in a fork that is no error of ours."""
 
 
 def _in_fork(work: Callable[[], None]) -> None:

@@ -59,7 +59,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Trial:
-    """One attack: what was passed, and what came of it.
+    """One attack: what was passed, and the outcome.
 
     Attributes
     ----------
@@ -290,7 +290,7 @@ def true_error(model: Any, data: Data) -> Truth:
 
 
 def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: Truth) -> tuple[str, str]:
-    """Analyse what is passed and judge what comes of it."""
+    """Analyse the arguments and return the kind of outcome with its details."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What the README shows is what comes out."""
+"""The output and the picture in the README are those of its code."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def served(server_uri: str) -> Iterator[mlflow.MlflowClient]:
 
 @pytest.fixture
 def autologging() -> Iterator[None]:
-    """Whatever a test switches on is switched off after it, ours and MLflow's."""
+    """Switch off after a test the autologging that it switched on, ours and MLflow's."""
     yield
     autolog(disable=True)
     for flavour in (mlflow.sklearn, mlflow.xgboost, mlflow.lightgbm):

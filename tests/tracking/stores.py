@@ -33,7 +33,7 @@ MLFLOW_WARNINGS = pytest.mark.filterwarnings(r"ignore:::mlflow(\..*)?")
 
 @event.listens_for(Engine, "connect")
 def _leave_flushing_to_the_system(connection: Any, _: object) -> None:
-    """Half of an embedded store's time is waiting for the disk, which a test's database does not need."""
+    """Turn off SQLite's waits for the disk, which take half of an embedded store's time and which tests do not need."""
     connection.execute("PRAGMA synchronous=OFF")
 
 

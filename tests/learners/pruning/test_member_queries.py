@@ -1,4 +1,4 @@
-"""What is made of the totals, by hand."""
+"""Means and labels from totals of member outputs, against computations by hand."""
 
 from __future__ import annotations
 
