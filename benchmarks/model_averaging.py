@@ -227,7 +227,7 @@ def _worst(found: Sequence[Cell], method: str, *, corrected: bool) -> tuple[Cell
 
 
 def gain_claims(found: Sequence[Cell]) -> list[Claim]:
-    """Claim the paper's order: averages before the single model, joint before conditional sums, parametric before rows."""
+    """Claim the paper's order: averages over the single model, joint over conditional sums, parametric over rows."""
     pairs = [
         (ROWS, SINGLE, "the single model", SHARES),
         (PARAMETRIC, SINGLE, "the single model", SHARES[:1]),

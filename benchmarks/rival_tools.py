@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Sizes of a run: those compared, those of curves that need a training for each point, and the trees of the truth."""
+    """Sizes of a run: those compared, those of curves that need a training for each, and the trees of the truth."""
 
     compared: tuple[int, ...]
     grid: tuple[int, ...]

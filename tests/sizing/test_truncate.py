@@ -111,7 +111,7 @@ def test_copies_predict_the_same(case: Case, copied: Any) -> None:
 # scikit-learn's warnings, where oob_score is computed from so few members.
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores", "ignore:invalid value:RuntimeWarning")
 @of_a_library
-def test_parameters_say_the_size_and_clones_train_as_many(case: Case) -> None:
+def test_parameters_hold_the_size_and_clones_train_as_many(case: Case) -> None:
     whole, _ = unwrap(case.model, case.X)
     small, rows = unwrap(truncated(case).model, case.X)
     if not isinstance(whole, BaseEstimator):  # a Booster

@@ -77,7 +77,7 @@ def collected(df: Any, label: str) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 @pytest.mark.parametrize("target", ["two", "three", "values"])
-def test_members_say_to_the_bit_what_spark_says(session: Any, target: str) -> None:
+def test_members_predict_to_the_bit_what_spark_predicts(session: Any, target: str) -> None:
     from pyspark.ml.linalg import Vectors
 
     pipeline = fitted_pipeline(target)
