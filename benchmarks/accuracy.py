@@ -127,7 +127,7 @@ def plans(name: str, options: Options, max_depth: int | None, fresh_rows: int) -
 
 
 def vote_section(options: Options) -> tuple[list[Claim], str]:
-    """Two labels, or right and wrong: hard votes."""
+    """Compare the error and the size from hard votes with the reference, of two labels or of right and wrong."""
     records = {}
     for name in VOTE_SETS[-2:] if options.smoke else VOTE_SETS:
         forests = plans(name, options, None, 0 if options.smoke else FRESH_ROWS.get(name, 0))
@@ -144,7 +144,7 @@ def vote_section(options: Options) -> tuple[list[Claim], str]:
 
 
 def soft_section(options: Options) -> tuple[list[Claim], str]:
-    """Soft votes with many labels and with two, from 50 trees."""
+    """Compare soft votes of 50 trees with the reference, for many labels and for two."""
     claims, rows = [], []
     for name, depth in SOFT_SETS[1:2] if options.smoke else SOFT_SETS:
         records = grow_all(options.cache, "soft outputs", plans(name, options, depth, 0), soft_outputs, options.n_jobs)
@@ -159,7 +159,7 @@ def soft_section(options: Options) -> tuple[list[Claim], str]:
 
 
 def value_section(options: Options) -> tuple[list[Claim], str]:
-    """Regression: the closed form from 50 trees."""
+    """Compare the closed form from 50 trees with the reference, for regression."""
     claims, rows = [], []
     for name in VALUE_SETS[:1] if options.smoke else VALUE_SETS:
         fresh_rows = FRESH_ROWS.get(name, 0)

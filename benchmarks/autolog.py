@@ -62,7 +62,7 @@ def autolog_claims(n_rows: int, n_trees: int, options: Options) -> list[Claim]:
     before = len(_reported_runs())
     times = alternate({"plain": fit, "logged": logged_fit}, options.repetitions)
     if len(_reported_runs()) - before != options.repetitions + 1:
-        raise RuntimeError("a fit with autologging left no report, so what it cost says nothing")
+        raise RuntimeError("a fit with autologging left no report, so its time is not that of autologging")
     what = f"{n_rows} rows, {n_trees} trees"
     extra = ratio(f"autologging to a server / fit (%), {what}, one thread", times["logged"], times["plain"])
     overhead = 100.0 * (extra.value - 1.0)
@@ -77,7 +77,7 @@ def _reported_runs() -> list[Any]:
 
 
 def surface_claims(n_rows: int, n_trees: int, options: Options) -> list[Claim]:
-    """Time a report's way to the server, and the gate's way back."""
+    """Time the logging of a report to a server, and the gate that reads it from there."""
     features, y = sample(n_rows, options.seed)
     fitted = forest(n_trees, options.seed).fit(features, y)
     report = ens_plugin.analyze(fitted, features, y)

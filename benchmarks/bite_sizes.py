@@ -49,7 +49,7 @@ SIZE_SETTINGS = {
 
 
 class SizeCase(NamedTuple):
-    """What is measured: one learner, and how much of it."""
+    """One learner, and the sizes of its measurement."""
 
     label: str
     setting: Setting
@@ -60,7 +60,7 @@ class SizeCase(NamedTuple):
 
 
 def size_cases(*, n_test: int, n_sets: int, n_members: int, n_ensembles: int, n_draws: int) -> tuple[SizeCase, ...]:
-    """Return every learner with as much of it as is asked for."""
+    """Return the case of every learner, all of the same sizes."""
     return tuple(
         SizeCase(label, setting._replace(n_test=n_test), n_sets, n_members, n_ensembles, n_draws)
         for label, setting in SIZE_SETTINGS.items()

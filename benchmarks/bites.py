@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Setting(NamedTuple):
-    """A learner and the data it bites from.
+    """A learner and the data that its bites are drawn from.
 
     Attributes
     ----------

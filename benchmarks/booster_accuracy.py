@@ -48,7 +48,7 @@ class Estimate:
 
 
 def default_estimate(record: Record) -> Estimate:
-    """What `analyze` says from the first 50 members."""
+    """Return the estimate of `analyze` from the first 50 members."""
     report = _analyze(record, [int(size) for size in SIZES if np.isfinite(size)])
     curve = report.error_curve
     return Estimate(np.array([curve.at(size) for size in SIZES]), report.recommended_size or MAX_SIZE)
@@ -64,7 +64,7 @@ def _analyze(record: Record, sizes: Sequence[int]) -> ens_plugin.EnsembleReport:
 
 
 def plug_in_estimate(mean: FloatArray, sd: FloatArray) -> Estimate:
-    """Means and spreads of the rows' margins taken as true: what `binomial` is for votes."""
+    """Return the estimate that takes means and spreads of the rows' margins as true, like `binomial` for votes."""
     ratio = mean / np.maximum(sd, 1e-12)
 
     def agreement(size: float) -> float:
@@ -183,9 +183,9 @@ def main(arguments: list[str] | None = None) -> str:
             "log2(size / reference).",
             f"Out-of-bag against fresh: `error_curve.at({CHECKED_TREES})` of forests of {CHECKED_TREES} trees on "
             f"{CHECKED_ROWS} rows, less the error of the booster's own `predict` on {FRESH_ROWS} fresh rows. With as "
-            "many training rows of one label as of the other, the trees that never saw a row saw its label less often "
-            "than the other one, which no fresh row meets: every out-of-bag error is then too high, by less the more "
-            "rows there are. Labels tossed like coins are free of this, and are what the target is about.",
+            "many training rows of one label as of the other, the bags that a row is out of hold its label less often "
+            "than the other one, and this is not so for fresh rows: every out-of-bag error is then too high, by less "
+            "the more rows there are. Labels tossed like coins are free of this, and are what the target is about.",
         ],
         claims,
         [text for _, text in sections],

@@ -1,4 +1,4 @@
-"""Forests of LightGBM and XGBoost, reduced to what their members say of rows they never saw."""
+"""Forests of LightGBM and XGBoost, reduced to their members' out-of-bag predictions."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ LIBRARIES = {
 
 
 def scores(library: str, plan: Plan) -> Record:
-    """Return what the first 50 members say, and the mean and spread of every row's margin over all of them.
+    """Return the outputs of the first 50 members, and the mean and spread of every row's margin over all members.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def scores(library: str, plan: Plan) -> Record:
 
 
 def fresh_error(library: str, sample: Callable[[Plan], tuple[Array, Array, np.random.Generator]], plan: Plan) -> Record:
-    """Return what all members say of rows they never saw, and the error of the booster itself on fresh rows.
+    """Return the outputs and bags of all members, and the error of the booster itself on fresh rows.
 
     Returns
     -------

@@ -66,7 +66,7 @@ class Deviations:
 
 @dataclass(frozen=True)
 class Targets:
-    """What is asked of the default estimate, and what was tried where it falls short.
+    """Targets of the default estimate, and what was tried where it misses them.
 
     Attributes
     ----------

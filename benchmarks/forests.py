@@ -1,4 +1,4 @@
-"""Forests of the benchmarks, reduced to what their members say, and kept on disk: growing them is the slow part."""
+"""Forests of the benchmarks, reduced to their members' outputs, and kept on disk: growing them is the slow part."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def out_of_bag(forest: RandomForestClassifier | RandomForestRegressor, n_rows: i
 
 
 def leaf_values(tree: Any, features: Array) -> Array:
-    """Return what one tree says about float32 rows: label shares (or one value), shape (n_rows, n_labels)."""
+    """Return the output of one tree for float32 rows: label shares (or one value), shape (n_rows, n_labels)."""
     return np.asarray(np.asarray(tree.tree_.value)[tree.tree_.apply(features), 0])
 
 
@@ -132,7 +132,7 @@ def hard_votes(plan: Plan) -> Record:
 
 
 def soft_outputs(plan: Plan) -> Record:
-    """Return what the first 50 members of a classifier say, and the error of the whole forest's own rule.
+    """Return the outputs of a classifier's first 50 members, and the error of the whole forest's own rule.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def soft_outputs(plan: Plan) -> Record:
 
 
 def value_outputs(plan: Plan) -> Record:
-    """Return what the first 50 members of a regressor say, and the closed form of the error from all of them.
+    """Return the outputs of a regressor's first 50 members, and the closed form of the error from all members.
 
     Returns
     -------
@@ -172,8 +172,8 @@ def value_outputs(plan: Plan) -> Record:
     }
     if plan.fresh_rows:
         fresh, fresh_y = friedman1(plan.fresh_rows, rng)
-        said = np.stack([leaf_values(tree, fresh.astype(np.float32))[:, 0] for tree in forest.estimators_])
-        record["fresh"] = closed_form(said, np.ones(said.shape, dtype=bool), fresh_y)
+        predicted = np.stack([leaf_values(tree, fresh.astype(np.float32))[:, 0] for tree in forest.estimators_])
+        record["fresh"] = closed_form(predicted, np.ones(predicted.shape, dtype=bool), fresh_y)
     return record
 
 
@@ -186,7 +186,7 @@ def closed_form(outputs: Array, seen: NDArray[np.bool_], target: Array) -> Array
 
 
 def seed_votes(plan: Plan) -> Record:
-    """Grow one forest of many that differ in the seed only, and ask it about the same held-out rows.
+    """Grow one of many forests that differ in the seed only, and predict the same held-out rows with it.
 
     Returns
     -------
@@ -222,7 +222,7 @@ def _fresh_errors(trees: Sequence[Any], features: Array, y: Array) -> Record:
 
 
 def kept(cache: Path, what: str, plan: Plan, grow: Callable[[Plan], Mapping[str, Array]]) -> Record:
-    """Return what `grow` makes of a plan, from the disk if it was grown before."""
+    """Return the record that `grow` makes of a plan, from the disk if it was made before."""
     words = " ".join([what, *map(str, plan), sklearn.__version__])
     path = cache / f"{re.sub('[^A-Za-z0-9.]+', '-', words)}.npz"
     if path.exists():

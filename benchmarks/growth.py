@@ -123,7 +123,7 @@ def mean_over_sets(by_set: Sequence[FloatArray]) -> tuple[float, float]:
     return float(np.mean(means)), float(np.sqrt(np.sum(np.square(errors))) / len(errors))
 
 
-TRIED = "nothing: the size is what the estimate of analyze() says, and the rule has nothing to tune but the probe."
+TRIED = "nothing: the size is the one that analyze() recommends, and the rule has nothing to tune but the probe."
 
 
 def claims(results: Mapping[str, Sequence[Record]]) -> list[Claim]:

@@ -80,7 +80,7 @@ def size_coverage(name: str, options: Options) -> tuple[Claim, list[str]]:
 
 
 def even_bias(options: Options) -> Claim:
-    """Return the mean difference of the error told of ten trees and that on fresh rows, a rare label second."""
+    """Return the mean of the reported error of ten trees less that of `predict`, where the second label is rare."""
     differences = []
     for repetition in range(options.repetitions):
         rng = np.random.default_rng([options.seed, 1, repetition])
@@ -91,7 +91,13 @@ def even_bias(options: Options) -> Claim:
         differences.append(100 * (error - np.mean(forest.predict(fresh) != truth)))
     spread = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
     bias = float(np.mean(differences))
-    return Claim(f"{EVEN_MEMBERS} trees, rare second label: error told less its own (points)", bias, spread, -0.1, 0.1)
+    return Claim(
+        f"{EVEN_MEMBERS} trees, rare second label: reported error less that of predict (points)",
+        bias,
+        spread,
+        -0.1,
+        0.1,
+    )
 
 
 def _rare(n_rows: int, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """What many values of random_state make of one trained model.
+    """Results of many values of random_state for one trained model.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ def _forest(n_trees: int, **options: Any) -> RandomForestClassifier:
 
 
 def bends(error: Array, sizes: Array) -> int:
-    """How often second differences in log B change sign, the flat ones aside."""
+    """Return how often slopes in log B change from rising to falling or back, without changes that are almost 0."""
     slopes = np.diff(error) / np.diff(np.log(sizes))
     turns = np.diff(slopes)
     signs = np.sign(turns[np.abs(turns) > FLAT * np.abs(slopes).max()])

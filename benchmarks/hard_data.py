@@ -1,4 +1,4 @@
-"""Data that people have: every benchmark of hard data, one after the other."""
+"""Run every benchmark of hard data, one after the other."""
 
 from __future__ import annotations
 

@@ -45,13 +45,13 @@ class Cell(NamedTuple):
     depth: int | None
 
     def words(self) -> str:
-        """Name the cell."""
+        """Return the name of the cell."""
         depth = "full depth" if self.depth is None else f"depth {self.depth}"
         return f"{self.draw}, {self.n_rows} rows, {100 * self.share:g} % positives, {depth}"
 
 
 class Outcome(NamedTuple):
-    """What one training set gave, in shares.
+    """Results of one training set, as shares.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def draw_rows(n_rows: int, share: float, rng: np.random.Generator) -> tuple[Floa
 
 
 def best_errors(X: FloatArray, y: NDArray[np.int64], share: float) -> FloatArray:
-    """0-1 loss of the rule that knows both classes, by row."""
+    """Return the 0-1 loss of the best possible rule, by row."""
     score = SHIFT * (X[:, :TELLING_FEATURES] - SHIFT / 2.0).sum(axis=1) + math.log(share / (1.0 - share))
     return np.asarray((score > 0) != y, dtype=np.float64)
 
@@ -114,7 +114,7 @@ def outcome(cell: Cell, seed: int, n_trees: int, fresh_rows: int) -> Outcome:
 
 
 class Summary(NamedTuple):
-    """What the training sets of one cell gave together; errors in points, shares in percent."""
+    """Results of all training sets of one cell; errors in points, shares in percent."""
 
     cell: Cell
     n_sets: int

@@ -57,7 +57,7 @@ def normal(rng: np.random.Generator, size: int) -> Array:
 
 
 def student(degrees: float) -> Noise:
-    """Return noise with as many degrees of freedom."""
+    """Return noise from Student's t distribution with these degrees of freedom."""
     return lambda rng, size: 2.0 * rng.standard_t(degrees, size=size)
 
 
@@ -84,7 +84,7 @@ CELLS = {
 
 
 class Outcome(NamedTuple):
-    """What one forest's report says, against fresh rows.
+    """Comparison of the report of one forest with fresh rows.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class GroupedRows(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """One training set: its error on fresh groups, and what the report tells."""
+    """The error of one training set on fresh groups, and the report's estimates of it."""
 
     truth: float
     error: float
@@ -214,7 +214,7 @@ CHANCE = ("three binary features", "eight binary features", "counts, ages and ca
 
 
 def stopped(kind: str, seed: int) -> float:
-    """Tell whether a report is refused (1), doubted (0.5) or let pass (0)."""
+    """Return 1 where the analysis is refused, 0.5 where the report has a doubt, else 0."""
     X, y = repeated_data(kind, np.random.default_rng([seed, 11]))
     model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
     try:

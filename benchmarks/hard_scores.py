@@ -29,7 +29,7 @@ TOLERANCE = 0.5
 TRIED = (
     "a variance of members that follows the mean margin, and an interval that allows for the members by a jackknife "
     "over groups of them. What is left is how the error of this training set on fresh rows differs from that of others "
-    "of its size, which out-of-bag rows do not tell: the bias against other members on the same rows is small."
+    "of its size, which out-of-bag rows do not show: the bias against other members on the same rows is small."
 )
 SMOKE_ROWS = 400
 
@@ -171,7 +171,7 @@ def _error(outputs: Array, counts: Array | None, target: Array) -> float:
 
 
 def _subset_error(outputs: Array, counts: Array, target: Array, size: int, rng: np.random.Generator) -> float:
-    """Error of a random subset of each row's members, as many as `size`."""
+    """Error of a random subset of `size` members for each row."""
     order = rng.permutation(outputs.shape[0])
     mask = counts[order]
     mask &= np.cumsum(mask, axis=0) <= size

@@ -1,4 +1,4 @@
-"""How often a gate calls the same recipe worse for its seed, and a worse recipe worse."""
+"""How often a gate finds the same recipe worse under another seed, and how often a worse recipe worse."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def grow_pair(plan: Plan) -> Mapping[str, Array]:
 
 
 def measured(record: Record, number: int, members: int) -> Measurement:
-    """Judge the first members of one forest by the rows they never saw."""
+    """Return the measurement of a forest's first members on their out-of-bag rows."""
     labels, in_bag = (record[f"{name}_{number}"][:members] for name in ("labels", "in_bag"))
     ensemble = ens_plugin.CustomEnsemble(labels, in_bag, aggregation="vote", classes=np.array([0, 1]))
     report, judged = analyze_rows(ensemble, None, record["target"], data="oob")

@@ -1,4 +1,4 @@
-"""Agreement at the recommended size: what other trees say of it, on out-of-bag and on fresh rows."""
+"""Agreement at the recommended size, by the votes of other trees on out-of-bag and on fresh rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     agreement, fresh : float
         At the recommended size, by the other trees' out-of-bag votes, and by their votes on fresh rows.
     log_ratio : float
-        log2 of the recommended size over the one that the other trees' out-of-bag votes ask for.
+        log2 of the recommended size over the size needed by the other trees' out-of-bag votes.
     covered : bool
         The interval holds the latter.
     """
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
 
 def rows_of(problem: str, rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
-    """Training rows and fresh ones: two thirds and one of real data."""
+    """Return training rows and fresh rows; of real data, two thirds and one third."""
     if problem == GAUSSIANS:
         centres = np.random.default_rng(5).standard_normal((12, 5)) * 1.6
         labels = rng.integers(0, 12, 5000)
@@ -86,7 +86,7 @@ def grow(plan: Plan) -> Record:
 
 
 def agreement_of(counts: Array, size: int, rng: np.random.Generator) -> float:
-    """Share of rows on which `size` draws from the votes choose the label that most of them are for."""
+    """Share of rows where the label with most of `size` votes drawn at random is that with most of all votes."""
     label = counts.argmax(axis=1)
     open_rows = np.flatnonzero(np.count_nonzero(counts, axis=1) > 1)
     if open_rows.size == 0:
@@ -97,7 +97,7 @@ def agreement_of(counts: Array, size: int, rng: np.random.Generator) -> float:
 
 
 def wanted_size(counts: Array, rng: np.random.Generator) -> float:
-    """Size at which that share reaches the wanted one, interpolated in logarithms."""
+    """Size at which :func:`agreement_of` reaches the confidence, interpolated in logarithms."""
     apart = np.maximum([1.0 - agreement_of(counts, int(size), rng) for size in SIZES], 1e-9)
     apart = np.minimum.accumulate(apart)
     below = np.flatnonzero(apart <= 1.0 - CONFIDENCE)

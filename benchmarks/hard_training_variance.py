@@ -1,4 +1,4 @@
-"""The variance over training sets, told from one forest, against what refits on other training sets show."""
+"""The variance over training sets, estimated from one forest, against that of refits on other training sets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SETTINGS = (
 )
 TRIED = (
     "the mean with the jackknife after the bootstrap is nearer here and 1.25 to 1.3 times the truth for the default "
-    "forest; which of the two is nearer cannot be told from one forest, so both are given."
+    "forest; one forest does not show which of the two is nearer, so both are given."
 )
 
 
@@ -78,7 +78,7 @@ def fresh_rows() -> NDArray[np.float64]:
 
 
 def measure(setting: Setting, refits: int, forests: int, n_trees: int, seed: int, n_jobs: int) -> Outcome:
-    """Compare the variance over `refits` training sets with what each of `forests` forests tells of it.
+    """Compare the variance over `refits` training sets with the estimates from each of `forests` forests.
 
     The refits' own variance over seeds, of `REFIT_TREES` trees, is taken off: the truth is that of infinitely many.
     """
@@ -88,13 +88,15 @@ def measure(setting: Setting, refits: int, forests: int, n_trees: int, seed: int
     )
     predictions, seed_variances = (np.array(part) for part in zip(*found, strict=True))
     truth = float((predictions.var(axis=0, ddof=1) - seed_variances.mean(axis=0)).mean())
-    told = np.array(
+    estimates = np.array(
         Parallel(n_jobs=n_jobs)(
-            delayed(_told)(setting, rows, 10_000 * seed + number, n_trees) for number in range(forests)
+            delayed(_estimates)(setting, rows, 10_000 * seed + number, n_trees) for number in range(forests)
         )
     )
-    uncorrected, estimate, jackknife = told.mean(axis=0) / truth
-    spread = float(np.hypot(told[:, 1].std(ddof=1) / truth / np.sqrt(forests), estimate * np.sqrt(2 / refits / 15)))
+    uncorrected, estimate, jackknife = estimates.mean(axis=0) / truth
+    spread = float(
+        np.hypot(estimates[:, 1].std(ddof=1) / truth / np.sqrt(forests), estimate * np.sqrt(2 / refits / 15))
+    )
     return Outcome(truth, float(uncorrected), float(estimate), spread, float(jackknife))
 
 
@@ -116,7 +118,7 @@ def _outcome(setting: Setting, options: Options) -> Outcome:
 
 def _claim(setting: Setting, outcome: Outcome) -> Claim:
     return Claim(
-        f"variance told over variance of refits, {setting.name()}",
+        f"estimated variance over variance of refits, {setting.name()}",
         outcome.estimate,
         outcome.spread,
         1 - TOLERANCE,
@@ -129,8 +131,9 @@ def _about(options: Options) -> Sequence[str]:
     return [
         "## Variance over training sets",
         f"Friedman's first function with noise of variance {NOISE:g}; mean over {FRESH_ROWS} fresh rows. The truth is "
-        f"the variance over {options.repetitions} training sets of what infinitely many trees predict; what "
-        f"`training_variance` tells comes from forests of {60 if options.smoke else TREES} trees, each on one of them. "
+        f"the variance over {options.repetitions} training sets of what infinitely many trees predict; the "
+        f"estimates of `training_variance` are from forests of {60 if options.smoke else TREES} trees, each trained on "
+        "one of these sets. "
         "± holds the noise of the truth, as if the fresh rows were worth 15 independent ones.",
     ]
 
@@ -146,7 +149,7 @@ def _detail(settings: Sequence[Setting], outcomes: Sequence[Outcome]) -> str:
         ]
         for setting, outcome in zip(settings, outcomes, strict=True)
     ]
-    return table(["setting", "truth", "uncorrected", "told", "jackknife after bootstrap"], rows)
+    return table(["setting", "truth", "uncorrected", "corrected", "jackknife after bootstrap"], rows)
 
 
 def _training_set(setting: Setting, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -159,11 +162,11 @@ def _refitted(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Prediction of a forest on a training set of its own, and its variance over seeds."""
     model = setting.model(REFIT_TREES, seed).fit(*_training_set(setting, seed))
-    told = np.stack([tree.predict(rows) for tree in model.estimators_])
-    return told.mean(axis=0), told.var(axis=0, ddof=1) / REFIT_TREES
+    predicted = np.stack([tree.predict(rows) for tree in model.estimators_])
+    return predicted.mean(axis=0), predicted.var(axis=0, ddof=1) / REFIT_TREES
 
 
-def _told(setting: Setting, rows: NDArray[np.float64], seed: int, n_trees: int) -> tuple[float, float, float]:
+def _estimates(setting: Setting, rows: NDArray[np.float64], seed: int, n_trees: int) -> tuple[float, float, float]:
     X, y = _training_set(setting, seed)
     found = ens_plugin.training_variance(setting.model(n_trees, seed).fit(X, y), X, rows)
     jackknife = np.nan if found.jackknife is None else float(found.jackknife.mean())

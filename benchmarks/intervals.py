@@ -46,7 +46,7 @@ TRIED = (
 
 
 class Outcome(NamedTuple):
-    """What one forest says about the intervals computed from its first members.
+    """Comparison of the intervals from one forest's first members with the values that they estimate.
 
     Attributes
     ----------
@@ -181,12 +181,12 @@ def coverage_section(options: Options) -> tuple[list[Claim], str]:
 
 
 class SeedSpread(NamedTuple):
-    """Standard deviation of the error over seeds, and what single forests say it is (shares).
+    """Standard deviation of the error over seeds, and its estimates from single forests (shares).
 
     Attributes
     ----------
     truth : float
-        Over all forests, on the 2000 held-out rows that the estimates see.
+        Over all forests, on the 2000 held-out rows of the estimates.
     fresh : float
         On fresh rows without end: from 20 000, without what each row adds on its own.
     held_out, out_of_bag : float

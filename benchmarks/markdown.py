@@ -1,4 +1,4 @@
-"""Tables of RESULTS.md: written, and read again."""
+"""Functions that write and read the tables of RESULTS.md."""
 
 from __future__ import annotations
 

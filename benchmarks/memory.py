@@ -60,7 +60,7 @@ def measure(n_rows: int, n_trees: int, dtype: str, seed: int) -> tuple[float, fl
 
 
 def _fit(features: Array, y: Array, n_trees: int, seed: int) -> ExtraTreesClassifier:
-    """Grow shallow trees on random splits: quick, and as large for the analysis as any."""
+    """Grow shallow trees on random splits, which is quick; their analysis needs as much memory as that of others."""
     forest = ExtraTreesClassifier(
         n_trees, max_depth=MAX_DEPTH, max_features=1, bootstrap=True, random_state=seed, n_jobs=1
     )

@@ -144,8 +144,8 @@ def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tup
     means = drawn_means((others if is_value else others[:, :, 1]).astype(np.float32), rng)
     found = {}
     for metric in metrics_of(name):
-        asked = pinball() if metric == "neg_mean_pinball_loss" else metric
-        resolved = resolve_metric(asked, find_adapter(ensembles[FIRST[0]]))
+        given = pinball() if metric == "neg_mean_pinball_loss" else metric
+        resolved = resolve_metric(given, find_adapter(ensembles[FIRST[0]]))
         assert resolved is not None
         truth = true_curve(resolved, fresh_target, None if is_value else forest.classes_, means, pool)
         of_rows: tuple[float, ...] = ()
@@ -156,7 +156,7 @@ def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tup
                 )
             )
         for count, ensemble in ensembles.items():
-            found[metric, count] = _outcome(ensemble, target, asked, resolved, truth)._replace(of_rows=of_rows)
+            found[metric, count] = _outcome(ensemble, target, given, resolved, truth)._replace(of_rows=of_rows)
     return found
 
 
@@ -166,10 +166,10 @@ def _outputs(forest: Any, features: Array, is_value: bool, n_trees: int) -> Arra
     return np.stack([tree.predict(rows) if is_value else tree.predict_proba(rows) for tree in trees])
 
 
-def _outcome(ensemble: Any, target: Array, asked: Any, metric: ResolvedMetric, truth: Array) -> Outcome:
+def _outcome(ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, truth: Array) -> Outcome:
     nothing = (math.nan,) * (len(SIZES) + 1)
     try:
-        report = ens_plugin.analyze(ensemble, None, target, metric=asked, sizes=[1, *SIZES])
+        report = ens_plugin.analyze(ensemble, None, target, metric=given, sizes=[1, *SIZES])
     except EnsPluginError:
         return Outcome(nothing, nothing, math.nan, math.nan, math.nan, False)
     curve, wanted = report.error_curve, (*SIZES, math.inf)

@@ -94,7 +94,7 @@ class Cell(NamedTuple):
         return self.errors[over] - self.errors[method]
 
     def standard_error(self, differences: FloatArray) -> float:
-        """Nadeau and Bengio's (2003) for splits of the same rows; the plain one for rows drawn anew each time."""
+        """Return Nadeau and Bengio's (2003) for splits of the same rows, the plain one for rows drawn anew."""
         ratio = 0.0 if PROBLEMS[self.problem].generated else self.n_test / self.n_train
         return float(np.sqrt((1.0 / differences.size + ratio) * differences.var(ddof=1)))
 
@@ -208,7 +208,7 @@ def _cell(name: str, share: float, size: int, options: Options) -> Cell:
 
 
 def harm_claims(found: Sequence[Cell]) -> list[Claim]:
-    """Never significantly worse than the single model: the worst cell of each way to draw."""
+    """Claim that no cell is significantly worse than the single model, by the worst cell of each way to draw."""
     limit = float(t.ppf(0.5 + LEVEL / 2, found[0].settled.size - 1))
     made = []
     for method in (ROWS, PARAMETRIC):
@@ -227,7 +227,7 @@ def _worst(found: Sequence[Cell], method: str, *, corrected: bool) -> tuple[Cell
 
 
 def gain_claims(found: Sequence[Cell]) -> list[Claim]:
-    """Better where model uncertainty is large; joint above conditional sums; parametric above rows: as in the paper."""
+    """Claim the paper's order: averages over the single model, joint over conditional sums, parametric over rows."""
     pairs = [
         (ROWS, SINGLE, "the single model", SHARES),
         (PARAMETRIC, SINGLE, "the single model", SHARES[:1]),
@@ -262,7 +262,7 @@ def error_table(found: Sequence[Cell], share: float) -> str:
 
 
 def _mark(cell: Cell, method: str) -> str:
-    """Plus for better, minus for worse than the single model: two by the corrected t, one by the plain one only."""
+    """Return plus signs for better, minus signs for worse than the single model: two by the corrected t, else one."""
     if method == SINGLE:
         return ""
     gain = cell.gain(method)
@@ -285,7 +285,7 @@ def seconds_table(found: Sequence[Cell]) -> str:
 
 
 def guessed_shares(n_rows: int, share: float, n_models: int, seed: int) -> FloatArray:
-    """Return the majority guesser's parameter in every model: naive Bayes whose one feature says nothing."""
+    """Return the majority guesser's parameter in every model: naive Bayes with one feature that is constant."""
     y = (np.arange(n_rows) < round(share * n_rows)).astype(np.int64)
     X = np.zeros((n_rows, 1))
     base = BernoulliNB(alpha=1.0)
@@ -295,7 +295,7 @@ def guessed_shares(n_rows: int, share: float, n_models: int, seed: int) -> Float
 
 
 def posterior_sections(options: Options) -> tuple[list[Claim], str]:
-    """Section 8.2: bootstrapped shares against the Beta posterior under a uniform prior."""
+    """Compare bootstrapped shares with the Beta posterior under a uniform prior (section 8.2)."""
     repetitions, n_models = (100, 50) if options.smoke else (10_000, 3000)
     made, lines = [], []
     for share in POSTERIOR_SHARES:
@@ -344,7 +344,7 @@ def _kolmogorov(drawn: FloatArray, cdf: Callable[[FloatArray], FloatArray]) -> f
 
 
 NOTES = f"""\
-{N_MODELS} models each, joint sums of them unless said otherwise; GaussianNB, but MultinomialNB and BernoulliNB where
+{N_MODELS} models each, joint sums of them unless noted otherwise; GaussianNB, but MultinomialNB and BernoulliNB where
 named. Real data: random splits with the labels' shares kept, the rest for testing. Splits share rows, so that their
 differences are not independent: t values and standard errors are Nadeau and Bengio's (2003), with variance
 (1/J + n_test/n_train) s² for J splits. It is cautious (at 10 % for training it multiplies the standard error by 30);

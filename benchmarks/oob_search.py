@@ -77,7 +77,7 @@ class Problem(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What the two searches of one problem gave.
+    """Results of the two searches of one problem.
 
     Attributes
     ----------

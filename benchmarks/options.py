@@ -11,7 +11,7 @@ __all__ = ["Options", "read_options"]
 
 
 class Options(argparse.Namespace):
-    """What was asked for.
+    """Options of one run.
 
     Attributes
     ----------

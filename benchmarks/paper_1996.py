@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of Wolpert and Macready (1996): what a bagged learner's members say of its error."""
+"""Tables 1 and 2 of Wolpert and Macready (1996): the error of a bagged learner, estimated from its members."""
 
 from __future__ import annotations
 
@@ -257,14 +257,14 @@ jackknife over {JACKKNIFE_GROUPS} groups of targets. Test sets of one: each of t
 What the paper does not pin down:
 
 - [a] All rows. Read literally (uniform widths, normalised Gaussians), "widths were randomly chosen from [0.1, 0.3]"
-  gives the paper's structure at too large a scale. Uniform squares of the widths come close; the true law cannot be
-  told from the printed figures, so both are shown. Targets are for the fitted law.
+  gives the paper's structure at too large a scale. Uniform squares of the widths come close; the printed figures do
+  not determine the true law, so both are shown. Targets are for the fitted law.
 - [b] V_3 at test points is dominated by a few members that extrapolate wildly: these rows hang on single targets, as
-  their standard errors say, and cannot be reproduced to the digits printed.
+  their standard errors show, and cannot be reproduced to the digits printed.
 - [c] "Actual" is read as the error averaged over the leave-one-out fits. A slope of 1.114 needs estimates that vary
-  1.6 times as much as the actual errors: a few wild targets can do that, as the standard errors of this row say.
+  1.6 times as much as the actual errors: a few wild targets can do that, as the standard errors of this row show.
 - [d] Correlations hang on single targets. Where 25 inputs happen to leave a large part of [-1, 1] empty, the ensemble
-  fails there and no estimate can see it; one such target in thousands moves a correlation by 0.1. The column
+  fails there and no estimate can show it; one such target in thousands moves a correlation by 0.1. The column
   `{LESS_ONE}` leaves out the one target with the largest actual error. It was added after a first run had shown this,
   and has no target. Quotients to weighted's abs(delta), on the same targets, are steady; the aims are quotients of 0.91
   and, for test sets of one, 0.86."""

@@ -116,7 +116,7 @@ def published_table(found: Mapping[Case, float]) -> str:
 
 
 def errata_table(repetitions: int, seed: int) -> str:
-    """Section 8.2: the printed bounds and how often they are exceeded."""
+    """Tabulate the printed bounds and how often they are exceeded (section 8.2)."""
     rng = np.random.default_rng([seed, EXAMPLE_ROWS])
     draws = bootstrap_share(EXAMPLE_ROWS, 0.5, EXAMPLE_MODELS, repetitions, rng)
     sd = float(np.sqrt(0.25 / EXAMPLE_ROWS))
@@ -211,7 +211,7 @@ bounds are on the distance to infinitely many bootstrap models, not to the poste
 at any T. Regions (delta = 0.05): naive Bayes on bootstrap samples of 100 simulated rows with ten Boolean attributes,
 and of a tenth of the breast cancer data (joint scores of 30 normal attributes vary by orders of magnitude from one
 bootstrap sample to the next, which is why so few of its rows are settled); settled where the regions of the two joint
-scores are apart. T for 90 %: median of what `models_to_settle` says from 100 models. The paper's belief network (its
+scores are apart. T for 90 %: median of what `models_to_settle` gives for 100 models. The paper's belief network (its
 section 8.3, Fig. 5) did not survive in the copy at hand."""
 
 

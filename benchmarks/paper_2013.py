@@ -46,7 +46,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Printed:
-    """What the paper prints for one rule: disagreement (%), median size and quartiles."""
+    """The paper's figures for one rule: disagreement (%), median size and quartiles."""
 
     disagreement: float
     median: int

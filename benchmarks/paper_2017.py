@@ -88,7 +88,7 @@ class Cell(NamedTuple):
 
 
 def plan_of(options: PaperOptions) -> Plan:
-    """Return the sizes of the run that was asked for."""
+    """Return the sizes of a run with these options."""
     if options.smoke:
         small = {name: setting._replace(n_test=200) for name, setting in list(SETTINGS.items())[-1:]}
         cases = size_cases(n_test=300, n_sets=2, n_members=60, n_ensembles=10, n_draws=1)[:1]
@@ -317,7 +317,7 @@ def main(arguments: list[str] | None = None) -> str:
 
 
 def measured(plan: Plan, options: PaperOptions) -> Measured:
-    """Measure everything, the longest first, in as many processes as asked for."""
+    """Measure everything, the longest first, in `options.n_jobs` processes."""
     tables = load_score_tables()
     sizes = [
         delayed(measure_sizes)(case, rule, options.seed, options.cache) for case in plan.size_cases for rule in MIXINGS
@@ -345,19 +345,19 @@ def learner_part(name: str, setting: Setting, plan: Plan, options: PaperOptions)
 
 
 ABOUT = (
-    "Learners of bites of m out of n rows, asked about rows none of them saw. Truth: {members} members, ensembles "
-    "resampled from them with replacement. Estimates: normal scores fitted to a few of the members, read off the "
-    "universal tables. Plug-in: as in the paper. Shrunken: rows deconvolved. Matched, what we recommend and what the "
-    "first rows and the sizes are of: deconvolved, and for voting first matched to the mean and variance of the "
-    "probabilities (for PM the same as shrunken). Cells: m/n from 0.01 to 0.25, K from 1 to 800, PM (mean score) and "
-    "voting (mean probability); quantiles over cells and draws of probes. Smallest K: {sets} training sets with 20 000 "
-    "fresh test rows and 600 members each; the truth is that of the loss averaged over them, since one set does not "
-    "determine it to 10 %, and the digits' 597 test rows not at all; each estimate is from 25 members asked about one "
-    "set's rows; spread by bootstrap over sets. The paper's data (IJCNN, LETTER, KDD) are "
-    "not used: its figures are a yardstick from the same kind of learner, not a reproduction; for logistic regression "
-    "that is LETTER: KDD, the paper's linear case, has errors below 0.001 for the losses, from 510 000 test rows; that "
-    "is out of reach here. Tables are compared with {draws} simulated ensembles a cell, sharpened by conditioning "
-    "and regression. Spread: standard error over draws of probes."
+    "Learners of bites of m out of n rows, and their scores of rows that none was trained on. Truth: {members} "
+    "members, ensembles resampled from them with replacement. Estimates: normal scores fitted to a few of the members, "
+    "read off the universal tables. Plug-in: as in the paper. Shrunken: rows deconvolved. Matched, what we recommend "
+    "and what the first rows and the sizes are of: deconvolved, and for voting first matched to the mean and variance "
+    "of the probabilities (for PM the same as shrunken). Cells: m/n from 0.01 to 0.25, K from 1 to 800, PM (mean "
+    "score) and voting (mean probability); quantiles over cells and draws of probes. Smallest K: {sets} training sets "
+    "with 20 000 fresh test rows and 600 members each; the truth is that of the loss averaged over them, since one set "
+    "does not determine it to 10 %, and the digits' 597 test rows not at all; each estimate is from the scores of 25 "
+    "members for one set's rows; spread by bootstrap over sets. The paper's data (IJCNN, LETTER, KDD) are not used: "
+    "its figures are a yardstick from the same kind of learner, not a reproduction; for logistic regression that is "
+    "LETTER: KDD, the paper's linear case, has errors below 0.001 for the losses, from 510 000 test rows; that is out "
+    "of reach here. Tables are compared with {draws} simulated ensembles a cell, sharpened by conditioning and "
+    "regression. Spread: standard error over draws of probes."
 )
 
 

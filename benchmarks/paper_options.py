@@ -21,7 +21,7 @@ class Repetitions:
 
 
 class PaperOptions(argparse.Namespace):
-    """What was asked for.
+    """Options of one run of a paper's script.
 
     Attributes
     ----------

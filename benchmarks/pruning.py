@@ -1,4 +1,4 @@
-"""Dynamic pruning: labels against the whole ensemble's, members asked, and wall time of predict."""
+"""Dynamic pruning: labels against the whole ensemble's, members queried, and wall time of predict."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def pruned_by(model: Any, features: Array, y: Array) -> dict[str, DynamicPruning
 
 
 def counted(kind: str, plan: Plan) -> Record:
-    """Return by rule: members asked and share of other labels on fresh rows, and both as expected beforehand."""
+    """Return by rule: members queried and share of other labels on fresh rows, and both as expected beforehand."""
     features, y, fresh = samples(plan)
     model = clone(ensemble(kind, plan.n_trees, plan.forest_seed() % 2**31)).fit(features, y)
     whole = model.predict(fresh)
@@ -110,7 +110,7 @@ def mean_claim(measure: str, values: Array, low: float = -np.inf, high: float = 
 
 
 def counting_section(options: Options) -> tuple[list[Claim], str]:
-    """Disagreement and members asked, forests on all problems."""
+    """Disagreement and members queried, forests on all problems."""
     claims, rows = [], []
     for problem in PROBLEMS[-2:] if options.smoke else PROBLEMS:
         grow = partial(counted, "forest")
@@ -121,16 +121,16 @@ def counting_section(options: Options) -> tuple[list[Claim], str]:
         claims += [
             mean_claim(f"{problem}, rule full: labels other than the whole forest's (%)", full[:, 1], high=1.0),
             mean_claim(f"{problem}, rule learned: labels other than the whole forest's (%)", learned[:, 1], high=1.0),
-            mean_claim(f"{problem}: members asked, learned / full", learned[:, 0] / full[:, 0], high=1.0),
-            mean_claim(f"{problem}, rule learned: members asked / expected", learned[:, 0] / learned[:, 2]),
+            mean_claim(f"{problem}: members queried, learned / full", learned[:, 0] / full[:, 0], high=1.0),
+            mean_claim(f"{problem}, rule learned: members queried / expected", learned[:, 0] / learned[:, 2]),
         ]
         rows.append([problem, *(_cell(found[rule]) for rule in RULES)])
-    return claims, table(["asked (expected); other labels, % (expected)", *RULES], rows)
+    return claims, table(["members queried (expected); other labels, % (expected)", *RULES], rows)
 
 
 def _cell(values: Array) -> str:
-    asked, other, expected, expected_other = values.mean(axis=0)
-    return f"{asked:.1f} ({expected:.1f}); {other:.2f} ({expected_other:.2f})"
+    queried, other, expected, expected_other = values.mean(axis=0)
+    return f"{queried:.1f} ({expected:.1f}); {other:.2f} ({expected_other:.2f})"
 
 
 def other_section(options: Options) -> str:
@@ -141,7 +141,7 @@ def other_section(options: Options) -> str:
             chosen = plans(problem, options, max(options.repetitions // 4, 1))
             found = by_rule(grow_all(options.cache, f"pruned {kind}", chosen, partial(counted, kind), options.n_jobs))
             rows.append([f"{kind}, {problem}", *(_cell(found[rule]) for rule in RULES)])
-    return table(["asked (expected); other labels, % (expected)", *RULES], rows)
+    return table(["members queried (expected); other labels, % (expected)", *RULES], rows)
 
 
 def tiled(rows: Array, n_rows: int) -> Array:
@@ -218,8 +218,8 @@ def main(arguments: list[str] | None = None) -> str:
             __doc__ or "",
             f"Forests of {N_TREES} fully grown trees, confidence 0.99; {N_ROWS} fresh rows by formula, or the half of "
             "the real data that was not trained on (repeated for the timings). Times are of predict with one thread, "
-            "alternating, medians of ratios. Rows that hardly settle: those that rule full asks at least "
-            f"{HARD_SHARE:.0%} of the members for, repeated to as many rows. One row: "
+            "alternating, medians of ratios. Rows that hardly settle: those for which rule full queries at "
+            f"least {HARD_SHARE:.0%} of the members, repeated to as many rows. One row: "
             f"{SINGLE_ROWS} rows, each predicted by itself.",
         ],
         [*claims, *fast],

@@ -165,7 +165,7 @@ def compared(cut: Array, whole: Array, labels: Array, rng: np.random.Generator) 
 
 
 def sizes_by_rule(forest: RandomForestClassifier, features: Array, labels: Array) -> dict[str, int]:
-    """Return how many trees each rule asks for, from the out-of-bag rows of the first trees."""
+    """Return how many trees each rule recommends, from the out-of-bag rows of the first trees."""
     reports = {
         share: ens_plugin.analyze(forest, features, labels, tolerance=share / 100.0) for share in (2.0, 1.0, 0.5, 0.25)
     }

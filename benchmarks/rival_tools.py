@@ -1,4 +1,4 @@
-"""What each tool shows of one problem: its curve, the size that it recommends, and the trees trained for them."""
+"""Results of each tool on one problem: its curve, the size that it recommends, and the trees trained for them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Sizes of a run: those compared, those of curves that are paid for point by point, and trees of the truth."""
+    """Sizes of a run: those compared, those of curves that need a training for each, and the trees of the truth."""
 
     compared: tuple[int, ...]
     grid: tuple[int, ...]
@@ -47,7 +47,7 @@ class Sizes(NamedTuple):
 
     @property
     def largest(self) -> int:
-        """Trees of the forest that a tool looks at."""
+        """Largest size that is compared."""
         return self.compared[-1]
 
 
@@ -81,7 +81,7 @@ def by_plateau(curve: Mapping[int, float]) -> dict[str, float | None]:
 
 
 def ours(n_trees: int) -> Callable[[Rows, Sizes, int], Answer]:
-    """Return the road of this package from so many trees."""
+    """Return the analysis of this package, from `n_trees` trees."""
 
     def answer(rows: Rows, sizes: Sizes, seed: int) -> Answer:
         forest = RandomForestClassifier(n_trees, random_state=seed).fit(rows.features, rows.labels)

@@ -1,4 +1,4 @@
-"""Other tools that say how the error depends on the number of trees, or how many are enough, on the same problems."""
+"""Other tools that show how the error depends on the number of trees, or how many are enough, on the same problems."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMED_ROWS, TIMED_TREES = 2_000, 200
 CRITERIA = {"agreement": "99 % agreement", "excess_error": "1 % of the error"}
 R_PACKAGES = ("ranger", "randomForest")
 NEVER_RUN = {
-    "H2O": "the size that its forests need cannot be told as for the others, from the predictions of single trees",
+    "H2O": "the size that its forests need cannot be found as for the others, from the predictions of single trees",
     "optRF": "it is on CRAN only, which was not reachable, and not among Debian's packages",
 }
 
@@ -82,8 +82,8 @@ def outcomes(problem: str, seed: int, sizes: Sizes, libraries: Sequence[str], *,
 
 def _of_r(package: str, rows: Rows, sizes: Sizes, seed: int) -> tuple[Answer, Members]:
     every = package == "randomForest"
-    asked = tuple(range(sizes.compared[0], sizes.largest + 1, sizes.compared[0])) if every else sizes.grid
-    curve, members, _ = rival_tools.r_run(package, rows, sizes.all_trees, asked, seed)
+    curve_sizes = tuple(range(sizes.compared[0], sizes.largest + 1, sizes.compared[0])) if every else sizes.grid
+    curve, members, _ = rival_tools.r_run(package, rows, sizes.all_trees, curve_sizes, seed)
     assert members is not None
     return Answer(curve, rival_tools.by_plateau(curve), sizes.largest if every else sum(sizes.grid)), members
 

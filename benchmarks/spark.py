@@ -41,7 +41,7 @@ TRIED = (
 
 
 def rows_of(seed: int, n_rows: int) -> pd.DataFrame:
-    """Draw rows whose label two features tell, with noise."""
+    """Draw rows whose label depends on three features, with noise."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(rng.standard_normal((n_rows, N_FEATURES), dtype=np.float32), columns=COLUMNS)
     frame["y"] = (frame["x0"] + frame["x1"] * frame["x2"] + rng.standard_normal(n_rows) > 0).astype(np.int64)
@@ -57,7 +57,7 @@ def write_rows(directory: Path, n_rows: int, seed: int) -> None:
 
 
 class _Traffic(logging.Handler):
-    """Remembers the bytes that the last analysis says reached the driver."""
+    """Keeps the number of bytes that reached the driver in the last analysis, from its log."""
 
     n_bytes = 0
 

@@ -60,7 +60,7 @@ def alternate(works: Mapping[str, Work], rounds: int) -> dict[str, Array]:
 
 
 def without_walk(work: Work) -> Work:
-    """Return the same work where the walk is not installed, as far as adapters can tell that are made meanwhile."""
+    """Return the same work, during which adapters find that the walk is not installed."""
 
     def plain() -> None:
         is_installed = leaf_walk.is_installed

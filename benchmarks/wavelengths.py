@@ -23,7 +23,7 @@ N_COEFFICIENTS = 6
 WAVELENGTHS = np.array([0.5, 1.0, 2.0, 4.0])
 KEPT = np.repeat(~np.eye(4, dtype=bool), 2, axis=1)
 
-# The paper says "widths were randomly chosen from [0.1, 0.3]"; its figures fit a uniform square of the width better.
+# The paper has "widths were randomly chosen from [0.1, 0.3]"; its figures fit a uniform square of the width better.
 WIDTH_LAWS: dict[str, WidthLaw] = {
     "squared widths uniform": lambda rng, shape: np.sqrt(rng.uniform(0.01, 0.09, shape)),
     "widths uniform": lambda rng, shape: rng.uniform(0.1, 0.3, shape),
@@ -124,7 +124,7 @@ def bag(sample: Sample, n_members: int, rng: np.random.Generator) -> tuple[Float
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
-    """What cross-validation says of each target.
+    """Estimate and test errors of cross-validation for each target.
 
     Attributes
     ----------

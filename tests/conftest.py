@@ -68,14 +68,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _experiment_of_one_test() -> Iterator[None]:
-    """`mlflow.set_experiment` sets a variable for child processes, which must not meet another test's experiment."""
+    """Unset the variable by which `mlflow.set_experiment` passes a test's experiment to child processes."""
     yield
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
 
 
 @pytest.fixture
 def registered_adapters(monkeypatch: pytest.MonkeyPatch) -> list[type[EnsembleAdapter]]:
-    """The adapters that are registered: none at first, and after the test those of before it."""
+    """Return the list of registered adapters, empty at first; the earlier list is restored after the test."""
     monkeypatch.setattr(registry, "_registered", [])
     return registry._registered
 
@@ -84,7 +84,8 @@ def registered_adapters(monkeypatch: pytest.MonkeyPatch) -> list[type[EnsembleAd
 def _idle_threads_left_out() -> Iterator[None]:
     """Count no thread of pytest-xdist, of an earlier test or of MLflow's artifacts when a model file is read.
 
-    Beside a thread each pickle starts an interpreter, which takes seconds; these only wait for work.
+    With another thread in the process, each pickle is read in a new interpreter, which takes seconds.  These threads
+    only wait for work.
     """
     idle = set(threading.enumerate())
 

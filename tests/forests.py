@@ -1,4 +1,4 @@
-"""Forests trained once for the tests of an analysis, and what scikit-learn itself says about them."""
+"""Forests trained once for the tests of an analysis, and what scikit-learn itself computes for them."""
 
 from __future__ import annotations
 

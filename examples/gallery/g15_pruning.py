@@ -2,7 +2,7 @@
 How many trees each row takes
 =============================
 
-Dynamic pruning asks the trees one after the other and stops for a row when its label is settled.
+Dynamic pruning queries the trees one after the other and stops for a row when its label is settled.
 """
 
 # %%

@@ -94,7 +94,7 @@ print(found.summary())
 # The same in CI
 # --------------
 #
-# On the command line each of these is one command whose exit code tells the job what to do: 0 all is well, 1 a
+# On the command line each of these is one command, and the job goes by its exit code: 0 all is well, 1 a
 # requirement is not met, 2 there is no result.  Here the model may have at most 1.2 times the trees that it needs,
 # and it has more:
 

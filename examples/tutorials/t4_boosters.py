@@ -2,9 +2,9 @@
 LightGBM and XGBoost
 ====================
 
-Both libraries are known for boosting, and both can train forests too.  Of a forest, you can ask how many trees it
-needs; of boosting, you cannot, because each tree corrects the ones before it.  This tutorial analyses both kinds of
-forests and shows what is refused.
+Both libraries are known for boosting, and both can train forests too.  The analysis finds how many trees a
+forest needs; it cannot do so for boosting, because each tree corrects the ones before it.  This tutorial analyses
+both kinds of forests and shows what is refused.
 """
 
 # %%

@@ -205,7 +205,7 @@ def custom() -> list[Case]:
 
 
 def forests_of_spark() -> list[Case]:
-    """Trees as Spark ML's are read, here of scikit-learn's forests, on rows that float32 holds."""
+    """Return forests of scikit-learn in the form of Spark ML's forests, on rows that float32 holds."""
 
     def read(name: str, forest: Any, X: Array, y: Array) -> Case:
         rows = X.astype(np.float32).astype(np.float64)
@@ -226,7 +226,7 @@ def forests_of_spark() -> list[Case]:
 
 
 def boosters() -> list[Case]:
-    """None where the library is not installed; test_xgboost_trees.py says so at the end of the run."""
+    """Return the cases of XGBoost; none without it, and then the tests of its adapter are skipped with a reason."""
     if find_spec("xgboost") is None:
         return []
     from tests.adapters.xgboost.xgboost_cases import xgboost_cases

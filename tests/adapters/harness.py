@@ -25,7 +25,7 @@ def recorded_samples(ensemble: Any) -> list[Array]:
 
 
 def assert_same(actual: Array, expected: Array, tolerance: float) -> None:
-    """Equal to the bit, or within an absolute tolerance where one is stated."""
+    """Assert that arrays are equal to the bit, or within an absolute tolerance above 0."""
     if tolerance == 0:
         np.testing.assert_array_equal(actual, expected)
     else:

@@ -194,8 +194,8 @@ def test_autolog_warns_of_a_broken_one_and_lets_the_import_be(
         tiny_forest()
     finally:
         autolog(disable=True)
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "ens_plugin.autolog"]
-    assert said.startswith("Fits of tinylib get no reports: The distribution tinylib-ens 1.2 offers an adapter for")
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "ens_plugin.autolog"]
+    assert message.startswith("Fits of tinylib get no reports: The distribution tinylib-ens 1.2 offers an adapter for")
 
 
 WITH_FILES = f"""

@@ -139,7 +139,7 @@ HEADER = ("oob", "held out", "truncate", "grow", "autolog", "Spark")
 
 
 def table() -> dict[str, dict[str, bool]]:
-    """The first table of the page: for each model of ROWS, which cells say yes."""
+    """Return the first table of the page: for each model of ROWS, which cells begin with yes."""
     found = {}
     for line in re.findall(r"^\| (.*) \|$", PAGE, flags=re.MULTILINE):
         cells = [cell.strip() for cell in line.split("|")]

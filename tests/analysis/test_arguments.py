@@ -83,7 +83,7 @@ def test_regression_has_its_own_estimators() -> None:
         resolve(adapter(), estimator="binomial")
 
 
-def test_one_member_says_nothing_about_size() -> None:
+def test_one_member_is_too_few_for_a_size() -> None:
     with pytest.raises(TooFewMembersError, match="one member"):
         resolve(adapter([0, 1], n_members=1))
 

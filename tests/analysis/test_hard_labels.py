@@ -1,4 +1,4 @@
-"""Labels that are rare or many: the curve is right within its interval, or the report says why not."""
+"""Labels that are rare or many: the curve is right within its interval, or there is a reason in the report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rare_positives(share: float, n_rows: int, seed: int) -> tuple[NDArray[np.flo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_few_members_of_skewed_scores_tell_the_error_of_many(seed: int) -> None:
+def test_few_members_of_skewed_scores_give_the_error_of_many(seed: int) -> None:
     """3 % positives: from the first 30 trees, the asymptote was 1 to 3 points below that of 630 on the same rows."""
     X, y = rare_positives(0.03, 2000, seed)
     model = lightgbm.LGBMClassifier(

@@ -1,4 +1,4 @@
-"""What an analysis refuses, in errors that say what to do."""
+"""What an analysis refuses, in errors that state what to do."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ DRAWN_EVERY = 25  # trials; a report with page and figures takes most of its tim
 
 @dataclass
 class Tally:
-    """What was tried, what got past, and what it cost."""
+    """Counts of trials and of faults, and the time that autologging took."""
 
     fits: Counter[str] = field(default_factory=Counter)
     runs: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
-    said: Counter[str] = field(default_factory=Counter)
+    messages: Counter[str] = field(default_factory=Counter)
     overheads: list[float] = field(default_factory=list)
     slowest: tuple[float, str] = (0.0, "")
 
@@ -69,7 +69,7 @@ class Tally:
             [
                 f"{self.fits.total()} fits: {dict(self.fits)}",
                 f"runs: {dict(self.runs)}",
-                f"said by the logger: {dict(self.said)}",
+                f"messages of the logger: {dict(self.messages)}",
                 f"overhead in seconds: median {np.median(seconds):.2f}, 95 % {np.quantile(seconds, 0.95):.2f}, "
                 f"largest {seconds[-1]:.2f} ({self.slowest[1]}); {late} above 2",
                 f"faults: {dict(self.faults) or 'none'}",
@@ -78,14 +78,14 @@ class Tally:
 
 
 class Listener(logging.Handler):
-    """Counts what autolog says to the user."""
+    """Counts the messages of autologging to the user."""
 
-    def __init__(self, said: Counter[str]) -> None:
+    def __init__(self, messages: Counter[str]) -> None:
         super().__init__(logging.WARNING)
-        self.said = said
+        self.messages = messages
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said[record.getMessage()[:110]] += 1
+        self.messages[record.getMessage()[:110]] += 1
 
 
 def forest(rng: np.random.Generator) -> tuple[str, Callable[[Any, Any], Any], bool]:
@@ -281,7 +281,7 @@ def store() -> Iterator[tuple[mlflow.MlflowClient, str]]:
 def attack(trials: int, seed: int) -> Tally:
     """Try so many fits and return the counts."""
     rng, tally = np.random.default_rng(seed), Tally()
-    logger, listener = logging.getLogger("ens_plugin.autolog"), Listener(tally.said)
+    logger, listener = logging.getLogger("ens_plugin.autolog"), Listener(tally.messages)
     logger.addHandler(listener)
     try:
         with store() as (client, experiment):

@@ -86,7 +86,7 @@ class Registry:
         self.directory, self.database = directory, directory.parent / "mlflow.db"
 
     def reset(self) -> None:
-        """As before anybody asked; behind MLflow's back, which would take longer than a gate."""
+        """Restore the state before the first gate, in the database: through MLflow it takes longer than a gate."""
         if BASES[-1] is MemoryClient:
             return MemoryClient.reset(NAME, self.champion.version)
         with contextlib.closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
@@ -111,12 +111,12 @@ class Registry:
 
 def concurrent(registry: Registry, rng: random.Random, report: Counter[str]) -> None:
     """Four gates with the same baseline, one of which may die or lose an answer."""
-    asked = rng.sample(registry.candidates, 4) if rng.random() < 0.8 else rng.choices(registry.candidates, k=4)
-    fates = [Fate() for _ in asked]
+    versions = rng.sample(registry.candidates, 4) if rng.random() < 0.8 else rng.choices(registry.candidates, k=4)
+    fates = [Fate() for _ in versions]
     if rng.random() < 0.3:
         fates[0].plan = at(rng.randrange(30), rng.choice(("crash", "drop", "lost")))
     with ThreadPoolExecutor(4) as pool:
-        outcomes = list(pool.map(lambda pair: ask(*pair), zip(asked, fates, strict=True)))
+        outcomes = list(pool.map(lambda pair: ask(*pair), zip(versions, fates, strict=True)))
     check(registry, outcomes, report)
 
 
@@ -137,7 +137,7 @@ def crashed(registry: Registry, rng: random.Random, report: Counter[str]) -> Non
 
 
 def cut_off(registry: Registry, rng: random.Random, report: Counter[str]) -> None:
-    """A registry that does not answer one call, some, or any more; what it was told it may have done."""
+    """Run a gate on a registry that does not answer one call, some, or any more, and may still have obeyed them."""
     version, first = rng.choice(registry.candidates[:6]), rng.randrange(32)
     fault = rng.choice(("drop", "lost"))
     if rng.random() < 0.4:
@@ -218,7 +218,7 @@ def misled(registry: Registry, rng: random.Random, report: Counter[str]) -> None
 
 
 def check(registry: Registry, outcomes: list[Outcome], report: Counter[str]) -> None:
-    """Count what should never be."""
+    """Count violations of the guarantees of a gate."""
     moves = [move for outcome in outcomes for move in outcome.fate.moves]
     for outcome in outcomes:
         _check_outcome(registry, outcome, outcomes, report)
@@ -296,7 +296,7 @@ def embedded_registry(in_memory: bool = False) -> Iterator[Registry]:
 def attack(
     trials: int, seed: int, kinds: Mapping[str, int] = KINDS, *, in_memory: bool = False
 ) -> dict[str, Counter[str]]:
-    """Run so many rounds; what was counted, by kind of round."""
+    """Run so many rounds and return the counts by kind of round."""
     rng = random.Random(seed)
     found: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     with embedded_registry(in_memory) as registry:
@@ -311,7 +311,7 @@ def attack(
 
 
 def past(found: Mapping[str, Counter[str]]) -> dict[str, dict[str, int]]:
-    """Only what should never be."""
+    """Return the violations alone."""
     bad = {
         kind: {what: count for what, count in counts.items() if count and not what.startswith("(")}
         for kind, counts in found.items()

@@ -164,7 +164,7 @@ class Signalled(Exception):
 
 
 class Foreign(Exception):
-    """What a fork met that was no error of ours."""
+    """An exception in a fork that is no error of ours."""
 
 
 def _in_fork(work: Callable[[], None]) -> None:
@@ -254,7 +254,7 @@ LEFT_BY_US = ("model.joblib", "rows.csv", "policy.toml", "mlflow.db", "mlruns")
 
 
 def attack(kind: str, seed: int, folder: Path) -> str:
-    """Try one input; say what became of it.
+    """Try one input and return the outcome.
 
     Returns
     -------

@@ -54,7 +54,7 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Trial:
-    """A mutation, and what became of it.
+    """A mutation and its outcome.
 
     A test failed ("killed"), or does so without the mutation ("fails anyway"); all passed ("survived"); there was none
     ("no tests"), or not enough time ("unfinished").

@@ -22,7 +22,7 @@ __all__ = ["any_value", "array_like", "cases", "hostile_members"]
 
 
 class Unprintable:
-    """Raises wherever it is looked at."""
+    """Raises an exception when it is printed or compared."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no")
@@ -41,7 +41,7 @@ class Unprintable:
 
 
 class ControlRepr:
-    """Prints as a message that it is not."""
+    """Prints as control characters."""
 
     def __repr__(self) -> str:
         return "\x1b[31m\u202e\n\ufffe" * 50
@@ -124,7 +124,7 @@ def _as_frame(array: Any) -> Any:
 
 
 class Member:
-    """A member whose predictions are what somebody else wants."""
+    """A member with given predictions."""
 
     def __init__(self, answer: Any, classes: Any = None) -> None:
         self.answer = answer

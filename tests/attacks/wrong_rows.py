@@ -59,7 +59,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Trial:
-    """One attack: what was passed, and what came of it.
+    """One attack: what was passed, and the outcome.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ def _sklearn(rng: np.random.Generator, data: Data, weight: Array | None) -> tupl
     else:
         tree = (DecisionTreeClassifier if labels else DecisionTreeRegressor)(**shape)
         drawn = {"bootstrap": False, "max_samples": 0.6} if kind == "pasting" else {}
-        # Without replacement, weights may ask for more rows than there are.
+        # Without replacement, weights may require more rows than there are.
         weight = None if kind == "pasting" else weight
         model = (BaggingClassifier if labels else BaggingRegressor)(tree, **options, **drawn)
     with warnings.catch_warnings():
@@ -290,7 +290,7 @@ def true_error(model: Any, data: Data) -> Truth:
 
 
 def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: Truth) -> tuple[str, str]:
-    """Analyse what is passed and judge what comes of it."""
+    """Analyse the arguments and return the kind of outcome with its details."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -16,7 +16,7 @@ LAW = WIDTH_LAWS["squared widths uniform"]
 
 
 def plain_fit(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the kept wavelengths and least squares on their cosines and sines, as the paper says it."""
+    """Return the kept wavelengths and least squares on their cosines and sines, as defined in the paper."""
     dropped = int(np.floor(10 * np.sum(x + y)) % 4)
     kept = np.delete([0.5, 1.0, 2.0, 4.0], dropped)
     return kept, np.linalg.lstsq(plain_design(x, kept), y, rcond=None)[0]

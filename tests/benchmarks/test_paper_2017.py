@@ -1,4 +1,4 @@
-"""The script runs from end to end, and its ground truth and simulation are what they say."""
+"""The script runs from end to end, and its ground truth and simulation are right."""
 
 from __future__ import annotations
 

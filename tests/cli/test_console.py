@@ -68,7 +68,7 @@ def test_mlflow_prints_only_the_errors_that_it_logs(capsys: pytest.CaptureFixtur
 
 def test_paragraphs_are_80_columns_wide_and_leave_addresses_whole(capsys: pytest.CaptureFixture[str]) -> None:
     address = "https://registry.example/api/2.0/mlflow-artifacts/" + "deep/" * 12 + "model-of-may.bin"
-    paragraph(f"Error: nothing answers at {address}; 99.5 % of what was asked for is there. " + 8 * "And more. ")
+    paragraph(f"Error: nothing answers at {address}; 99.5 % of what was requested is there. " + 8 * "And more. ")
     paragraph("one\n" + "two " * 30)
     err = capsys.readouterr().err
     lines = err.splitlines()

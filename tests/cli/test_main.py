@@ -175,7 +175,7 @@ def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
     assert no.out.startswith("Recommended size: more than 101 members")
 
 
-def test_few_rows_cannot_tell_a_size(run: Run, tmp_path: Path) -> None:
+def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
     lines = (tmp_path / "cancer.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "few.csv").write_text("".join([lines[0], *lines[15:25]]), encoding="utf-8")
     few = ("cancer.joblib", "--data", "few.csv", *CANCER[3:], "--holdout")

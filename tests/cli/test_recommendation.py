@@ -1,4 +1,4 @@
-"""What `ens-plugin recommend` prints, whatever the report says."""
+"""What `ens-plugin recommend` prints, whatever the report contains."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ def test_an_existing_file_store_is_left_to_mlflow(tmp_path: Path) -> None:
     assert not use_store(None).startswith("sqlite")
 
 
-def test_what_is_configured_is_used_unless_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_configured_is_used_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://configured:5000")
     assert use_store(None) == "http://configured:5000"
-    assert use_store("sqlite:///asked.db") == "sqlite:///asked.db"
+    assert use_store("sqlite:///given.db") == "sqlite:///given.db"
 
 
 @pytest.mark.parametrize(

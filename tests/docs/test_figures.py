@@ -140,9 +140,9 @@ def test_the_variance_over_training_sets() -> None:
         if ", bootstrap," in row[0] and len(row) == 5
     ]
     assert len(shown) == 5
-    for (n_rows, tried, leaf, told, jackknife), measured_row in zip(shown, found, strict=True):
+    for (n_rows, tried, leaf, corrected, jackknife), measured_row in zip(shown, found, strict=True):
         share = "max_features 1," if tried == "all" else "max_features 0.333333,"
-        assert measured_row == (f"{n_rows} rows, bootstrap, {share} leaves of {leaf}", told, jackknife)
+        assert measured_row == (f"{n_rows} rows, bootstrap, {share} leaves of {leaf}", corrected, jackknife)
     few, many = (row[-2] for row in rows("hard_training_variance") if "without replacement" in row[0] and len(row) == 5)
     assert f"{few} times the truth with bags of 30 % of the rows and {many} times with 63 %" in page("methods.md")
 

@@ -49,9 +49,9 @@ class TestIntervals:
         in_bag = np.zeros((40, N), dtype=bool)
         for member, rows in enumerate(model.estimators_samples_):
             in_bag[member, rows] = True
-        says = np.stack([tree.predict(X) for tree in model.estimators_])
+        outputs = np.stack([tree.predict(X) for tree in model.estimators_])
         trials = (~in_bag).sum(axis=0)
-        member = np.array([says[~in_bag[:, row], row].var(ddof=1) for row in range(N)])
+        member = np.array([outputs[~in_bag[:, row], row].var(ddof=1) for row in range(N)])
         residuals = Y - model.oob_prediction_
         off = residuals - residuals.mean()
         spread = np.mean(off**2 - member / trials)

@@ -1,4 +1,4 @@
-"""The GitHub Action and the GitLab job do what they say, as far as they can be run without their platforms."""
+"""The GitHub Action and the GitLab job work as documented, as far as they can be run without their platforms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINK = "https://github.com/someone/something/actions/runs/1/artifacts/2?a=1&b=2"
 
 
 class Job(NamedTuple):
-    """How a run of the action ended, with what it told the platform."""
+    """How a run of the action ended, and what it reported to the platform."""
 
     code: int
     outputs: dict[str, str]
@@ -154,7 +154,7 @@ HOSTILE = (
 
 @pytest.fixture
 def hostile(workshop: Path, tmp_path: Path) -> Path:
-    """A workspace in which every module that Python may look for tells that it was run."""
+    """Return a workspace where each module that Python may look for leaves a trace when it is run."""
     workspace = tmp_path / "workspace"
     for name in HOSTILE:
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The tests do not depend on which optional libraries are there: those that need one are skipped and say why."""
+"""The tests do not depend on which optional libraries are there: those that need one are skipped with a reason."""
 
 from __future__ import annotations
 

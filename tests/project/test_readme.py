@@ -1,4 +1,4 @@
-"""What the README shows is what comes out."""
+"""The output and the picture in the README are those of its code."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_summary_is_what_the_first_script_prints(first_run: Run) -> None:
     assert first_run[2].startswith(shown.rstrip("\n"))
 
 
-def test_picture_and_text_say_the_same_numbers() -> None:
+def test_picture_and_text_have_the_same_numbers() -> None:
     """The picture keeps what is written in it; its size and errors are those of the summary below."""
     with Image.open(Path(__file__).parents[2] / "docs" / "images" / "error_curve.png") as picture:
         written = str(picture.info["Description"])

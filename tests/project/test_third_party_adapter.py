@@ -50,15 +50,15 @@ def run(interpreter: Path, *arguments: str, cwd: Path | None = None) -> str:
 
 
 def test_its_own_tests_pass(python: Path, tmp_path: Path) -> None:
-    said = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TEMPLATE / "tests"), cwd=tmp_path)
-    assert " passed" in said
+    output = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TEMPLATE / "tests"), cwd=tmp_path)
+    assert " passed" in output
 
 
 def test_analyze(python: Path, tmp_path: Path) -> None:
-    said = run(
+    output = run(
         python, "-c", f"{TRAINED}\nimport ens_plugin\nprint(ens_plugin.analyze(model, X, y).model)", cwd=tmp_path
     )
-    assert said.strip() == "TreeBag"
+    assert output.strip() == "TreeBag"
 
 
 def test_autolog(python: Path, tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ joblib.dump(model, "model.joblib")
 pd.DataFrame(X, columns=list("abcde")).assign(y=y).to_csv("rows.csv", index=False)
 """
     run(python, "-c", save, cwd=tmp_path)
-    said = run(
+    output = run(
         python, "-m", "ens_plugin", "analyze", "model.joblib", "--data", "rows.csv", "--target", "y", cwd=tmp_path
     )
-    assert said.startswith("TreeBag: ")
+    assert output.startswith("TreeBag: ")
 
 
 @needs_pyspark

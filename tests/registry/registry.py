@@ -98,7 +98,7 @@ def register(
 
 
 def is_registered(client: mlflow.MlflowClient, name: str) -> bool:
-    """Tell whether there is a registered model of this name; a search would page, and quotes end a filter."""
+    """Return whether a model of this name is registered; a search returns pages and fails on quotes in names."""
     try:
         client.get_registered_model(name)
     except MlflowException:

@@ -23,7 +23,7 @@ def test_summary_fits_a_terminal(name: str) -> None:
     assert not [sign for line in lines for sign in line if sign < " " or sign in "\x7f\u202e"]
 
 
-def test_summary_of_a_classification_says_everything() -> None:
+def test_summary_of_a_classification_states_everything() -> None:
     text = " ".join(summarize(REPORTS["classification"]).split())
     for part in (
         "RandomForestClassifier: 200 members are enough. With 59, the 0-1 error would be 4.17 % instead of 4.10 %.",
@@ -60,12 +60,12 @@ def test_few_rows_give_no_size(n_rows: int, is_known: bool) -> None:
         assert ("59 members (a guess)" in text) is not is_known
 
 
-def test_summary_says_at_most_only_for_a_bound() -> None:
+def test_summary_states_at_most_only_for_a_bound() -> None:
     assert "of at most 0.21" in " ".join(summarize(REPORTS["classification"]).split())
     assert "of at most" not in " ".join(summarize(REPORTS["custom_metric"]).split())
 
 
-def test_summary_says_where_the_curve_ends() -> None:
+def test_summary_states_where_the_curve_ends() -> None:
     text = " ".join(summarize(REPORTS["hypergeometric"]).split())
     assert "55 members (of 200: the curve ends) 4.18 %" in text
     assert "infinitely many members not estimated" in text

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 
 SIZE = 12
 
-# Spark has no forest of fewer trees; test_spark_forest.py says so.
+# Spark's forests cannot be truncated; tests/adapters/spark_ml/test_forest.py checks that this is refused.
 TRUNCATED = [case for case in CASES if not case.name.startswith("spark")]
 every_case = for_cases(TRUNCATED)
 one_case_per_adapter = pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_copies_predict_the_same(case: Case, copied: Any) -> None:
     assert_same(case.predict(copied(small), case.X), case.predict(small, case.X), 0.0)
 
 
-# scikit-learn's, where oob_score asks for results of so few members.
+# scikit-learn's warnings, where oob_score is computed from so few members.
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores", "ignore:invalid value:RuntimeWarning")
 @of_a_library
-def test_parameters_say_the_size_and_clones_train_as_many(case: Case) -> None:
+def test_parameters_hold_the_size_and_clones_train_as_many(case: Case) -> None:
     whole, _ = unwrap(case.model, case.X)
     small, rows = unwrap(truncated(case).model, case.X)
     if not isinstance(whole, BaseEstimator):  # a Booster

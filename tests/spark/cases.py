@@ -83,7 +83,7 @@ MAKERS: dict[str, Any] = {
 
 
 def held_out(name: str, n_rows: int = N_ROWS) -> pd.DataFrame:
-    """Rows no member saw, shuffled: features, `y`, whole weights `w` with some 0, and the position `row`."""
+    """Return held-out rows, shuffled: features, `y`, whole weights `w` with some 0, and the position `row`."""
     own = slice(N_TRAINED, N_TRAINED + n_rows)
     frame = pd.DataFrame(table()[0][own], columns=COLUMNS)
     rng = np.random.default_rng(1)

@@ -34,7 +34,7 @@ SPECULATION = {
 
 
 class Dawdles(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Takes its time over the first block, and leaves a file for each."""
+    """Waits at its first block, and leaves a file for each block."""
 
     def __init__(self, directory: str, seconds: float) -> None:
         self.directory, self.seconds = directory, seconds
@@ -87,7 +87,7 @@ def standalone_cluster() -> Iterator[str]:
 
 
 def reports(master: str, directory: str, settings: dict[str, str], seconds: float) -> list[str]:
-    """Reports of one model alone, and behind a step that dawdles for so long."""
+    """Return reports of one model alone, and behind a step that waits for `seconds`."""
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""One Spark session for the tests that ask for it; without Spark or Java they are skipped and say why."""
+"""One Spark session for the tests that need it; without Spark or Java they are skipped with a reason."""
 
 from __future__ import annotations
 

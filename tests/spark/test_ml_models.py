@@ -1,4 +1,4 @@
-"""Forests that Spark trained: their members say what Spark says, and the report is the local one."""
+"""Forests that Spark trained: their members predict as in Spark, and the report is the local one."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def collected(df: Any, label: str) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 @pytest.mark.parametrize("target", ["two", "three", "values"])
-def test_members_say_to_the_bit_what_spark_says(session: Any, target: str) -> None:
+def test_members_predict_to_the_bit_what_spark_predicts(session: Any, target: str) -> None:
     from pyspark.ml.linalg import Vectors
 
     pipeline = fitted_pipeline(target)
@@ -88,11 +88,11 @@ def test_members_say_to_the_bit_what_spark_says(session: Any, target: str) -> No
     adapter = find_adapter(model)
     assert any(tree.categories for tree in adapter.forest.trees)  # type: ignore[attr-defined]
     df = session.createDataFrame([(Vectors.dense(row),) for row in rows], ["features"])
-    said = adapter.outputs(adapter.prepare(rows))
+    outputs = adapter.outputs(adapter.prepare(rows))
     for member, tree in enumerate(model.trees):
         answers = tree.transform(df).select("prediction" if target == "values" else "probability").collect()
         wanted = [row[0] if target == "values" else row[0].toArray() for row in answers]
-        np.testing.assert_array_equal(said[member], wanted)
+        np.testing.assert_array_equal(outputs[member], wanted)
 
 
 @pytest.mark.parametrize("target", ["two", "three", "values"])

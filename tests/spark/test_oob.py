@@ -140,7 +140,7 @@ def test_seed_that_was_lost_is_searched_for_on_one_machine_only(session: Any, tm
 
 
 def test_draw_that_is_not_the_likeliest_is_found_or_the_first_refusal_told(session: Any, tmp_path: Path) -> None:
-    """A saved booster says no tree method; the draws of `exact` are tried after those of the others."""
+    """A saved booster does not state its tree method; the draws of `exact` are tried after those of the others."""
     frame = trained_on("xgboost_exact")
     X, y, _ = in_order(frame)
     fitted("xgboost_exact").save_model(tmp_path / "forest.json")

@@ -1,4 +1,4 @@
-"""Would another seed do? The standard deviation told from one forest, against that over the seeds of many."""
+"""The standard deviation over seeds, estimated from one forest, against that of many forests."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_held_out_sd_is_that_over_seeds(data: Any, forest: Any) -> None:
     """Within 20 %: 250 forests give the truth to 4.5 %, 40 analyses their own mean to a few percent."""
     X, y = data()
     train, held_out = slice(0, N_TRAIN), slice(N_TRAIN, None)
-    losses, told = [], []
+    losses, estimates = [], []
     for seed in range(N_SEEDS):
         model = forest.set_params(random_state=seed).fit(X[train], y[train])
         predicted = model.predict(X[held_out])
         regression = isinstance(model, RandomForestRegressor)
         losses.append(np.mean((predicted - y[held_out]) ** 2 if regression else predicted != y[held_out]))
         if seed < N_ANALYSED:
-            told.append(analyze(model, X[held_out], y[held_out], data="holdout").algorithmic_sd)
+            estimates.append(analyze(model, X[held_out], y[held_out], data="holdout").algorithmic_sd)
     truth = np.std(losses, ddof=1)
-    assert np.sqrt(np.mean(np.square(told))) == pytest.approx(truth, rel=0.2)
+    assert np.sqrt(np.mean(np.square(estimates))) == pytest.approx(truth, rel=0.2)

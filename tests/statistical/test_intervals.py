@@ -19,7 +19,7 @@ every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=[problem.name f
 @every_problem
 @pytest.mark.parametrize("n_members", [50, 200])
 def test_data_interval_covers_the_error_on_fresh_rows(problem: Problem, n_members: int) -> None:
-    """95 % nominal; at least 91 % in 200 repetitions, as asked of every cell."""
+    """Nominal coverage is 95 %; every cell must have at least 91 % in 200 repetitions."""
     sizes = np.array([n_members + 1.0, np.inf])
     truth = np.array([problem.true_error(size) for size in sizes])
 

@@ -1,4 +1,4 @@
-"""The variance over training sets told from one forest, against forests on 100 training sets."""
+"""The variance over training sets, estimated from one forest, against that of forests on 100 training sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.hard_training_variance import Setting, measure
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_variance_told_is_within_15_percent_of_that_of_refits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variance_is_within_15_percent_of_that_of_refits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hard_training_variance, "REFIT_TREES", 50)
     found = measure(Setting(200, 1.0, 1), refits=100, forests=4, n_trees=1000, seed=1, n_jobs=1)
     assert found.estimate == pytest.approx(1, abs=0.15)

@@ -1,4 +1,4 @@
-"""A small classifier, and what is asked about the runs and messages that its fits leave."""
+"""A small classifier, and functions that read the runs and messages that its fits leave."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def has_report(run: Run, prefix: str = "ens") -> bool:
 
 
 def messages(log: pytest.LogCaptureFixture, level: int) -> list[str]:
-    """What autolog said at one level."""
+    """Return the messages of autologging at one level."""
     return [
         record.getMessage() for record in log.records if record.name == "ens_plugin.autolog" and record.levelno == level
     ]

@@ -90,7 +90,7 @@ def _listen(tab: Tab) -> None:
 
     tab.page.on(
         "console",
-        lambda said: note(f"{said.type}: {said.text} {said.location}") if said.type in ("error", "warning") else None,
+        lambda line: note(f"{line.type}: {line.text} {line.location}") if line.type in ("error", "warning") else None,
     )
     tab.page.on("pageerror", lambda error: note(f"exception: {error}"))
     tab.page.on("requestfailed", lambda request: note(f"not loaded: {request.url} {request.failure}"))

@@ -33,7 +33,7 @@ def served(server_uri: str) -> Iterator[mlflow.MlflowClient]:
 
 @pytest.fixture
 def autologging() -> Iterator[None]:
-    """Whatever a test switches on is switched off after it, ours and MLflow's."""
+    """Switch off after a test the autologging that it switched on, ours and MLflow's."""
     yield
     autolog(disable=True)
     for flavour in (mlflow.sklearn, mlflow.xgboost, mlflow.lightgbm):
@@ -51,21 +51,21 @@ def experiment(embedded: mlflow.MlflowClient) -> Iterator[str]:
 
 @pytest.fixture
 def canned_report(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A report that is there already, where it does not matter what it says; the models one was asked for."""
+    """Replace the analysis by a fixed report; return the list of models that it is called with."""
     report = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
-    asked: list[Any] = []
+    models: list[Any] = []
 
     def analysis(model: Any, *rows: Any, **options: Any) -> EnsembleReport:
-        asked.append(model)
+        models.append(model)
         return report
 
     monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.run_analysis", analysis)
-    return asked
+    return models
 
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """What autolog says, at every level."""
+    """Capture the messages of autologging, at every level."""
     caplog.set_level(logging.DEBUG, logger="ens_plugin.autolog")
     return caplog
 

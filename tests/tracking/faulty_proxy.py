@@ -1,4 +1,4 @@
-"""A server between client and MLflow that answers as badly as it is told to."""
+"""A server between client and MLflow whose faults a test can choose."""
 
 from __future__ import annotations
 

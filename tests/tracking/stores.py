@@ -21,7 +21,7 @@ from benchmarks.tracking_server import serving
 __all__ = ["DOWN", "MLFLOW_WARNINGS", "embedded_store", "linked_metrics", "new_store", "served_store", "tracking_to"]
 
 DOWN = "http://127.0.0.1:9"  # the discard port: nothing listens there
-# The server may call a listener of the tests, and asks the database each second whom to call.
+# The server may call a listener of the tests, and reads the webhooks from the database each second.
 WEBHOOKS = {
     "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http",
     "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true",
@@ -33,7 +33,7 @@ MLFLOW_WARNINGS = pytest.mark.filterwarnings(r"ignore:::mlflow(\..*)?")
 
 @event.listens_for(Engine, "connect")
 def _leave_flushing_to_the_system(connection: Any, _: object) -> None:
-    """Half of an embedded store's time is waiting for the disk, which a test's database does not need."""
+    """Turn off SQLite's waits for the disk, which take half of an embedded store's time and which tests do not need."""
     connection.execute("PRAGMA synchronous=OFF")
 
 

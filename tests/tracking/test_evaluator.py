@@ -220,7 +220,7 @@ def test_wrong_options_are_named(config: dict[str, Any], message: str, version: 
 
 def test_what_has_no_members_or_no_targets_is_refused(version: Version) -> None:
     cases: list[tuple[type[EnsPluginError], str, dict[str, Any]]] = [
-        (InputError, "model=None has none", {"model": None, "predictions": "said"}),
+        (InputError, "model=None has none", {"model": None, "predictions": "predicted"}),
         (
             UnsupportedModelError,
             "gives no access to the model inside it",
@@ -230,7 +230,7 @@ def test_what_has_no_members_or_no_targets_is_refused(version: Version) -> None:
     ]
     for kind, message, arguments in cases:
         options = {"targets": "benign", "model_type": "classifier", **arguments}
-        data: pd.DataFrame = TEST.assign(said=TEST["benign"]) if arguments["model"] is None else TEST
+        data: pd.DataFrame = TEST.assign(predicted=TEST["benign"]) if arguments["model"] is None else TEST
         with pytest.raises(kind, match=message):
             mlflow.models.evaluate(data=data, evaluators="ensemble", evaluator_config=ON, **options)
 

@@ -57,7 +57,7 @@ def registered() -> dict[str, Version]:
 
 @pytest.fixture
 def versions(embedded: Client, registered: dict[str, Version]) -> Any:
-    """The models above by name, each logged and registered when first asked for."""
+    """The models above by name, each logged and registered when first looked up."""
 
     class OnDemand(dict[str, Version]):
         def __missing__(self, name: str) -> Version:

@@ -68,6 +68,6 @@ def test_the_brier_score_of_five_networks_is_that_of_all_fives(networks: list[Ne
     assert report.error_curve.at(5) == pytest.approx(-expected, rel=1e-6)
 
 
-def test_networks_that_saw_all_rows_have_no_out_of_bag_rows(networks: list[Network]) -> None:
+def test_networks_trained_on_all_rows_have_no_out_of_bag_rows(networks: list[Network]) -> None:
     with pytest.raises(BagError, match="holdout"):
         ens_plugin.analyze(CustomEnsemble.from_estimators(networks, None), X, Y)

@@ -85,7 +85,7 @@ def test_a_name_of_a_metric_that_no_document_may_hold(tmp_path: Any) -> None:
 
 
 class Odd(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts what its class attribute says."""
+    """Predicts what the function in its class attribute returns."""
 
     answer: Callable[[int], Any] = staticmethod(lambda n: np.zeros(n))
 

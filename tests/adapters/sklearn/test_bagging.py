@@ -62,12 +62,12 @@ def test_no_row_out_of_bag_needs_holdout_rows() -> None:
 def test_several_outputs_are_not_covered(base: Any) -> None:
     model = BaggingRegressor(base, 5, random_state=0).fit(XR, np.stack([YR, YR], axis=1))
 
-    def ask() -> None:
+    def predict() -> None:
         adapter = find_adapter(model)
         adapter.outputs(adapter.prepare(XR))
 
     with pytest.raises(UnsupportedModelError, match="predicts 2 outputs"):
-        ask()
+        predict()
 
 
 def test_unfitted() -> None:

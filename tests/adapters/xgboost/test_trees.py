@@ -1,4 +1,4 @@
-"""XGBoost's parallel trees: what the shared harness does not ask."""
+"""XGBoost's parallel trees: what the shared harness does not test."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_wrong_masks_do_not_pass(name: str) -> None:
 
 @pytest.mark.slow
 def test_bound_on_a_false_match_holds_for_random_masks() -> None:
-    """Of 4000 coin-toss masks, no more pass one stump than the bound says, with 4 standard errors to spare."""
+    """Of 4000 random masks, the share that passes one stump is at most the bound plus 4 standard errors."""
     booster = train({"num_parallel_tree": 4000, "max_depth": 1, "max_bin": 4}, XR, YR)
     forest, rows = read_forest(booster), Rows(XR, booster)
     tosses = np.random.default_rng(0).random((4000, N)) < 0.6

@@ -167,7 +167,7 @@ def test_recommendation_does_not_depend_on_the_estimator_shown() -> None:
 
 
 def test_soft_votes_are_worth_more_than_hard_ones() -> None:
-    """Members that say p + noise: the limit is the share of p > 1/2, and size 1 the share of noisy ones."""
+    """Members that predict p + noise: the error is the share of p > 1/2 at infinity, of p + noise > 1/2 at size 1."""
     rng = np.random.default_rng(3)
     n_rows, n_members = 2500, 20
     p = 0.15 + 0.7 * rng.beta(1.2, 2.0, n_rows)

@@ -35,7 +35,7 @@ def mean_wrong(y: NDArray[Any], probabilities: NDArray[Any]) -> float:
 
 
 @pytest.mark.slow
-def test_groups_of_near_copies_tell_the_error_on_fresh_groups() -> None:
+def test_groups_of_near_copies_give_the_error_on_fresh_groups() -> None:
     X, y, groups = grouped()
     fresh, labels, _ = grouped(2000, 1, seed=1)
     model = forest(X, y)

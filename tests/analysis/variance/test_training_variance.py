@@ -43,17 +43,19 @@ def counts_of(model: Any) -> Any:
 def test_variance_is_that_of_the_formula() -> None:
     """Uncorrected, by the double loop of the paper's eq. 5; corrected, near its own correction, eq. 7."""
     model = forest(400).fit(X, Y)
-    counts, says = counts_of(model), np.stack([tree.predict(NEW) for tree in model.estimators_])
+    counts, outputs = counts_of(model), np.stack([tree.predict(NEW) for tree in model.estimators_])
     expected = np.zeros(len(NEW))
     for row in range(len(X)):
-        covariance = np.mean((counts[:, row] - counts[:, row].mean())[:, None] * (says - says.mean(axis=0)), axis=0)
+        covariance = np.mean(
+            (counts[:, row] - counts[:, row].mean())[:, None] * (outputs - outputs.mean(axis=0)), axis=0
+        )
         expected += covariance**2
     found = ens_plugin.training_variance(model, X, NEW)
     np.testing.assert_allclose(found.uncorrected, expected, rtol=1e-10)
     np.testing.assert_allclose(found.prediction, model.predict(NEW), rtol=1e-12)
-    corrected = expected - len(X) / 400 * says.var(axis=0)
+    corrected = expected - len(X) / 400 * outputs.var(axis=0)
     np.testing.assert_allclose(found.variance, corrected, atol=0.15 * corrected.mean())
-    np.testing.assert_allclose(found.seed_variance, says.var(axis=0, ddof=1) / 400, rtol=1e-12)
+    np.testing.assert_allclose(found.seed_variance, outputs.var(axis=0, ddof=1) / 400, rtol=1e-12)
 
 
 @pytest.mark.slow

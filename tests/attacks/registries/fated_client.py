@@ -40,7 +40,7 @@ class Fate:
 
 
 PLAIN = mlflow.MlflowClient
-# What a fated client asks: MLflow's own, or one in memory.
+# Bases of a fated client: MLflow's own client, or one in memory.
 BASES: list[type[mlflow.MlflowClient]] = [PLAIN]
 OWN = threading.local()
 MOVING = threading.Lock()

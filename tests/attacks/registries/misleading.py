@@ -19,7 +19,7 @@ Content = dict[str, Any]
 
 
 def mislead(client: mlflow.MlflowClient, version: Version, rng: random.Random) -> None:
-    """Change what was logged for a version so that nobody can tell any more what it is worth."""
+    """Forge, garble or delete the report that was logged for a version."""
     rng.choice((_forge, _forge, _forge, _garble, _delete))(client, version, rng)
 
 

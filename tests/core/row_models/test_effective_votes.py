@@ -19,7 +19,7 @@ def test_mean_of_some_votes_is_worth_as_many(worth: int) -> None:
     assert effective_votes((1.0, 1.0), spreads) == pytest.approx(worth, rel=1e-12)
 
 
-def test_all_rows_speak_only_where_none_is_close() -> None:
+def test_all_rows_count_only_where_none_is_close() -> None:
     assert effective_votes((8.0, 2.0), (9.0, 3.0)) == 3.0
     assert effective_votes((8.0, 2.0), (0.0, 0.0)) == 4.0
 

@@ -145,7 +145,7 @@ def test_rows_of_weight_zero_are_not_there() -> None:
     )
 
 
-def test_weighted_rows_count_as_kish_says() -> None:
+def test_weighted_rows_count_as_in_the_formula_of_kish() -> None:
     """Weights 1 and 3: the fit has rows in these proportions, but only (sum w)^2 / sum w^2 of them."""
     k, n, _ = draw(beta_rows, 300, 20, 6)
     weight = np.where(np.arange(300) % 2, 3.0, 1.0)

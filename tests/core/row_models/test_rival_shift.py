@@ -51,7 +51,7 @@ def test_shifted_margins_have_the_error_of_infinitely_many_members(n_labels: int
     assert abs(margin_error(votes, fit_rival_shift(votes, np.ones(3000))) - truth) < allowed
 
 
-def test_two_members_meet_as_often_as_their_shares_say() -> None:
+def test_two_members_meet_as_often_as_their_shares_imply() -> None:
     shares, target = label_shares(20_000, 6, 3)
     rows = np.arange(target.size)
     both_wrong, meetings = votes_of(shares, target, 3, 4).meetings()

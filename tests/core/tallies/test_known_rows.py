@@ -99,7 +99,7 @@ def test_training_rows_that_are_equal_are_known_as_often_as_they_were_drawn_from
     assert not match_training_rows(wrong[:, [*telling, first]], Bags.from_mask(in_bag))
 
 
-def test_rows_that_few_of_many_members_get_wrong_tell_nothing() -> None:
+def test_rows_that_few_of_many_members_get_wrong_prove_nothing() -> None:
     """Members may be right about a fresh row because they drew one that is like it."""
     in_bag = np.random.default_rng(7).random((400, 200)) < 0.632
     unlike = np.random.default_rng(8).random((400, 200))
@@ -108,7 +108,7 @@ def test_rows_that_few_of_many_members_get_wrong_tell_nothing() -> None:
     assert match_training_rows(~in_bag & (unlike < 0.6), Bags.from_mask(in_bag))
 
 
-def test_rows_that_hardly_any_member_gets_wrong_tell_nothing() -> None:
+def test_rows_that_hardly_any_member_gets_wrong_prove_nothing() -> None:
     assert not match_training_rows(wrong_about_left_out_rows(0.1), Bags.from_mask(IN_BAG))
 
 
@@ -124,7 +124,7 @@ def test_a_row_wrong_for_more_members_than_leave_out_any_is_not_known() -> None:
     assert not may_be_known(wrong, 0.368, 300)
 
 
-def test_small_bags_tell_nothing() -> None:
+def test_small_bags_prove_nothing() -> None:
     in_bag = np.random.default_rng(9).random((200, 300)) < 0.2
     assert match_training_rows(~in_bag, Bags.from_mask(in_bag))
     assert may_be_known(~in_bag, 0.74, 300)
@@ -132,7 +132,7 @@ def test_small_bags_tell_nothing() -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.95])
-def test_no_bags_are_asked_for_only_where_they_would_tell_nothing(share: float) -> None:
+def test_no_bags_are_computed_only_where_they_would_prove_nothing(share: float) -> None:
     wrong = wrong_about_left_out_rows(share)
     matched = match_training_rows(wrong, Bags.from_mask(IN_BAG))
     assert matched is (share > 0.4)

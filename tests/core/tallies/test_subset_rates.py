@@ -85,8 +85,8 @@ def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None
 
 
 def test_rows_without_members_have_no_subsets() -> None:
-    silent = RowBlock(np.zeros((3, 4), dtype=np.int64), np.zeros((3, 4), dtype=bool), np.zeros(4, dtype=np.int64), 2)
-    rates = subset_rates(silent, np.array([1]), np.random.default_rng(0))
+    empty = RowBlock(np.zeros((3, 4), dtype=np.int64), np.zeros((3, 4), dtype=bool), np.zeros(4, dtype=np.int64), 2)
+    rates = subset_rates(empty, np.array([1]), np.random.default_rng(0))
     assert np.isnan(rates.wrong).all()
     assert not rates.members.any()
 

@@ -93,7 +93,7 @@ def test_statistics_come_by_order_and_size() -> None:
     np.testing.assert_allclose(table[0], first)
 
 
-def test_orders_hear_every_member_equally_often() -> None:
+def test_orders_hold_every_member_equally_often() -> None:
     """Of a linear statistic, as many orders as members leave no chance at any size."""
     rng = np.random.default_rng(0)
     data = RowBlock(rng.normal(size=(6, 5)), np.ones((6, 5), dtype=bool), np.zeros(5), 0)
@@ -135,10 +135,10 @@ def test_keep_renumbers_the_rows_that_stay() -> None:
 
 
 @pytest.mark.parametrize("n_rows", [0, 4])
-def test_rows_about_which_nobody_speaks_have_no_subsets(n_rows: int) -> None:
-    silent = RowBlock(np.zeros((3, n_rows)), np.zeros((3, n_rows), dtype=bool), np.zeros(n_rows), 0)
+def test_rows_without_out_of_bag_members_have_no_subsets(n_rows: int) -> None:
+    empty = RowBlock(np.zeros((3, n_rows)), np.zeros((3, n_rows), dtype=bool), np.zeros(n_rows), 0)
     with pytest.raises(InputError, match="None of the sampled rows is out of bag"):
-        subset_statistics(silent, np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)
+        subset_statistics(empty, np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)
 
 
 def as_sample(data: RowBlock) -> Sample:

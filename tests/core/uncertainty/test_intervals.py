@@ -295,7 +295,7 @@ class TestAlgorithmicVariance:
             estimates.append(linear_variance(outputs, seen, np.ones(n_rows), size, n_rows, own_pairs=True))
         assert np.mean(estimates) == pytest.approx(truth, abs=4 * np.std(estimates) / np.sqrt(repeats))
 
-    def test_rows_with_fewer_than_two_members_say_nothing(self) -> None:
+    def test_rows_with_fewer_than_two_members_do_not_count(self) -> None:
         outputs, slopes = correlated(10, 6, 4)
         seen = np.ones(outputs.shape, dtype=bool)
         seen[1:, 5] = False

@@ -42,7 +42,7 @@ def test_it_is_the_jackknife_over_groups_of_members(share: float) -> None:
     np.testing.assert_allclose(left_out_sd(margins, counted, np.ones(300), SIZES), expected, rtol=1e-6)
 
 
-def test_members_too_few_to_be_left_out_tell_nothing() -> None:
+def test_too_few_members_to_leave_out_have_an_sd_of_0() -> None:
     margins, counted = drawn(1, n_members=3)
     assert left_out_sd(margins, counted, np.ones(300), SIZES).tolist() == [0.0, 0.0, 0.0]
 

@@ -23,7 +23,7 @@ def pairs(both: int, only_candidate: int, only_baseline: int, neither: int) -> t
 
 @pytest.mark.parametrize("n_labels", [2, 3])
 @pytest.mark.parametrize("soft", [False, True])
-def test_a_rows_loss_is_that_of_the_members_that_speak_put_together(n_labels: int, soft: bool) -> None:
+def test_a_rows_loss_is_that_of_its_out_of_bag_members_combined(n_labels: int, soft: bool) -> None:
     outputs = RNG.dirichlet(np.ones(n_labels), (7, 40)) if soft else RNG.integers(0, n_labels, (7, 40))
     seen = RNG.random((7, 40)) < 0.4
     seen[:, 0] = False
@@ -31,8 +31,8 @@ def test_a_rows_loss_is_that_of_the_members_that_speak_put_together(n_labels: in
     block = RowBlock(outputs, seen, target, n_labels)
     losses = row_losses((tally_support if n_labels == 2 else tally_margins)(block))
     for row in range(40):
-        speakers = outputs[seen[:, row], row]
-        support = speakers.sum(axis=0) if soft else np.bincount(speakers, minlength=n_labels)
+        counted = outputs[seen[:, row], row]
+        support = counted.sum(axis=0) if soft else np.bincount(counted, minlength=n_labels)
         rivals = np.delete(support, target[row])
         if not seen[:, row].any():
             expected = np.nan

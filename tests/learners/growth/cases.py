@@ -21,5 +21,5 @@ def forest(**options: Any) -> RandomForestClassifier:
 
 @cache
 def grown(method: str = "one_shot") -> Growth:
-    """The growth of a forest on these rows; to be looked at only."""
+    """Return the growth of a forest on these rows, which tests must not change."""
     return grow(forest(), X, Y, method=method, **TIGHT)

@@ -61,7 +61,7 @@ def test_when_nothing_is_given_up_labels_are_the_whole_ensemble_s(kind: str, n_l
 
 @pytest.mark.fast_cases("forest-2", "lightgbm-10", "bagged votes-2", "xgboost-2")
 @every_ensemble
-def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -> None:
+def test_few_labels_differ_and_few_members_are_queried(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
     for rule in ("full", "infinite", "learned"):
         pruned = DynamicPruningClassifier(trained(kind, n_labels), rule=rule).fit(X, y)
@@ -75,7 +75,7 @@ def test_few_labels_differ_and_few_members_are_asked(kind: str, n_labels: int) -
 
 @pytest.mark.fast_cases("forest-2", "lightgbm-10", "xgboost-2")
 @every_ensemble
-def test_probabilities_are_the_mean_of_the_members_asked(kind: str, n_labels: int) -> None:
+def test_probabilities_are_the_mean_of_the_members_queried(kind: str, n_labels: int) -> None:
     X, y, fresh = rows_of(n_labels)
     pruned = DynamicPruningClassifier(trained(kind, n_labels)).fit(X, y)
     found, model = pruned.query(fresh), fitted(kind, n_labels)
@@ -121,7 +121,7 @@ def test_stops_where_the_table_says_member_by_member() -> None:
     np.testing.assert_array_equal(pruned.count_queries(fresh), expected)
 
 
-def test_settled_rows_are_asked_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settled_rows_are_queried_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, fresh = rows_of(2)
     pruned = DynamicPruningClassifier(RandomForestClassifier(101, random_state=0)).fit(X, y)
     n_queried = 0

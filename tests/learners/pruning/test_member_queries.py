@@ -1,4 +1,4 @@
-"""What is made of the totals, by hand."""
+"""Means and labels from totals of member outputs, against computations by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_first_of_equal_labels_wins(kind: str, total: list[object], queries:
     assert codes(totals(total, queries), kind).tolist() == expected
 
 
-def test_means_are_over_the_members_asked() -> None:
+def test_means_are_over_the_members_queried() -> None:
     np.testing.assert_allclose(mean_outputs(totals([1, 3], [4, 3]), "labels"), [[0.75, 0.25], [0.0, 1.0]])
     np.testing.assert_allclose(mean_outputs(totals([6.0], [3]), "scores"), [[-1.0, 1.0]])
     np.testing.assert_allclose(mean_outputs(totals([[1, 3, 0]], [4]), "labels"), [[0.25, 0.75, 0.0]])

@@ -32,7 +32,7 @@ def normal_mean(function: object, mean: float, spread: float) -> float:
 
 
 def dense_normal(spread: float, step: float = 0.01) -> tuple[FloatArray, FloatArray]:
-    """A rule that needs no thought: many equal steps."""
+    """Return nodes and weights of many equal steps for a normal variable."""
     z = np.arange(-9.0, 9.0, step / max(1.0, spread / 2))
     w = np.exp(-z * z / 2)
     return z, w / w.sum()

@@ -98,7 +98,7 @@ def test_the_alias_is_the_last_thing_that_is_written_but_for_the_lease(
 @pytest.mark.slow
 def test_a_server_that_dies_at_any_request_promotes_nothing(served: Client, proxy: FaultyProxy, name: str) -> None:
     version = register(served, name, REPORT)
-    for _ in range(2):  # the first one also asks what kind of server this is
+    for _ in range(2):  # the first one also finds out what kind of server this is
         through(proxy, version, fine)
         served.delete_registered_model_alias(name, "champion")
     (moving,) = (request.number for request in proxy.requests if moves_alias(request))
@@ -267,13 +267,13 @@ def test_two_gates_at_once_never_promote_what_has_not_passed(served: Client, nam
 
     with ThreadPoolExecutor(4) as pool:
         watching = pool.submit(watch)
-        asked = [good, bad, better] * 2
+        versions = [good, bad, better] * 2
         try:
-            answers = list(pool.map(lambda version: gate(version.uri, policy, promote="champion"), asked))
+            answers = list(pool.map(lambda version: gate(version.uri, policy, promote="champion"), versions))
         finally:
             done.set()
     seen = watching.result()
-    assert [answer.passed for answer in answers] == [version is not bad for version in asked]
+    assert [answer.passed for answer in answers] == [version is not bad for version in versions]
     assert {held for held, _ in seen} <= {good.version, better.version}
     assert {verdict for _, verdict in seen} == {"pass"}
     assert holder(served, name) in (good.version, better.version)

@@ -45,7 +45,7 @@ def test_autolog_says_why_there_is_no_report_and_the_gate_promotes_nothing(
             forest, name="forest", registered_model_name=name, serialization_format="cloudpickle", pip_requirements=[]
         )
     assert not has_report(embedded.get_run(run.info.run_id))
-    (message,) = [said for said in messages(log, logging.WARNING) if "balanced_subsample" in said]
+    (message,) = [each for each in messages(log, logging.WARNING) if "balanced_subsample" in each]
     assert "Of the 15 rows of label '0'" in message
     with pytest.raises(GateError, match="no ensemble report"):
         gate(f"models:/{name}/1", POLICY, promote="champion")

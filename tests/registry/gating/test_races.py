@@ -1,4 +1,4 @@
-"""Gates at once, gates killed, and versions that are not what they are said to be, on an embedded store."""
+"""Concurrent gates, killed gates, and versions whose records are wrong, on an embedded store."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class TestRaces:
         )  # fmt: skip
         promoted = [answer for answer in found if not isinstance(answer, Exception)]
         refused = [answer for answer in found if isinstance(answer, Exception)]
-        told = lines(log.read_text())
-        promotions = [line for line in told if line["event"] == "promotion"]
+        records = lines(log.read_text())
+        promotions = [line for line in records if line["event"] == "promotion"]
         assert [line["promoted_from"] for line in promotions] == [line["baseline"] for line in promotions]
         assert len(promoted) == len(promotions) == 1
         assert all(isinstance(error, GateError) and "has moved from version 1 to" in str(error) for error in refused)

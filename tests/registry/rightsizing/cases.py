@@ -40,7 +40,7 @@ CLOUDPICKLE = {"serialization_format": "cloudpickle"}
 
 
 class Counts(NamedTuple):
-    """How much there is in a store."""
+    """Numbers of runs, logged models and versions in a store."""
 
     runs: int
     models: int

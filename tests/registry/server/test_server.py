@@ -86,7 +86,7 @@ def deliver(uri: str, body: bytes, delivery_id: str | None = None, secret: str =
 
 
 class Judge:
-    """Remembers the versions it was asked about; waits, or fails, where it is told to."""
+    """Keeps the versions that it was called with; waits, or fails, where a test sets it to."""
 
     def __init__(self, takes_s: float = 0.0) -> None:
         self.takes_s = takes_s
@@ -237,7 +237,7 @@ def test_a_hundred_deliveries_at_once_are_all_taken() -> None:
 
 
 def test_a_full_queue_says_when_to_come_back() -> None:
-    """MLflow waits as long as it is told, three times, and gives the delivery up then."""
+    """MLflow waits for the time in Retry-After, three times, and then gives the delivery up."""
     with listening(GateWorker(Judge(), size=1)) as uri:
         with patch.object(GateWorker, "submit", lambda *arguments: False):
             answer = requests.post(uri, data=created(), headers=signed(created()), timeout=30)
@@ -294,7 +294,7 @@ def test_the_command_refuses_to_start(
 def test_mlflow_calls_the_command_and_the_command_judges(
     served: mlflow.MlflowClient, server_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MLflow's own server delivers to the listener's own process, which is then asked to stop."""
+    """MLflow's own server delivers to the listener's own process, which is then stopped by a signal."""
     stub_artifacts(monkeypatch)
     (tmp_path / "policy.toml").write_text("[report]\nerror_upper.max = 0.1\n")
     port, name = unused_port(), f"churn-{uuid4().hex[:8]}"
@@ -309,7 +309,7 @@ def test_mlflow_calls_the_command_and_the_command_judges(
         try:
             assert listener.stderr.readline() == f"Listening on 127.0.0.1:{port}.\n"
             wait_for(lambda: answers(port))
-            time.sleep(1.1)  # until the server asks its database again whom to call
+            time.sleep(1.1)  # until the server reads its webhooks from the database again
             good, bad = (register(served, name, report_with_error(scale)) for scale in (1.0, 9.0))
             wait_for(lambda: "ens.gate" in tags_of(served, bad))
         finally:

@@ -93,6 +93,6 @@ def merged(parts: list[Part], limit: int, arity: int) -> Part:
     assert part.kept is not None
     kept = in_row_order(part.kept)
     seen = np.unpackbits(kept.counted, axis=0, count=len(kept.outputs)).reshape(*kept.outputs.shape[:2], -1)
-    # What members say about rows they saw counts nowhere.
+    # The outputs of members for rows in their bags count nowhere.
     counted = np.where(seen[:, :, 0] if kept.outputs.ndim == 2 else seen, kept.outputs, 0)
     return replace(part, kept=replace(kept, outputs=counted))

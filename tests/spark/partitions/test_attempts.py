@@ -99,8 +99,8 @@ def test_where_no_draw_is_proved_the_first_refusal_is_told(tmp_path: Path, monke
 
 @pytest.mark.parametrize("error", ["DataMismatchError", "BagError", "InputError"])
 def test_refusals_of_executors_keep_their_class(error: str) -> None:
-    with pytest.raises(getattr(analysis.errors, error), match="what it says") as caught:
-        analysis._refuse_problems(Problems(refusals=((error, "what it says"),)), COUNTS)
+    with pytest.raises(getattr(analysis.errors, error), match="the reason") as caught:
+        analysis._refuse_problems(Problems(refusals=((error, "the reason"),)), COUNTS)
     assert type(caught.value).__name__ == error
 
 

@@ -18,7 +18,7 @@ MANY = RowCounts(10_000_000, 10_000_000, {"last_part": 63})
 
 
 class Frame:
-    """Stands for session, context, broadcast and DataFrame, and remembers in which order it was asked."""
+    """Stands for session, context, broadcast and DataFrame, and keeps the order of the calls."""
 
     defaultParallelism = 20
 

@@ -125,7 +125,7 @@ def test_sample_is_that_of_the_smallest_keys_below_the_bound() -> None:
     assert sorted(kept.row) == sorted(frame["row"][weighted & (keys <= np.uint64(bound))])
 
 
-def test_partition_without_rows_says_nothing() -> None:
+def test_partition_without_rows_changes_nothing() -> None:
     part = read_partition([batch(rows_of("votes")[:0])], b"", plan_of("votes"))
     assert_same(part, Part())
     assert_same(merge_parts([part, Part()], 5), Part())

@@ -181,9 +181,9 @@ def test_ensembles_without_rows_out_of_bag_are_left_alone_with_a_word_for_debugg
     lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(X, y)
     assert top_runs(embedded, experiment) == []
     assert messages(log, logging.WARNING) == []
-    said = messages(log, logging.DEBUG)
-    assert len(said) == 4
-    assert "without bootstrap" in said[0]
+    found = messages(log, logging.DEBUG)
+    assert len(found) == 4
+    assert "without bootstrap" in found[0]
 
 
 class OversamplingPipeline(Pipeline):  # type: ignore[misc]

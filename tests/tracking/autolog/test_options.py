@@ -95,7 +95,7 @@ class TestOptions:
         assert "ens/error" in run.data.metrics
         files = {Path(item.path).name for item in embedded.list_artifacts(run.info.run_id, "ensemble")}
         assert files == {"report.json", "curve.csv"}
-        assert any("no page and no figures" in said for said in messages(log, logging.WARNING))
+        assert any("no page and no figures" in message for message in messages(log, logging.WARNING))
 
     @pytest.mark.parametrize("max_overhead", [-0.1, float("nan"), "much", None])
     def test_max_overhead_is_a_share(self, max_overhead: Any) -> None:

@@ -24,14 +24,14 @@ class Clock:
     def __init__(self, seconds_per_row: float) -> None:
         self.seconds_per_row = seconds_per_row
         self.now = 0.0
-        self.asked: list[int] = []
+        self.row_counts: list[int] = []
 
     def perf_counter(self) -> float:
         return self.now
 
     def block(self, features: NDArray[np.float64], bags: Bags, rows: slice) -> None:
         assert features.shape[0] == bags.n_rows == rows.stop
-        self.asked.append(features.shape[0])
+        self.row_counts.append(features.shape[0])
         self.now += self.seconds_per_row * features.shape[0]
 
 
@@ -94,7 +94,7 @@ def test_members_that_are_too_slow_are_refused_soon(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(row_budget, "time", clock)
     with pytest.raises(InputError, match=r"take 0\.1 s.*max_overhead"):
         affordable_rows(clock, FEATURES, BAGS, 2.0, 2.0, random_state=0, metric_pace=0.0)  # type: ignore[arg-type]
-    assert sum(clock.asked) <= 16
+    assert sum(clock.row_counts) <= 16
 
 
 def test_real_time_is_taken() -> None:

@@ -95,16 +95,16 @@ def wait_for(is_so: Callable[[], bool]) -> bool:
 
 @pytest.mark.usefixtures("canned_report")
 class TestFaults:
-    """The fit is unaffected, and one warning tells, whatever the number of fits."""
+    """The fit is unaffected, and there is one warning, whatever the number of fits."""
 
-    def check(self, log: pytest.LogCaptureFixture, said: str) -> None:
+    def check(self, log: pytest.LogCaptureFixture, message: str) -> None:
         autolog(log_artifacts=False, max_overhead=PATIENT)
         for _ in range(2):
             model = classifier()
             assert model.fit(X, y) is model
             assert len(model.estimators_) == 25
         (warning,) = messages(log, logging.WARNING)
-        assert said in warning
+        assert message in warning
         assert mlflow.active_run() is None
 
     def test_no_server(self, log: pytest.LogCaptureFixture) -> None:
@@ -189,9 +189,9 @@ class TestFaults:
         monkeypatch.setattr("ens_plugin.tracking.autolog.destinations.deliver", lambda _: str(released.wait(60)))
         autolog(log_artifacts=False)
         classifier().fit(X, y)
-        said = wait_for(lambda: messages(log, logging.WARNING) != [])
+        is_warned = wait_for(lambda: messages(log, logging.WARNING) != [])
         released.set()
-        assert said
+        assert is_warned
         assert wait_until_sent(60)
         (warning,) = messages(log, logging.WARNING)
         assert "still being sent, because the store is slow" in warning

@@ -76,11 +76,11 @@ class TestTogetherWithMlflow:
     def test_another_logger_of_events_does_not_lose_reports(
         self, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
     ) -> None:
-        heard: list[str] = []
+        logged: list[str] = []
 
         class Listener(AutologgingEventLogger):
             def log_patch_function_success(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-                heard.append(function_name)
+                logged.append(function_name)
 
         steps = [
             lambda: autolog(log_artifacts=False, max_overhead=PATIENT),
@@ -93,11 +93,11 @@ class TestTogetherWithMlflow:
         autolog(disable=True)
         AutologgingEventLogger.set_logger(None)
         assert has_report(only_run(embedded, experiment))
-        assert "fit" in heard
+        assert "fit" in logged
 
 
 class TestTrouble:
-    """Whatever goes wrong, the fit is unaffected and one warning tells."""
+    """Whatever goes wrong, the fit is unaffected and there is one warning."""
 
     @pytest.mark.fast_cases("False")
     @pytest.mark.parametrize("with_mlflow", [False, True])

@@ -18,7 +18,7 @@ from tests.tracking.stores import DOWN
 
 @pytest.fixture
 def answering() -> Iterator[Callable[[int], tuple[str, list[str]]]]:
-    """Start a server that answers every request with one status; also returns the paths it was asked for."""
+    """Start a server that answers every request with one status; also returns the paths of the requests."""
     servers = []
 
     def start(status: int) -> tuple[str, list[str]]:

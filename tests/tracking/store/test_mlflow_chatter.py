@@ -1,4 +1,4 @@
-"""What MLflow says inside and after blocks that keep it quiet."""
+"""What MLflow prints and logs inside and after blocks that keep it quiet."""
 
 from __future__ import annotations
 

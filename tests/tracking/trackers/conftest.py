@@ -29,7 +29,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _drawn_once(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages and figures are those of one report; the data are each report's own."""
+    """Copy pages and figures from one report instead of drawing them; write the data of each report."""
 
     def render(report: EnsembleReport, directory: Path, deadline: float = math.inf) -> bool:
         shutil.copytree(rendered, directory, dirs_exist_ok=True)
