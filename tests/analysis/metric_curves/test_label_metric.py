@@ -18,7 +18,7 @@ from sklearn.metrics import (
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.curves.label_metric import TwoErrors, label_metric_curve
+from ens_plugin.analysis.metric_curves import TwoErrors, label_metric_curve
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.core.uncertainty import ErrorDraws
 from tests.forests import Array, cancer, digits
