@@ -47,9 +47,12 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Mark as slow the cases of a parametrized test that its mark ``fast_cases`` does not name."""
+    """Mark as slow the cases that ``slow_cases`` describes, and those that ``fast_cases`` does not name."""
     items = yield
     for item in items if isinstance(items, list) else []:
+        texts = item.get_closest_marker("slow_cases")
+        if texts is not None and any(text in item.callspec.id for text in texts.args):
+            item.add_marker(pytest.mark.slow)
         mark = item.get_closest_marker("fast_cases")
         if mark is None:
             continue

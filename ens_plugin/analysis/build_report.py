@@ -17,13 +17,13 @@ from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
-from ens_plugin.analysis.curves.label_metric import TwoErrors
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
-from ens_plugin.analysis.curves.metric_curve import estimate_own_loss, with_metric_curve
-from ens_plugin.analysis.curves.rare_labels import FEWEST_OF_LABEL
 from ens_plugin.analysis.curves.regression import estimate_regression
 from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
-from ens_plugin.analysis.curves.two_errors import two_errors
+from ens_plugin.analysis.metric_curves.label_metric import TwoErrors
+from ens_plugin.analysis.metric_curves.metric_curve import estimate_own_loss, with_metric_curve
+from ens_plugin.analysis.metric_curves.rare_labels import FEWEST_OF_LABEL
+from ens_plugin.analysis.metric_curves.two_errors import two_errors
 from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings

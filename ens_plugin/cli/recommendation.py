@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ens_plugin.cli.console import only_results_on_stdout, write_bytes
 from ens_plugin.cli.request import Analysis, AnalysisRequest, analysis_of
-from ens_plugin.cli.savings_table import markdown_lines, text_lines
 from ens_plugin.errors import InputError
 from ens_plugin.report.quantities import level_text, members_text, recommended_interval_text, recommended_text
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
@@ -38,6 +38,8 @@ __all__ = [
     "as_text",
     "checks_of",
     "recommended",
+    "savings_lines",
+    "savings_markdown_lines",
 ]
 
 SCHEMA_VERSION = 1
@@ -204,7 +206,7 @@ def as_text(found: Recommendation) -> str:
     lines += wrapped(root_sentence(report))
     if not report.has_enough_rows or report.basis.doubts:
         lines = [*wrapped(f"Warning: {verdict(report)}"), *lines]
-    lines += text_lines(found.savings)
+    lines += savings_lines(found.savings)
     demands = [line for check in found.checks[1:] for line in wrapped(check.text, later="  ")]
     return "\n".join([*lines, *([""] if demands else []), *demands])
 
@@ -222,12 +224,31 @@ def as_markdown(found: Recommendation) -> str:
     ]
     if report.is_squared:
         lines += ["", escaped_markdown(root_sentence(report), 400)]
-    lines += markdown_lines(found.savings)
+    lines += savings_markdown_lines(found.savings)
     demands = [f"- {escaped_markdown(check.text, 400)}" for check in found.checks[1:] if check.passed]
     lines += [*([""] if demands else []), *demands]
     if found.picture is not None:
         lines += ["", f"[The error curve as a picture](<{_link_target(found.picture)}>)"]
     return "\n".join(lines)
+
+
+def savings_lines(savings: Savings | None) -> list[str]:
+    """Return a table of savings as lines of plain text, after an empty line; none where nothing was measured."""
+    if savings is None:
+        return []
+    return ["", *(f"{row[0]:<30}{row[1]:>14}{row[2]:>14}{row[3]:>10}" for row in savings.rows())]
+
+
+def savings_markdown_lines(savings: Savings | None) -> list[str]:
+    """Return a table of savings as lines of Markdown, after an empty line; none where nothing was measured."""
+    if savings is None:
+        return []
+    header, *rows = savings.rows()
+    return ["", _table_row(header), "|---|---:|---:|---:|", *map(_table_row, rows)]
+
+
+def _table_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _size_line(report: EnsembleReport, emphasis: str) -> str:

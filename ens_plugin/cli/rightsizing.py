@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
+from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
 from ens_plugin.cli.request import AnalysisRequest, analysis_of
-from ens_plugin.cli.savings_table import markdown_lines, text_lines
 from ens_plugin.cli.store import use_store
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
 from ens_plugin.registry.rightsizing.rightsizing import Rightsizing, check_name, rightsize_analysed
@@ -71,7 +71,7 @@ def as_text(found: Rightsizing) -> str:
     lines += wrapped(printable(found.report.recommendation.reason))
     if found.checks:
         lines += ["", *(line for check in found.checks for line in wrapped(check.text, later="  "))]
-    lines += text_lines(found.savings)
+    lines += savings_lines(found.savings)
     if found.logged is not None:
         lines += ["", *(line for sentence in _places(found) for line in wrapped(sentence, later="  "))]
     return "\n".join(lines)
@@ -84,7 +84,7 @@ def as_markdown(found: Rightsizing) -> str:
         "",
         escaped_markdown(found.report.recommendation.reason, 400),
     ]
-    lines += markdown_lines(found.savings)
+    lines += savings_markdown_lines(found.savings)
     details = [*(check.text for check in found.checks), *_places(found)]
     lines += [*([""] if details else []), *(f"- {escaped_markdown(detail, 400)}" for detail in details)]
     return "\n".join(lines)

@@ -121,7 +121,7 @@ def test_columns_of_noise_have_importances_within_three_standard_errors_of_none(
             values = table[:, 0] + table[:, 1] + rng.normal(size=150)
             kind = RandomForestClassifier if is_classifier else RandomForestRegressor
             target = values > 0 if is_classifier else values
-            model = kind(60, random_state=seed).fit(table, target)
+            model = kind(30, random_state=seed).fit(table, target)
             found = oob_permutation_importance(model, table, target)
             clear.append(found.importances_mean[:2] > 2 * found.standard_error[:2])
             ratios.append(found.importances_mean[2:] / found.standard_error[2:])

@@ -183,10 +183,6 @@ def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
     assert "half \ufffd pair" in path.read_text(encoding="utf-8")
 
 
-def test_page_is_the_same_every_time() -> None:
-    assert render_page(reports.classification_report()) == page("classification")
-
-
 def test_ids_are_unique_and_every_reference_has_its_target() -> None:
     outline = Outline(page("classification"))
     assert len(outline.ids) == len(set(outline.ids)) > 0
@@ -246,7 +242,7 @@ def test_versions_are_named() -> None:
     assert "scikit-learn 1.9.1" in page("classification")
 
 
-def test_page_does_not_depend_on_the_users_style() -> None:
+def test_page_is_the_same_every_time_whatever_the_users_style() -> None:
     import matplotlib.pyplot as plt
 
     with plt.style.context("dark_background"), plt.rc_context({"font.size": 30, "svg.fonttype": "path"}):

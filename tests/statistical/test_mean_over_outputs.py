@@ -13,7 +13,7 @@ import ens_plugin
 
 pytestmark = pytest.mark.slow
 
-N_SETS, N_ROWS, N_OUTPUTS = 60, 200, 4
+N_SETS, N_ROWS, N_OUTPUTS = 60, 200, 3
 Array = NDArray[Any]
 
 

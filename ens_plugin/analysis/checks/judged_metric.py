@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.metric_resampling import bootstrap_counts
-from ens_plugin.analysis.curves.metric_rows import MetricRows, metric_rows
+from ens_plugin.analysis.metric_curves.metric_resampling import bootstrap_counts
+from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.uncertainty.paired_losses import OUT_OF_BAG_FACTOR, Difference

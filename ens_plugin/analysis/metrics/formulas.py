@@ -22,6 +22,8 @@ OfWeights = Callable[[FloatArray], float]
 Formula = Callable[["NDArray[Any]", FloatArray], OfWeights]
 
 AGREEMENT = 1e-9
+# Numbers of rows that are kept of confusion matrices whose metric is known: 8 MB.
+MOST_CELLS = 1_000_000
 LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 
@@ -84,8 +86,11 @@ def find_formula(
 
 
 def of_labels(metric: ResolvedMetric, classes: NDArray[Any]) -> Formula:
-    """Return the formula of a metric of labels that takes weights: its value on the cells of the confusion matrix."""
-    return partial(_confusion, metric, classes)
+    """Return the formula of a metric of labels that takes weights: its value on the cells of the confusion matrix.
+
+    Resampled rows often have a matrix that others had, most of all where a label is rare: it is evaluated once.
+    """
+    return partial(_confusion, metric, classes, {})
 
 
 def squared_error(target: NDArray[Any], output: FloatArray) -> FloatArray:
@@ -237,15 +242,27 @@ def _macro(
     return lambda weight: float(np.mean([value(weight) for value in values]))
 
 
-def _confusion(metric: ResolvedMetric, classes: NDArray[Any], target: NDArray[Any], output: FloatArray) -> OfWeights:
+def _confusion(
+    metric: ResolvedMetric,
+    classes: NDArray[Any],
+    known: dict[bytes, float],
+    target: NDArray[Any],
+    output: FloatArray,
+) -> OfWeights:
     n_labels = classes.size
     cells = target * n_labels + np.argmax(output, axis=1)
     columns = np.eye(n_labels)
 
     def value(weight: FloatArray) -> float:
         counts = np.bincount(cells, weights=weight, minlength=n_labels**2)
+        matrix = counts.tobytes()
+        if matrix in known:
+            return known[matrix]
         held = np.flatnonzero(counts)
-        return metric.value(classes[held // n_labels], columns[held % n_labels], counts[held])
+        found = metric.value(classes[held // n_labels], columns[held % n_labels], counts[held])
+        if len(known) * counts.size < MOST_CELLS:
+            known[matrix] = found
+        return found
 
     return value
 

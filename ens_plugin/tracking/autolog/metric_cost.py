@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.metric_rows import metric_rows
+from ens_plugin.analysis.metric_curves.metric_rows import metric_rows
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.row_blocks import BlockReader
 from ens_plugin.analysis.rows.targets import encode_target, target_array

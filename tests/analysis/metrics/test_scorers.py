@@ -190,13 +190,16 @@ class TestRefusals:
             analyze(forest, X, names, metric=make_scorer(f1_score, pos_label="spam"))
 
     def test_probabilities_of_hard_votes(self) -> None:
-        X, y = TWO
-        votes = BaggingClassifier(LinearSVC(), n_estimators=15, random_state=0).fit(X / X.max(axis=0), y)
+        X, y = TWO[0][:150] / TWO[0].max(axis=0), TWO[1][:150]
+        votes = BaggingClassifier(LinearSVC(), n_estimators=15, random_state=0).fit(X, y)
         with pytest.raises(InputError, match=r"'roc_auc'.* predict labels only"):
-            analyze(votes, X / X.max(axis=0), y, metric="roc_auc")
-        assert (
-            analyze(votes, X / X.max(axis=0), y, metric="balanced_accuracy").error_curve.metric == "balanced_accuracy"
-        )
+            analyze(votes, X, y, metric="roc_auc")
+
+    @pytest.mark.slow
+    def test_labels_of_hard_votes(self) -> None:
+        X, y = TWO[0][:150] / TWO[0].max(axis=0), TWO[1][:150]
+        votes = BaggingClassifier(LinearSVC(), n_estimators=15, random_state=0).fit(X, y)
+        assert analyze(votes, X, y, metric="balanced_accuracy").error_curve.metric == "balanced_accuracy"
 
     def test_probabilities_of_raw_scores(self) -> None:
         rng = np.random.default_rng(0)

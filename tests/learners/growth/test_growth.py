@@ -163,7 +163,8 @@ def test_regression_grows_to_the_tolerated_excess_error(kind: Any) -> None:
 
 
 def test_a_seed_is_drawn_once_where_none_is_given() -> None:
-    growth = grow(RandomForestClassifier(), X, Y, **TIGHT)
+    growth = grow(RandomForestClassifier(), X, Y, confidence=0.99, probe_size=20)
+    assert growth.n_members > 20
     assert isinstance(growth.model.random_state, int)
     assert_same_members(growth.model, clone(growth.model).fit(X, Y))
 
@@ -210,7 +211,8 @@ def test_three_and_more_labels() -> None:
 
 def test_a_pipeline_is_grown_at_its_end() -> None:
     pipeline = make_pipeline(StandardScaler(), make_pipeline("passthrough", forest()))
-    growth = grow(pipeline, X, Y, **TIGHT)
+    growth = grow(pipeline, X, Y, confidence=0.99, probe_size=20)
+    assert growth.n_members > 20
     whole = forest(n_estimators=growth.n_members).fit(StandardScaler().fit_transform(X), Y)
     assert_same_members(growth.model[-1][-1], whole)
     assert_array_equal(growth.model.predict_proba(X), whole.predict_proba(StandardScaler().fit_transform(X)))
@@ -236,9 +238,10 @@ def test_history_as_a_table() -> None:
 
 
 def test_progress_goes_to_stderr_and_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    quiet = grow(forest(), X, Y, **TIGHT)
+    quiet = grow(forest(), X, Y, confidence=0.99, probe_size=20)
     assert capsys.readouterr() == ("", "")
-    loud = grow(forest(), X, Y, verbose=True, **TIGHT)
+    loud = grow(forest(), X, Y, confidence=0.99, probe_size=20, verbose=True)
+    assert loud.n_members > 20
     out, err = capsys.readouterr()
     assert out == ""
     assert f"{loud.n_members}/{loud.n_members}" in err

@@ -36,6 +36,7 @@ from ens_plugin.errors import (
     NotFittedError,
     UnsupportedModelError,
 )
+from tests.learners.estimator_checks import REPEATED_CHECKS
 
 CANCER = load_breast_cancer(return_X_y=True)
 X, Y = CANCER[0][:201, :10], CANCER[1][:201]
@@ -65,6 +66,7 @@ def own_checks(function: Any) -> Any:
     return function
 
 
+@pytest.mark.slow_cases(*REPEATED_CHECKS)
 @own_checks
 @parametrize_with_checks([RightSizedClassifier(**SMALL)], **EXPECTED)  # type: ignore[untyped-decorator]
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
@@ -107,17 +109,17 @@ class TestFit:
         assert sizes[0] * 3 < sizes[1]
 
     def test_the_seed_of_the_estimator_stays_where_none_is_given(self) -> None:
-        model = RightSizedClassifier(RandomForestClassifier(random_state=8)).fit(X, Y)
+        model = RightSizedClassifier(RandomForestClassifier(random_state=8), confidence=0.9).fit(X, Y)
         assert model.estimator_.random_state == 8
 
     def test_a_generator_moves_on(self) -> None:
-        model = RightSizedClassifier(random_state=np.random.RandomState(0))
+        model = RightSizedClassifier(confidence=0.9, random_state=np.random.RandomState(0))
         first, second = model.fit(X, Y).estimator_.random_state, model.fit(X, Y).estimator_.random_state
         assert first != second
 
     def test_the_estimator_passed_stays_unfitted(self) -> None:
         forest = RandomForestClassifier(n_estimators=3)
-        RightSizedClassifier(forest, random_state=0).fit(X, Y)
+        RightSizedClassifier(forest, confidence=0.9, random_state=0).fit(X, Y)
         assert not hasattr(forest, "estimators_")
         assert (forest.n_estimators, forest.random_state) == (3, None)
 
@@ -232,7 +234,7 @@ class TestLikeAnyEstimator:
     def test_columns_by_set_output_inside(self) -> None:
         frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
         pipeline = make_pipeline(StandardScaler(), RandomForestClassifier()).set_output(transform="pandas")
-        model = RightSizedClassifier(pipeline, random_state=0).fit(frame, Y)
+        model = RightSizedClassifier(pipeline, confidence=0.9, random_state=0).fit(frame, Y)
         assert list(model.estimator_[-1].feature_names_in_) == list(frame.columns)
 
 
@@ -247,9 +249,8 @@ class TestUnwrapped:
         assert len(model.estimator_.estimators_) == model.n_members_
 
     def test_around_a_pipeline_and_inside_one(self) -> None:
-        inner = RightSizedClassifier(make_pipeline(StandardScaler(), RandomForestClassifier()), random_state=0).fit(
-            X, Y
-        )
+        pipeline = make_pipeline(StandardScaler(), RandomForestClassifier())
+        inner = RightSizedClassifier(pipeline, confidence=0.97, random_state=0).fit(X, Y)
         outer = make_pipeline(StandardScaler(), RightSizedClassifier(confidence=0.97, random_state=0)).fit(X, Y)
         for model in (inner, outer):
             assert ens_plugin.analyze(model, X, Y).n_members > 1

@@ -15,6 +15,7 @@ from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.sklearn import SklearnForestAdapter
 from ens_plugin.core.stopping import stopping_table, uniform_prior
 from ens_plugin.errors import BagError
+from tests.learners.estimator_checks import REPEATED_CHECKS
 from tests.learners.pruning.cases import ALMOST_SURE, ensemble, fitted, frozen, rows_of, trained, twonorm
 
 few_rows = pytest.mark.filterwarnings("ignore:There are only .* rows to estimate:ens_plugin.errors.WeakEstimateWarning")
@@ -35,6 +36,7 @@ every_ensemble = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow_cases(*REPEATED_CHECKS)
 @few_rows
 @parametrize_with_checks([DynamicPruningClassifier(RandomForestClassifier(9, random_state=0))])
 def test_scikit_learn_s_own_checks(estimator: Any, check: Any) -> None:

@@ -36,6 +36,8 @@ def swift(monkeypatch: pytest.MonkeyPatch) -> None:
             (directory / name).write_text(name)
 
     monkeypatch.setattr("ens_plugin.tracking.logging.report_log.render_artifacts", write)
+    # Runs of other tests would be drawn beside the report.
+    monkeypatch.setattr("ens_plugin.tracking.logging.report_log.log_comparison", lambda *_: None)
 
 
 def runs(client: mlflow.MlflowClient) -> list[Run]:
@@ -144,10 +146,14 @@ def test_only_scalars_are_linked_to_the_model(embedded: mlflow.MlflowClient) -> 
     assert linked_metrics(embedded, model_id) == expected
 
 
-def test_artifacts_come_back_complete(embedded: mlflow.MlflowClient, tmp_path: Path) -> None:
+def test_artifacts_come_back_complete_and_figures_are_closed(embedded: mlflow.MlflowClient, tmp_path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
     # Runs of other tests would be drawn beside the report.
     with mlflow.start_run(experiment_id=embedded.create_experiment("artifacts")):
         run_id = log_report(REPORT)
+    assert plt.get_fignums() == before
     folder = Path(embedded.download_artifacts(run_id, "ensemble", str(tmp_path)))
     assert len(pd.read_csv(folder / "curve.csv")) == len(REPORT.error_curve.sizes)
     assert json.loads((folder / "report.json").read_text())["n_members"] == REPORT.n_members
@@ -185,10 +191,10 @@ def test_every_kind_of_report_can_be_logged(name: str, embedded: mlflow.MlflowCl
 
 
 def test_nothing_is_sent_when_rendering_fails(embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(report: object) -> object:
+    def broken(report: object, directory: object) -> object:
         raise RuntimeError("no picture")
 
-    monkeypatch.setattr("ens_plugin.report.plots.report_figures", broken)
+    monkeypatch.setattr("ens_plugin.tracking.logging.report_log.render_artifacts", broken)
     before = len(runs(embedded))
     with pytest.raises(RuntimeError, match="no picture"):
         log_report(REPORT)
@@ -283,11 +289,3 @@ def test_without_configuration_mlflow_decides(tmp_path: Path, monkeypatch: pytes
         mlflow.set_experiment("Default")  # MLflow remembers the experiment of another store
         log_report(REPORT)
     assert (tmp_path / "mlflow.db").is_file()
-
-
-def test_figures_are_closed_again(embedded: mlflow.MlflowClient) -> None:
-    import matplotlib.pyplot as plt
-
-    before = plt.get_fignums()
-    log_report(REPORT)
-    assert plt.get_fignums() == before

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
-from ens_plugin.analysis.curves.label_metric import LabelMetricCurve
-from ens_plugin.analysis.curves.metric_resampling import Resampled
 from ens_plugin.analysis.curves.size_reasons import metric_reason
+from ens_plugin.analysis.metric_curves.label_metric import LabelMetricCurve
+from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.uncertainty.error_draws import size_of_approach
 from ens_plugin.core.uncertainty.intervals import size_interval

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
-from ens_plugin.analysis.curves.metric_rows import MetricRows
+from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
 from ens_plugin.core.validation import FloatArray, IntArray, shown
 
 __all__ = ["FEWEST_OF_LABEL", "rare_label_doubts"]

@@ -10,9 +10,9 @@ from scipy.special import logit
 
 from ens_plugin.analysis.curves.classification import draw_label_errors
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
-from ens_plugin.analysis.curves.label_metric import TwoErrors
 from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support, row_models
 from ens_plugin.analysis.curves.stratified import draw_errors_by_members
+from ens_plugin.analysis.metric_curves.label_metric import TwoErrors
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.label_chances import LabelChances, label_chances
 from ens_plugin.core.row_models.row_model import row_means

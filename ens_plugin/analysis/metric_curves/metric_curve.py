@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
-from ens_plugin.analysis.curves.label_metric import (
+from ens_plugin.analysis.metric_curves.label_metric import (
     LabelMetricCurve,
     TwoErrors,
     error_metric_curve,
     label_metric_curve,
     line_in_error,
 )
-from ens_plugin.analysis.curves.metric_resampling import Resampled, resample_level, resample_rows
-from ens_plugin.analysis.curves.metric_rows import (
+from ens_plugin.analysis.metric_curves.metric_resampling import Resampled, resample_level, resample_rows
+from ens_plugin.analysis.metric_curves.metric_rows import (
     MetricRows,
     SubsetAverages,
     largest_subsets,
     metric_rows,
     subset_averages,
 )
-from ens_plugin.analysis.curves.metric_size import MetricChange, metric_size
-from ens_plugin.analysis.curves.rare_labels import rare_label_doubts
+from ens_plugin.analysis.metric_curves.metric_size import MetricChange, metric_size
+from ens_plugin.analysis.metric_curves.rare_labels import rare_label_doubts
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size

@@ -10,6 +10,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import EnsembleReport, analyze
+from tests.scorers import MACRO_F1
 
 
 @cache
@@ -18,7 +19,7 @@ def report(metric: str, n_rare: int) -> EnsembleReport:
     X, y = rng.normal(size=(120, 4)), np.array(["usual"] * 120)
     y[:n_rare] = "rare"
     X[:n_rare] += 1.5
-    scorer = {"f1": "f1_macro"}.get(metric, metric)
+    scorer = MACRO_F1 if metric == "f1" else metric
     return analyze(RandomForestClassifier(60, random_state=0).fit(X, y), X, y, metric=scorer)
 
 

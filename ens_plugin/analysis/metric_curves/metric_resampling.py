@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.curves.metric_rows import MetricRows, SubsetAverages, end_outputs
+from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, SubsetAverages, end_outputs
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["Resampled", "bootstrap_counts", "resample_level", "resample_rows"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,7 @@ from sklearn.metrics import make_scorer, zero_one_loss
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.arguments import resolve_options
-from ens_plugin.analysis.curves.label_metric import LabelMetricCurve
-from ens_plugin.analysis.curves.metric_resampling import Resampled
-from ens_plugin.analysis.curves.metric_size import MetricChange
+from ens_plugin.analysis.metric_curves import LabelMetricCurve, MetricChange, Resampled
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.estimates.extrapolation import extrapolate
 from tests.forests import Array
@@ -36,6 +35,7 @@ def members(kind: str, n_members: int, n_rows: int, seed: int = 0) -> tuple[Any,
     return CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), None, aggregation="mean_proba"), y
 
 
+@cache
 def scored(kind: str, metric: Any, n_members: int, n_rows: int, tolerance: float | None = None) -> EnsembleReport:
     ensemble, y = members(kind, n_members, n_rows)
     return analyze(ensemble, None, y, metric=metric, data="holdout", sizes=range(1, LARGEST + 1), tolerance=tolerance)
@@ -44,12 +44,12 @@ def scored(kind: str, metric: Any, n_members: int, n_rows: int, tolerance: float
 @pytest.mark.parametrize(
     ("kind", "metric", "n_members", "n_rows", "tolerance"),
     [
-        ("soft", "accuracy", 30, 40, None),
+        pytest.param("soft", "accuracy", 30, 40, None, marks=pytest.mark.slow),
         ("vote", "accuracy", 41, 200, 0.01),
         ("soft", ERROR, 20, 200, 0.05),
         pytest.param("vote", "f1", 41, 200, 0.01, marks=pytest.mark.slow),
         ("sure", "roc_auc", 8, 100, None),
-        ("sure", "average_precision", 8, 100, None),
+        pytest.param("sure", "average_precision", 8, 100, None, marks=pytest.mark.slow),
     ],
 )
 def test_the_size_is_the_first_from_which_on_the_curve_is_close(
@@ -73,7 +73,7 @@ def test_a_curve_does_not_reach_the_best_value_at_a_finite_size() -> None:
 
 
 def test_a_negative_score_of_labels_is_not_reported_as_cut() -> None:
-    report = scored("soft", ERROR, 20, 200)
+    report = scored("soft", ERROR, 20, 200, 0.05)
     assert report.error_curve.asymptote < -0.01
     assert not any("reported as" in text for text in report.warnings)
 

@@ -1,0 +1,20 @@
+"""The curve of a metric by the size of an ensemble, of labels or outputs: its values, doubts and recommended size."""
+
+from __future__ import annotations
+
+from ens_plugin.analysis.metric_curves.label_metric import LabelMetricCurve, TwoErrors, label_metric_curve
+from ens_plugin.analysis.metric_curves.metric_curve import estimate_own_loss, with_metric_curve
+from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
+from ens_plugin.analysis.metric_curves.metric_size import MetricChange
+from ens_plugin.analysis.metric_curves.two_errors import two_errors
+
+__all__ = [
+    "LabelMetricCurve",
+    "MetricChange",
+    "Resampled",
+    "TwoErrors",
+    "estimate_own_loss",
+    "label_metric_curve",
+    "two_errors",
+    "with_metric_curve",
+]
