@@ -114,7 +114,9 @@ def autolog(
     Examples
     --------
     >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
     >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
     >>> ens_plugin.autolog()
     >>> RandomForestClassifier(200).fit(X, y)  # doctest: +SKIP
     >>> ens_plugin.autolog(disable=True)
