@@ -219,7 +219,7 @@ def retrain(
 ) -> Any:
     """Return a model that is trained anew at each size, for libraries that cannot add members.
 
-    A :data:`Trainer` once `parameter` is bound: ``functools.partial(retrain, "n_estimators")``.
+    ``functools.partial(retrain, "n_estimators")`` is what :meth:`Trainable.trainer` returns for such a library.
 
     Parameters
     ----------
