@@ -2,8 +2,8 @@
 How many trees? Your first report
 =================================
 
-How many trees does a random forest need?  You trained a random forest with 500 trees.  Were they enough?  Were they far too many?  This tutorial finds out, in
-four steps and without any data held out.
+How many trees does a random forest need?  You trained one with 500.  Were they enough?  Were they far too many?  This
+tutorial finds out, in four steps and without any data held out.
 """
 
 # %%

@@ -94,8 +94,8 @@ print(found.summary())
 # In a CI job
 # -----------
 #
-# The gate and ``rightsize`` are commands too, ``ens-plugin gate models:/churn/1 --policy policy.toml`` for example.  The
-# exit code tells the job what to do: 0 if all is well, 1 if a requirement is not met, 2 if there is no result.
+# The gate and ``rightsize`` are commands too: ``ens-plugin gate models:/churn/1 --policy policy.toml``, for example.
+# The exit code tells the job what to do: 0 if all is well, 1 if a requirement is not met, 2 if there is no result.
 #
 # ``ens-plugin recommend`` needs no registry: it judges the size of a model in a file.  Here the model may have at most
 # 1.2 times the trees that it needs, and it has more:
