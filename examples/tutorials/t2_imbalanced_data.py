@@ -62,9 +62,9 @@ for name, found in {"error": report, "roc_auc": by_auc, "average_precision": by_
 # The size by the error is chosen by the probabilities (the Brier score), not by the number of wrong labels: that is the
 # default because it works for rare labels too.  :doc:`/how-to/size` has the choices.
 #
-# The intervals are wide, because few rows have the rare label.  The estimate is the best guess, and the upper end of
-# the interval is safe.  By the error, both are below the 200 trees, and the forest can be cut to the upper end.  By the
-# AUC and the average precision the upper end is above 200: keep all trees, or train more with ``ens_plugin.grow``
+# The intervals of the metrics are wide, because few rows have the rare label.  The estimate is the best guess, and the
+# upper end of its interval is safe.  By the Brier score it is below the 200 trees, and the forest can be cut to it.  By
+# the AUC and the average precision it is above 200: keep all trees, or train more with ``ens_plugin.grow``
 # (:doc:`/how-to/grow`).
 
 for found in (report, by_auc):
