@@ -338,6 +338,8 @@ def outputs_by_member(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import outputs_by_member
     >>> outputs_by_member(lambda member, rows: member + rows[:, 0], range(2), np.array([[0.0], [10.0]])).tolist()
     [[0.0, 10.0], [1.0, 11.0]]
     """
@@ -363,6 +365,7 @@ def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> 
 
     Examples
     --------
+    >>> from ens_plugin.adapters import draw_bags
     >>> bags = draw_bags(lambda member: [member, member + 1], n_members=2, n_rows=4)
     >>> bags.in_bag().astype(int).tolist()
     [[1, 1, 0, 0], [0, 1, 1, 0]]

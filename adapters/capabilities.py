@@ -133,6 +133,7 @@ class Distributable(ABC):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> from ens_plugin.adapters import find_adapter
@@ -207,6 +208,7 @@ class HeldOutOnly(ABC):
 
     Examples
     --------
+    >>> from ens_plugin.adapters import HeldOutOnly
     >>> class WithoutBags(HeldOutOnly):
     ...     no_bags = "MyLibrary keeps no record of which rows its trees were trained on."
     >>> WithoutBags().bags(X=None, features=None, y=None)
@@ -229,6 +231,8 @@ class JudgedByLoss(ABC):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import JudgedByLoss
     >>> class ByAbsoluteError(JudgedByLoss):
     ...     loss_name = "mean absolute error"
     ...
@@ -263,6 +267,8 @@ class CombinesMembers(JudgedByLoss):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import CombinesMembers
     >>> class OfMedians(CombinesMembers):
     ...     loss_name = "mean absolute error"
     ...
@@ -291,9 +297,10 @@ def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> D
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from ens_plugin.adapters import find_adapter
+    >>> from ens_plugin.adapters import distributed_bags, find_adapter
     >>> forest = RandomForestRegressor(10, random_state=0).fit(*load_diabetes(return_X_y=True))
     >>> bags = distributed_bags(find_adapter(forest), n_rows=442, candidate=0)
     >>> bags.at(np.array([440, 441]), np.zeros(2)).in_bag().shape

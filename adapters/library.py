@@ -68,8 +68,8 @@ class Trainable(Library):
 
     Examples
     --------
-    >>> from ens_plugin.adapters import find_library
     >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import Trainable, find_library
     >>> library = find_library(RandomForestRegressor(), Trainable)
     >>> library.library, library.size_parameters
     ('sklearn', ('n_estimators',))
@@ -158,6 +158,7 @@ class Flavor(NamedTuple):
 
     Examples
     --------
+    >>> from ens_plugin.adapters import Flavor
     >>> Flavor("sklearn", "mlflow.sklearn", "sk_model").model_argument
     'sk_model'
     """
@@ -180,8 +181,8 @@ class Storable(Library):
 
     Examples
     --------
-    >>> from ens_plugin.adapters import find_library
     >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import Storable, find_library
     >>> find_library(RandomForestRegressor(), Storable).flavor.module
     'mlflow.sklearn'
     """
@@ -215,6 +216,7 @@ class FileReadable(Storable):
 
     Examples
     --------
+    >>> from ens_plugin.adapters import FileReadable
     >>> class MyLibrary(FileReadable):
     ...     library, title, requirement = "mylibrary", "MyLibrary", "mylibrary>=1.0"
     ...
@@ -267,6 +269,7 @@ class NativeInterface(Library):
 
     Examples
     --------
+    >>> from ens_plugin.adapters import NativeInterface
     >>> class MyLibrary(NativeInterface):
     ...     library = "mylibrary"
     ...

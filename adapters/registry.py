@@ -136,6 +136,7 @@ def find_adapter(model: object) -> EnsembleAdapter:
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
     >>> find_adapter(RandomForestRegressor(10).fit(*load_diabetes(return_X_y=True))).n_members
     10
     """
@@ -158,7 +159,7 @@ def libraries(kind: type[AnyLibrary]) -> Iterator[type[AnyLibrary]]:
 
     Examples
     --------
-    >>> from ens_plugin.adapters.library import Trainable
+    >>> from ens_plugin.adapters import Trainable, libraries
     >>> [library.library for library in libraries(Trainable)]
     ['imblearn', 'quantile_forest', 'econml', 'sklearn', 'xgboost', 'lightgbm']
     """
@@ -198,7 +199,7 @@ def find_library(model: object, kind: type[AnyLibrary]) -> type[AnyLibrary] | No
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.adapters.library import Trainable
+    >>> from ens_plugin.adapters import Trainable, find_library
     >>> find_library(RandomForestClassifier(), Trainable).__name__
     'Sklearn'
     """

@@ -45,6 +45,7 @@ class TrainingData:
 
     Examples
     --------
+    >>> from ens_plugin.adapters import TrainingData
     >>> TrainingData([[1.0], [2.0]], [0.5, 0.7]).rows_for(model=None)
     [[1.0], [2.0]]
     """
@@ -75,6 +76,7 @@ def method_arguments(arguments: Mapping[str, Any]) -> TrainingData:
 
     Examples
     --------
+    >>> from ens_plugin.adapters import method_arguments
     >>> method_arguments({"self": None, "X": [[1.0]], "y": [2.0]}).y
     [2.0]
     """
@@ -95,6 +97,7 @@ class FitSite(NamedTuple):
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
+    >>> from ens_plugin.adapters import FitSite, method_arguments
     >>> FitSite(LinearRegression, "fit", method_arguments).name
     'fit'
     """
@@ -112,6 +115,7 @@ def fit_methods(*classes: type, read: Reader = method_arguments) -> list[FitSite
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.adapters import fit_methods
     >>> [site.owner.__name__ for site in fit_methods(RandomForestClassifier)]
     ['BaseForest']
     """
@@ -138,6 +142,7 @@ class TrainingRows:
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
+    >>> from ens_plugin.adapters import TrainingRows
     >>> rows = TrainingRows([[0.0], [1.0]], [0.0, 2.0], None, max_size=100, batch=None, progress=print)
     >>> rows.fit(LinearRegression()).predict([[3.0]]).round(6).tolist()
     [6.0]
@@ -173,6 +178,7 @@ class TrainedModel:
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import TrainedModel
     >>> X, y = load_diabetes(return_X_y=True)
     >>> trained = TrainedModel(RandomForestRegressor(10).fit(X, y), X, y, n_members=10, trained_members=10)
     >>> trained.n_members
@@ -213,7 +219,7 @@ def retrain(
 ) -> Any:
     """Return a model that is trained anew at each size, for libraries that cannot add members.
 
-    A :data:`Trainer` once `parameter` is bound: ``functools.partial(retrain, "n_estimators")``.
+    ``functools.partial(retrain, "n_estimators")`` is what :meth:`Trainable.trainer` returns for such a library.
 
     Parameters
     ----------
@@ -236,6 +242,7 @@ def retrain(
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import TrainingRows, retrain
     >>> rows = TrainingRows(*load_diabetes(return_X_y=True), None, max_size=20, batch=None, progress=lambda size: None)
     >>> twice = lambda trained: 2 * trained.n_members if trained.n_members < 20 else None
     >>> len(retrain("n_estimators", RandomForestRegressor(random_state=0), rows, 5, twice).estimators_)

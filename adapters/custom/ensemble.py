@@ -54,6 +54,7 @@ class CustomEnsemble:
     Examples
     --------
     >>> import numpy as np
+    >>> from ens_plugin import CustomEnsemble
     >>> votes = np.array([["a", "b", "b"], ["a", "a", "b"]])
     >>> ensemble = CustomEnsemble(votes, [[0, 0, 1], [1, 2, 2]], aggregation="vote")
     >>> ensemble.n_members, ensemble.classes.tolist()
@@ -116,6 +117,7 @@ class CustomEnsemble:
         --------
         >>> import numpy as np
         >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from ens_plugin import CustomEnsemble
         >>> X, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
         >>> bags = [np.array([0, 1, 3, 4]), np.array([1, 2, 4, 5])]
         >>> models = [DecisionTreeClassifier(random_state=0).fit(X[rows], y[rows]) for rows in bags]

@@ -32,6 +32,8 @@ class ProofStatistics:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import ProofStatistics
     >>> ProofStatistics({"rows": np.array([12])}, {"lowest": np.array([0.5])}).added["rows"].tolist()
     [12]
     """
@@ -44,6 +46,8 @@ class ProofStatistics:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from ens_plugin.adapters import ProofStatistics
         >>> ProofStatistics({"rows": np.array([1])}).named(7).added
         {'rows 7': array([1])}
         """
@@ -73,6 +77,9 @@ class DistributedBags(ABC):
     --------
     Member 0 was trained on the even rows, and member 1 on the odd ones:
 
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import BagProof, Bags, DistributedBags, ProofStatistics
+    >>> from ens_plugin.errors import BagError
     >>> class EvenAndOdd(DistributedBags):
     ...     def at(self, rows, target):
     ...         return Bags.from_mask([rows % 2 == 0, rows % 2 == 1])

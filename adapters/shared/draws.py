@@ -30,6 +30,7 @@ class DrawCounts:
 
     Examples
     --------
+    >>> from ens_plugin.adapters import counts_of_rows
     >>> counts_of_rows([[0, 0, 2], [1, 2, 2]], 2, 3, "with_replacement").counts.tolist()
     [[2, 0, 1], [0, 1, 2]]
     """
@@ -55,6 +56,7 @@ def counts_of_rows(
 
     Examples
     --------
+    >>> from ens_plugin.adapters import counts_of_rows
     >>> counts_of_rows([[0, 0, 2], [1, 2, 2]], 2, 3, "with_replacement").counts.tolist()
     [[2, 0, 1], [0, 1, 2]]
     """

@@ -31,6 +31,7 @@ class OneFold:
     Examples
     --------
     >>> import numpy as np
+    >>> from ens_plugin import OneFold
     >>> [(train.tolist(), test.tolist()) for train, test in OneFold().split(np.zeros((3, 2)))]
     [([0, 1, 2], [0, 1, 2])]
     """

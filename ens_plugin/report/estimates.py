@@ -166,6 +166,7 @@ class ErrorCurve:
         Examples
         --------
         >>> import numpy as np
+        >>> from ens_plugin import ErrorCurve
         >>> sizes, error = np.array([1, 3]), np.array([0.4, 0.2])
         >>> curve = ErrorCurve(sizes, error, error, error, 0.1, (0.1, 0.1), 0.1, "binomial",
         ...                    "0-1 error", 0.95)

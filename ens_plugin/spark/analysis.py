@@ -114,10 +114,15 @@ def analyze(
 
     Examples
     --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
     >>> from ens_plugin import spark
-    >>> report = spark.analyze(
-    ...     forest, session.read.parquet("test.parquet"), label_col="churned", feature_cols=["age", "calls"]
-    ... )  # doctest: +SKIP
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X[::2], y[::2])
+    >>> from pyspark.sql import SparkSession  # doctest: +SKIP
+    >>> session = SparkSession.builder.getOrCreate()  # doctest: +SKIP
+    >>> df = session.createDataFrame(X[1::2].assign(label=y[1::2]))  # doctest: +SKIP
+    >>> report = spark.analyze(forest, df, label_col="label", feature_cols=[*X.columns])  # doctest: +SKIP
     """
     options = AnalysisOptions(
         data=data,

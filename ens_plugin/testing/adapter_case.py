@@ -29,6 +29,7 @@ def own_prediction(model: Any, X: Any) -> Array:
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
+    >>> from ens_plugin.testing.adapter_case import own_prediction
     >>> own_prediction(LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0]), [[2.0]]).round(3).tolist()
     [2.0]
     """
@@ -69,6 +70,7 @@ class AdapterCase:
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.testing import AdapterCase
     >>> X, y = load_diabetes(return_X_y=True)
     >>> case = AdapterCase("a small forest", lambda: RandomForestRegressor(10, random_state=0).fit(X, y), X, y)
     >>> case.adapter.n_members, case.has_bags, case.n_rows

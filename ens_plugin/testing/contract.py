@@ -59,6 +59,7 @@ def check_adapter(
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.testing import check_adapter
     >>> X, y = load_diabetes(return_X_y=True)
     >>> forest = RandomForestRegressor(10, random_state=0).fit(X, y)
     >>> len(check_adapter(forest, X, y, samples=lambda forest: forest.estimators_samples_))
@@ -91,6 +92,7 @@ def check_case(case: AdapterCase) -> tuple[str, ...]:
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.testing import AdapterCase, check_case
     >>> X, y = load_diabetes(return_X_y=True)
     >>> case = AdapterCase("a small forest", lambda: RandomForestRegressor(10, random_state=0).fit(X, y), X, y)
     >>> len(check_case(case))

@@ -33,6 +33,9 @@ for entry in report.label_errors:
     print(f"label {entry.label}: error {entry.error:.1%} of {entry.n_rows} rows")
 
 # %%
+# The confusion matrix counts the rows by the label that their out-of-bag trees predict together.  These are about 74 of
+# the 200 trees, so its shares differ a little from the errors above, which are those of all 200.
+
 report.confusion_matrix()
 
 # %%
@@ -59,12 +62,15 @@ for name, found in {"error": report, "roc_auc": by_auc, "average_precision": by_
 # The size by the error is chosen by the probabilities (the Brier score), not by the number of wrong labels: that is the
 # default because it works for rare labels too.  :doc:`/how-to/size` has the choices.
 #
-# The intervals are wide, because few rows have the rare label.  To be safe, keep as many trees as the upper end of the
-# interval; here that is all of them.  A forest with more trees than the AUC is estimated to need can be cut to
-# that size.  Average precision wants more trees than there are: ``ens_plugin.grow`` trains them (:doc:`/how-to/grow`).
+# The intervals of the metrics are wide, because few rows have the rare label.  The estimate is the best guess, and the
+# upper end of its interval is safe.  By the Brier score it is below the 200 trees, and the forest can be cut to it.  By
+# the AUC and the average precision it is above 200: keep all trees, or train more with ``ens_plugin.grow``
+# (:doc:`/how-to/grow`).
 
-small = ens_plugin.truncate(forest, min(by_auc.recommended_size, len(forest.estimators_)))
-print(len(small.estimators_))
+for found in (report, by_auc):
+    low, upper = found.recommendation.interval
+    small = ens_plugin.truncate(forest, min(upper, 200))
+    print(f"{found.recommendation.criterion}: {len(small.estimators_)} trees")
 
 # %%
 # A cost of your own

@@ -43,8 +43,8 @@ X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 ens_plugin.autolog(max_overhead=math.inf)
 with mlflow.start_run() as run:
     forest = RandomForestClassifier(400, random_state=0).fit(X, y)
-    mlflow.sklearn.log_model(forest, name="model", registered_model_name="churn", pip_requirements=[],
-                             serialization_format="cloudpickle")  # fmt: skip
+    settings = {"serialization_format": "cloudpickle", "pip_requirements": []}
+    mlflow.sklearn.log_model(forest, name="model", registered_model_name="churn", **settings)
 ens_plugin.autolog(disable=True)
 
 logged = mlflow.get_run(run.info.run_id).data.metrics
@@ -91,12 +91,14 @@ found = ens_plugin.rightsize("models:/churn/1", X, y)
 print(found.summary())
 
 # %%
-# The same in CI
-# --------------
+# In a CI job
+# -----------
 #
-# On the command line each of these is one command, and the job goes by its exit code: 0 all is well, 1 a
-# requirement is not met, 2 there is no result.  Here the model may have at most 1.2 times the trees that it needs,
-# and it has more:
+# The gate and ``rightsize`` are commands too: ``ens-plugin gate models:/churn/1 --policy policy.toml``, for example.
+# The exit code tells the job what to do: 0 if all is well, 1 if a requirement is not met, 2 if there is no result.
+#
+# ``ens-plugin recommend`` needs no registry: it judges the size of a model in a file.  Here the model may have at most
+# 1.2 times the trees that it needs, and it has more:
 
 import joblib
 from click.testing import CliRunner

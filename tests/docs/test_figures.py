@@ -67,6 +67,10 @@ def test_the_metrics_repetitions_and_coverage(metrics: str) -> None:
 
 
 def test_the_metrics_sizes(metrics: str) -> None:
+    (off_by, target, _) = cells("metrics", SIZE)[0]
+    assert f"off by {off_by} doublings (root mean square), where {target.split()[-1]} was aimed for" in page(
+        "how-to/metrics.md"
+    )
     off = [measured(f"{name}: {SIZE}") for name in PROBABILITIES_AND_VALUES]
     assert f"off by {min(off, key=float)} to {max(off, key=float)} doublings" in metrics
     accuracy, balanced, f1, matthews = [measured(f"{name}: {SIZE}") for name in OF_LABELS]
@@ -187,6 +191,10 @@ def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> N
     size, low, high = re.findall(r"Recommended size: (\d+) members \(95 % interval (\d+) to (\d+)\)", printed)[0]
     assert f"# ({size}, 'metric')" in guide
     assert f"interval  # ({low}, {high})" in guide
+    namespace: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)[0], namespace)
+    assert str(namespace["report"]) == printed.partition("The first ")[0].rstrip("\n")
+    assert f"The estimate, {size}, is the best guess. The upper end, {high}, is safe" in " ".join(guide.split())
 
 
 @pytest.mark.slow

@@ -100,6 +100,8 @@ def judge_origin(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters.sklearn.tools import judge_origin
     >>> judge_origin(False, [(np.array([3, 2]), np.array([4, 1]))], 5, lambda: False)
     'fresh'
     >>> judge_origin(False, [], 5, lambda: False)

@@ -24,6 +24,7 @@ class BagProof:
 
     Examples
     --------
+    >>> from ens_plugin.adapters import BagProof, Bags
     >>> bags = Bags.from_mask([[True, False, True]]).with_proof(BagProof(target=False))
     >>> bags.proof.rows, bags.proof.target
     (True, False)
@@ -50,6 +51,7 @@ class Bags:
     --------
     Two members were trained on rows 0 and 2, and on rows 1 and 2, of four:
 
+    >>> from ens_plugin.adapters import Bags
     >>> bags = Bags.from_indices([[0, 2, 2], [1, 2]], n_rows=4)
     >>> bags.in_bag().astype(int).tolist()
     [[1, 0, 1, 0], [0, 1, 1, 0]]
@@ -112,6 +114,8 @@ class Bags:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from ens_plugin.adapters import Bags
         >>> Bags.from_mask([[True, False, False, False]]).by_group(np.array([0, 1, 0, 1])).in_bag().tolist()
         [[True, False, True, False]]
         """
@@ -127,6 +131,8 @@ class Bags:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from ens_plugin.adapters import Bags
         >>> Bags.from_mask([[True, False, True]]).at(np.array([2, 1])).tolist()
         [[True, False]]
         """

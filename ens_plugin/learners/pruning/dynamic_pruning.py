@@ -105,6 +105,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin import DynamicPruningClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> pruned = DynamicPruningClassifier(RandomForestClassifier(201, random_state=0)).fit(X, y)
     >>> bool(pruned.expected_queries_ < 40 and pruned.expected_disagreement_ < 0.01)

@@ -114,7 +114,7 @@ def gate(
 
     Examples
     --------
-    >>> import ens_plugin  # doctest: +SKIP
+    >>> import ens_plugin
     >>> policy = {"report": {"error_upper": {"max": 0.08}, "agreement": {"min": 0.99}}}
     >>> ens_plugin.gate("models:/churn/7", policy, promote="champion").passed  # doctest: +SKIP
     True

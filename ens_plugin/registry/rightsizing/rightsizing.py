@@ -173,9 +173,11 @@ def rightsize(
     Examples
     --------
     >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
     >>> ens_plugin.rightsize("models:/churn/7", X, y).logged.version  # doctest: +SKIP
     '8'
-    >>> ens_plugin.rightsize("forest.joblib", [[0.0]], [0])
+    >>> ens_plugin.rightsize("forest.joblib", X, y)
     Traceback (most recent call last):
     ens_plugin.errors.InputError: ...
     """

@@ -58,6 +58,7 @@ def plot_agreement(
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from ens_plugin import SizeRecommendation
+    >>> from ens_plugin.report.plots import plot_agreement
     >>> sizes = np.array([1, 11, 101, 1001])
     >>> advice = SizeRecommendation(101, "agreement", 0.99, None, 0.985, (51, 201), "", 20001, sizes,
     ...                             np.array([0.9, 0.96, 0.99, 0.999]))

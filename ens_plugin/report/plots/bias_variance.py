@@ -74,6 +74,7 @@ def plot_bias_variance(report: ReportContent, ax: Axes | None = None, *, label: 
     >>> import ens_plugin
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.report.plots import plot_bias_variance
     >>> X, y = load_iris(return_X_y=True)
     >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
     >>> from matplotlib.figure import Figure

@@ -61,6 +61,7 @@ def plot_error_curve(
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from ens_plugin import ErrorCurve
+    >>> from ens_plugin.report.plots import plot_error_curve
     >>> sizes = np.array([1, 11, 101, 1001])
     >>> error = 0.04 + 0.1 / sizes
     >>> curve = ErrorCurve(sizes, error, error - 0.01, error + 0.01, 0.04, (0.03, 0.05), 0.04,
@@ -80,6 +81,19 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
     ------
     InputError
         If the curves, or those that the axes show, are of several metrics or levels of intervals.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from matplotlib.figure import Figure
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.report.plots import plot_reports
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+    >>> ax = plot_reports({"forest": report}, ax=Figure().subplots())
+    >>> ax.get_xlabel()
+    'Ensemble size (members)'
     """
     curves = [
         _size_curve(report.error_curve, name, report.n_members, report.recommended_size)

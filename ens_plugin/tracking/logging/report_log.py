@@ -88,24 +88,24 @@ def log_report(
 
     Examples
     --------
-    >>> import ens_plugin, mlflow  # doctest: +SKIP
+    >>> import ens_plugin, mlflow
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(40, random_state=0)
     >>> with mlflow.start_run():  # doctest: +SKIP
-    ...     forest.fit(X, y)
-    ...     ens_plugin.log_report(ens_plugin.analyze(forest, X, y))
+    ...     report = ens_plugin.analyze(forest.fit(X, y), X, y)
+    ...     ens_plugin.log_report(report)
     >>> ens_plugin.log_report(report, tracker="wandb")  # doctest: +SKIP
 
     A tracker of your own, which prints:
 
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
     >>> class Printer:
     ...     def log_figure(self, name, path): pass
     ...     def log_file(self, name, path): print(name)
     ...     def log_curve(self, curve): print(*curve)
     ...     def log_scalars(self, scalars): print(scalars["ens.n_members"])
-    >>> X, y = load_iris(return_X_y=True)
-    >>> report = ens_plugin.analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y)
+    >>> report = ens_plugin.analyze(forest.fit(X, y), X, y)
     >>> ens_plugin.log_report(report, tracker=Printer())
     ens/curve.csv
     ens/labels.csv
