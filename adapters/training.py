@@ -213,7 +213,8 @@ def retrain(
 ) -> Any:
     """Return a model that is trained anew at each size, for libraries that cannot add members.
 
-    A :data:`Trainer` once `parameter` is bound: ``functools.partial(retrain, "n_estimators")``.
+    ``functools.partial(retrain, "n_estimators")`` is a :data:`Trainer`: a function of the other arguments, for
+    libraries that call their number of members ``n_estimators``.
 
     Parameters
     ----------

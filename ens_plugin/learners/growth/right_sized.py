@@ -256,8 +256,8 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         As for :func:`ens_plugin.grow`; its number of members is ignored.  None stands for
         ``RandomForestRegressor()``.
     metric : str, scorer or callable, optional
-        The name of a scorer of scikit-learn (``"roc_auc"``, ``"neg_log_loss"``), a scorer of ``make_scorer``, or a
-        function, as for :func:`ens_plugin.analyze`; the size is then by this metric.
+        The name of a scorer of scikit-learn (``"r2"``, ``"neg_mean_absolute_error"``), a scorer of ``make_scorer``,
+        or a function, as for :func:`ens_plugin.analyze`; the size is then by this metric.
     tolerance : float, optional
         Wanted mean squared error in excess of the infinite ensemble's, relative to it, 0.01 by default; or distance of
         the metric, as for :func:`ens_plugin.analyze`.
