@@ -219,7 +219,8 @@ def retrain(
 ) -> Any:
     """Return a model that is trained anew at each size, for libraries that cannot add members.
 
-    ``functools.partial(retrain, "n_estimators")`` is what :meth:`Trainable.trainer` returns for such a library.
+    ``functools.partial(retrain, "n_estimators")`` is a :data:`Trainer`: a function of the other arguments, for
+    libraries that call their number of members ``n_estimators``.
 
     Parameters
     ----------

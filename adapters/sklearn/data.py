@@ -111,9 +111,9 @@ def check_columns(model: Any, X: Any) -> None:
         + [f"unknown {shortened(extra)}"] * bool(extra)
         + ["the same names in another order, or repeated"] * (not missing and not extra)
     )
+    remedy = "rename or add the missing columns of X" if missing else "pass X[model.feature_names_in_]"
     raise DataMismatchError(
-        f"The columns of X are not the ones the {type(model).__name__} was trained on ({found}); "
-        "pass X[model.feature_names_in_]."
+        f"The columns of X are not the ones the {type(model).__name__} was trained on ({found}); {remedy}."
     )
 
 

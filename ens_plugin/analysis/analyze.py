@@ -65,8 +65,8 @@ def analyze(
         True labels or values of these rows.  For a model of several outputs, a column for each: the report is of
         the mean over outputs, and ``report.outputs`` has one for each, by the names of the columns of a DataFrame.
     data : {"oob", "holdout"}, default="oob"
-        What the rows are: the training rows, each judged by the members that were not trained on it, or rows that no
-        member was trained on, each judged by all members.
+        What `X` and `y` are: ``"oob"``, the training rows, each judged by the members that were not trained on it;
+        ``"holdout"``, rows that no member was trained on, each judged by all members.
     sample_weight : array-like of shape (n_rows,), optional
         Weights of the rows in the evaluation; intervals use Kish's effective number of rows.  Weights
         with which rows were drawn into bags are read from the model.

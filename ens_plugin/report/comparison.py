@@ -53,20 +53,21 @@ class Comparison:
 
         Returns
         -------
-        DataFrame, shape (n_reports, 13)
+        DataFrame, shape (n_reports, 12 or 13)
             Columns, with the names of :meth:`EnsembleReport.metrics`: ``model``; ``n_members``; ``error``,
-            ``error_lower``, ``error_upper`` at the current size; ``asymptotic_error``; ``algorithmic_sd``;
-            ``recommended_size`` with ``recommended_lower`` and ``recommended_upper``, <NA> where above the largest size
-            considered or not estimated; ``recommended_error``, the error at that size; ``n_rows``; and ``doubts``,
-            the reasons not to rely on the figures of a row.  A scorer of scikit-learn has its own name in place of
-            "error".  Errors are in the unit of the metric, a share for the 0-1 error.
+            ``error_lower``, ``error_upper`` at the current size; ``asymptotic_error``; ``algorithmic_sd``, where a
+            report has one; ``recommended_size`` with ``recommended_lower`` and ``recommended_upper``, <NA> where above
+            the largest size considered or not estimated; ``recommended_error``, the error at that size; ``n_rows``;
+            and ``doubts``, the reasons not to rely on the figures of a row.  A scorer of scikit-learn has its own name
+            in place of "error".  Errors are in the unit of the metric, a share for the 0-1 error.
         """
         import pandas as pd
 
         names = pd.Index(list(self.reports), name="name")
         frame = pd.DataFrame([_row(report) for report in self.reports.values()], index=names)
         sizes = {name: "Int64" for name in ("recommended_size", "recommended_lower", "recommended_upper")}
-        return frame.astype(sizes)
+        unknown = ["algorithmic_sd"] if frame["algorithmic_sd"].isna().all() else []
+        return frame.drop(columns=unknown).astype(sizes)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw all error curves in one chart, each in a colour of its own, with one legend.

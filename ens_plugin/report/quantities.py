@@ -50,6 +50,8 @@ def interval_text(interval: tuple[float, float], metric: str) -> str:
     --------
     >>> interval_text((0.0275, 0.0604), "0-1 error")
     '2.75 to 6.04 %'
+    >>> interval_text((-1e-9, 0.7122), "0-1 error")
+    '0.00 to 71.22 %'
     """
     low, high = interval
     return NOT_KNOWN if math.isnan(low) or math.isnan(high) else f"{_number(low, metric)} to {error_text(high, metric)}"
@@ -109,9 +111,16 @@ def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
     --------
     >>> size_interval_text((29, 119), 20001), size_interval_text((8001, None), 20001)
     ('29 to 119', '8001 to more than 20001')
+
+    Sizes are whole numbers, by agreement odd ones, so the ends of an interval can be equal:
+
+    >>> size_interval_text((5, 5), 20001)
+    '5 only'
     """
     low, high = interval
-    return f"{low} to {size_text(high, max_size)}"
+    if high is None and low >= max_size:
+        return size_text(None, max_size)
+    return f"{low} only" if low == high else f"{low} to {size_text(high, max_size)}"
 
 
 def recommended_text(recommendation: SizeRecommendation) -> str:
@@ -175,4 +184,5 @@ def _number(value: float, metric: str) -> str:
     percent = 100.0 * value
     if percent >= 1000.0:
         return f"{percent:.4g}"
-    return "<0.01" if 0.0 < percent < 0.005 else f"{percent:.2f}"
+    # Rounded first and 0 added, because a share of -1e-9 would be -0.00 otherwise.
+    return "<0.01" if 0.0 < percent < 0.005 else f"{round(percent, 2) + 0.0:.2f}"

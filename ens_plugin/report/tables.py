@@ -119,7 +119,13 @@ def criteria_lines(report: ReportContent) -> list[str]:
     rows = criteria_rows(report)
     if len(rows) < 2:
         return []
-    return ["Members by criterion:", *(f"  {row.name:<38}{row.size:>12}{row.interval:>24}" for row in rows)]
+    size = max(12, *(1 + len(row.size) for row in rows))
+    interval = max(24, *(1 + len(row.interval) for row in rows))
+    name = min(38, WIDTH - 2 - size - interval)
+    return [
+        "Members by criterion:",
+        *(f"  {row.name:<{name}}{row.size:>{size}}{row.interval:>{interval}}" for row in rows),
+    ]
 
 
 def criteria_markdown(report: ReportContent) -> list[str]:

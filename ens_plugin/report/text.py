@@ -354,10 +354,14 @@ def _sentences(report: ReportContent) -> list[str]:
             f"on {'fresh' if on_fresh else 'these'} rows."
         )
     if not math.isnan(report.bias_variance.bias):
-        parts = report.bias_variance
+        parts, metric = report.bias_variance, report.error_curve.metric
+        is_other = report.error_curve.metric_basis is not None and parts.loss not in (metric, f"-{metric}")
+        loss = printable(parts.loss, 24)
+        of_loss = f"of the {loss}, not of {printable(metric, 40)}" if is_other else loss
         sentences.append(
             f"Bias {error_text(parts.bias, parts.loss)} and variance of one member "
-            f"{error_text(parts.member_variance, parts.loss)} ({printable(parts.loss, 24)}) are over seeds, given this "
+            f"{error_text(parts.member_variance, parts.loss)} ({of_loss}) "
+            "are over seeds, given this "
             "training set, not over training sets (for those: ens_plugin.training_variance)."
         )
     return sentences

@@ -205,3 +205,11 @@ def test_other_models_of_spark_are_refused(name: str, advice: str) -> None:
     model = type(name, (), {"__module__": "pyspark.ml.classification"})()
     with pytest.raises(UnsupportedModelError, match=f"A {name} of Spark ML is not covered.*{advice}"):
         find_adapter(model)
+
+
+def test_an_unknown_model_is_refused_with_what_works_in_this_process_and_at_the_prompt() -> None:
+    class Unknown:
+        pass
+
+    with pytest.raises(UnsupportedModelError, match=r"register_adapter.*package with an entry point.*command line"):
+        find_adapter(Unknown())

@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis import AnalysisOptions, row_blocks, run_analysis
+from ens_plugin.errors import DataMismatchError
 from tests.forests import CANCER, cancer, content, outputs_of, seen_by
 
 
@@ -75,3 +76,15 @@ class TestProgress:
         model, X, y = cancer()
         run_analysis(model, X, y, AnalysisOptions(), progress=progress)
         assert totals == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "remedy"),
+    [(["d", "b"], r"rename or add the missing columns"), (["b", "a"], r"pass X\[model\.feature_names_in_\]")],
+)
+def test_columns_are_refused_with_a_remedy_that_works(columns: list[str], remedy: str) -> None:
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 3})
+    y = np.arange(40) % 2
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    with pytest.raises(DataMismatchError, match=remedy):
+        analyze(forest, X.set_axis(columns, axis=1), y)

@@ -131,3 +131,9 @@ def test_a_comparison_is_short_as_text() -> None:
     assert len(repr(compared)) < 300
     assert "and 3 more" in repr(compared)
     assert "recommended_size" in str(compared)
+
+
+def test_a_spread_over_seeds_that_no_report_has_is_no_column() -> None:
+    score, error = reports.score_report(), reports.classification_report()
+    assert "algorithmic_sd" not in ens_plugin.compare({"one": score, "two": score}).to_frame().columns
+    assert "algorithmic_sd" in ens_plugin.compare({"one": error}).to_frame().columns

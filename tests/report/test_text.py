@@ -172,3 +172,31 @@ def test_representations_are_short_or_the_summary() -> None:
     assert str(report) == report.summary()
     assert report.summary() in unescape(report._repr_html_()).replace("\xa0%", " %")
     assert "<script>" not in REPORTS["hostile"]._repr_html_()
+
+
+def test_columns_of_sizes_stay_apart_where_no_size_is_large_enough() -> None:
+    report = reports.score_report()
+    above = [replace(found, size=None, interval=(found.max_size, None)) for found in report.criteria]
+    wide = replace(report.criteria[0], size=None, interval=(19_001, None))
+    lines = summarize(replace(report, criteria=(wide, *above))).splitlines()
+    start = lines.index("Members by criterion:") + 1
+    rows = lines[start : start + 1 + len(above)]
+    assert [row.split("more than 20001")[0][-1:] for row in rows] == [" "] * len(rows)
+    assert rows[0].endswith("more than 20001 19001 to more than 20001")
+    assert max(map(len, rows)) <= 80
+
+
+def test_shares_that_rounding_left_below_0_have_no_sign() -> None:
+    assert interval_text((-1e-9, 0.7122), "0-1 error") == "0.00 to 71.22 %"
+
+
+def test_bias_of_another_loss_than_the_metric_is_named_in_its_line() -> None:
+    text = " ".join(summarize(reports.score_report()).split())
+    assert "(of the 0-1 error, not of roc_auc)" in text
+    assert "not of" not in summarize(reports.classification_report())
+
+
+def test_an_interval_of_one_size_is_not_written_as_a_range() -> None:
+    report = reports.classification_report()
+    found = replace(report.recommendation, size=5, interval=(5, 5))
+    assert "95 % interval 5 only" in " ".join(summarize(replace(report, recommendation=found)).split())

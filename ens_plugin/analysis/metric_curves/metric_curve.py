@@ -126,7 +126,7 @@ def with_metric_curve(
         algorithmic_sd=float("nan"),
         cautions=(
             *estimates.cautions,
-            _of_other_loss(metric, estimates, settings),
+            *_of_other_loss(metric, estimates, settings),
             *_perfect_caution(curve, found.limits),
             *rows.library_warnings(),
             *ranking_caution(metric, sample.block),
@@ -278,11 +278,12 @@ def _subset_road(
     return _Curve(change, change.values(wanted), law.model_error(wanted), np.sqrt(variance), asymptote, limits, moments)
 
 
-def _of_other_loss(metric: ResolvedMetric, estimates: Estimates, settings: ResolvedOptions) -> str:
-    own = estimates.bias_variance.loss
+def _of_other_loss(metric: ResolvedMetric, estimates: Estimates, settings: ResolvedOptions) -> tuple[str, ...]:
     if settings.criterion == "metric":
-        return f"Bias and variance are those of the {own}, not of {metric.name}."
-    return f"Only the curve is of {metric.name}: the recommended size, bias and variance are those of the {own}."
+        # The sentence on bias and variance names their loss.
+        return ()
+    own = estimates.bias_variance.loss
+    return (f"Only the curve is of {metric.name}: the recommended size, bias and variance are those of the {own}.",)
 
 
 def _perfect_caution(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[str, ...]:

@@ -12,14 +12,21 @@ from ens_plugin.analysis.checks.judged_rows import judged_by_both, paired_differ
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.uncertainty.paired_losses import Difference, separate_difference
 from ens_plugin.errors import GateError
+from ens_plugin.registry.gating.decision import apart
+from ens_plugin.registry.gating.policy import Requirement
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.measurement import Measurement
 
-__all__ = ["LEVEL", "Comparison", "compare_intervals", "compare_pairs"]
+__all__ = ["LEVEL", "Comparison", "compare_intervals", "compare_pairs", "compared_values", "remedy"]
 
 LEVEL = AnalysisOptions.interval_level
 FEWEST_PAIRS = 2
+_CHANGES = {
+    "error_increase": "The {change} is",
+    "error_increase_lower": "The {level:g} % interval of the {change} begins at",
+    "error_increase_upper": "The {level:g} % interval of the {change} ends at",
+}
 
 
 class Comparison(NamedTuple):
@@ -31,10 +38,13 @@ class Comparison(NamedTuple):
         Difference of the errors, with its 95 % interval.
     method : str
         Description of the estimate.
+    reports : tuple of EnsembleReport
+        That of the candidate and that of the baseline.
     """
 
     increase: Difference
     method: str
+    reports: tuple[EnsembleReport, EnsembleReport]
 
 
 def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
@@ -51,17 +61,18 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
         If fewer than two rows are out of bag for members of both models, or the models have different tasks.
     """
     _check_same_error(candidate.report, baseline.report)
-    first, second = candidate.judged, baseline.judged
+    first, second, reports = candidate.judged, baseline.judged, (candidate.report, baseline.report)
     kind = "held-out" if candidate.report.data == "holdout" else "out-of-bag"
     if isinstance(first, JudgedMetric):
         assert isinstance(second, JudgedMetric)
         n_rows = _enough(rows_of_both(first, second)[0].size)
         name = candidate.report.error_curve.metric
-        return Comparison(metric_difference(first, second, LEVEL), f"{name} on the same {n_rows} {kind} rows")
+        increase = metric_difference(first, second, LEVEL)
+        return Comparison(increase, f"{name} on the same {n_rows} {kind} rows", reports)
     assert not isinstance(second, JudgedMetric)
     n_rows = _enough(int(np.count_nonzero(judged_by_both(first, second))))
     increase = paired_difference(first, second, candidate.report.task, LEVEL)
-    return Comparison(increase, f"paired differences on {n_rows} {kind} rows")
+    return Comparison(increase, f"paired differences on {n_rows} {kind} rows", reports)
 
 
 def _enough(n_rows: int) -> int:
@@ -92,7 +103,39 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
     if candidate.error_curve.greater_is_better:
         # An increase of the error is a decrease of the score.
         apart.reverse()
-    return Comparison(separate_difference(*apart), "both 95 % data intervals")
+    return Comparison(separate_difference(*apart), "both 95 % data intervals", (candidate, baseline))
+
+
+def compared_values(requirement: Requirement, comparison: Comparison, baseline: str) -> str:
+    """Return what a requirement on a comparison is about, up to the value found, which follows it in a sentence.
+
+    The key is that of the policy, and the values are those of the metric itself, greater or lower being better.
+
+    Parameters
+    ----------
+    requirement : Requirement
+        On the table "baseline".
+    comparison : Comparison
+    baseline : str
+        Name of the baseline, such as ``"version 3"``.
+    """
+    curve = comparison.reports[0].error_curve
+    here, there = apart(*(report.error for report in comparison.reports))
+    change = _CHANGES[requirement.name].format(
+        change="decrease" if curve.greater_is_better else "increase", level=100 * LEVEL
+    )
+    key = requirement.key or requirement.name
+    return f"baseline.{key}: {printable(curve.metric, 40)} is {here}, and {there} of {baseline}. {change}"
+
+
+def remedy(requirement: Requirement, comparison: Comparison) -> str:
+    """Return what to do where a comparison fails: train again, or measure on more rows if only these are too few."""
+    if requirement.name == "error_increase_upper" and comparison.increase.estimate <= requirement.threshold:
+        return (
+            "The interval is wide for this bound because there are few rows. Compare both versions on more rows, or "
+            "train a better model, log its report and gate that version."
+        )
+    return "Train a model that is no worse, log its report and gate that version."
 
 
 def _check_same_error(candidate: EnsembleReport, baseline: EnsembleReport) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ens_plugin.registry.gating.policy import Requirement
 from ens_plugin.report.text import escaped_markdown, printable
 
-__all__ = ["Check", "GateDecision"]
+__all__ = ["Check", "GateDecision", "apart"]
 
 NAME_WIDTH = 80
 WORDS_WIDTH = 400
@@ -25,22 +25,25 @@ class Check:
     value : float
         Value of the scalar that the requirement is about.
     passed : bool
+    subject : str
+        What the value is of, up to the verb; by default the name of the scalar.
     """
 
     requirement: Requirement
     value: float
     passed: bool
+    subject: str = ""
 
     @property
     def text(self) -> str:
         """The requirement and the value found, in one line: ``report.error_upper is 0.0604, at most 0.08 allowed``."""
         wanted = self.requirement
-        name = printable(f"{wanted.table}.{wanted.name}", NAME_WIDTH)
-        value, threshold = _apart(self.value, wanted.threshold)
-        return f"{name} is {value}, {'at most' if wanted.bound == 'max' else 'at least'} {threshold} allowed"
+        subject = self.subject or f"{printable(f'{wanted.table}.{wanted.name}', NAME_WIDTH)} is"
+        value, threshold = apart(self.value, wanted.threshold)
+        return f"{subject} {value}, {'at most' if wanted.bound == 'max' else 'at least'} {threshold} allowed"
 
 
-def _apart(value: float, threshold: float) -> tuple[str, str]:
+def apart(value: float, threshold: float) -> tuple[str, str]:
     """Return two numbers as text of six digits, or of all digits where six would make different numbers equal."""
     short = f"{value:.6g}", f"{threshold:.6g}"
     return short if short[0] != short[1] or value == threshold else (repr(value), repr(threshold))
@@ -75,6 +78,9 @@ class GateDecision:
         Alias that was to be moved and now points at the version.
     promoted_from : str or None
         Version that the alias pointed at before.
+    notes : tuple of str
+        Sentences for who reads a fail: what to do, and where the alias stays.  They are in the text and in Markdown,
+        and not in the JSON.
 
     Examples
     --------
@@ -102,6 +108,7 @@ class GateDecision:
     comparison: str | None
     promoted: str | None = None
     promoted_from: str | None = None
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.summary()
@@ -121,8 +128,9 @@ class GateDecision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain Python objects."""
-        checks = [{**asdict(check.requirement), "value": check.value, "passed": check.passed} for check in self.checks]
-        return {**asdict(self), "checks": checks}
+        content = {**asdict(self), "checks": [_check_content(check) for check in self.checks]}
+        del content["notes"]
+        return content
 
     def to_json(self) -> str:
         """Return the decision as JSON text."""
@@ -154,4 +162,10 @@ class GateDecision:
         if self.promoted is not None:
             before = "" if self.promoted_from is None else f", before at version {self.promoted_from}"
             lines.append(f"Alias {self.promoted!r} points at version {self.version}{before}.")
-        return lines
+        return [*lines, *(printable(note, WORDS_WIDTH) for note in self.notes)]
+
+
+def _check_content(check: Check) -> dict[str, Any]:
+    content = asdict(check.requirement)
+    del content["key"]
+    return {**content, "value": check.value, "passed": check.passed}

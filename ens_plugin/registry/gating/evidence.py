@@ -87,11 +87,14 @@ class BaselineEvidence(NamedTuple):
         Version of the baseline.
     words : str or None
         Description of the comparison, or of the reason for none.
+    name : str
+        Of the version, and of its model where that is another than the candidate's; empty without a comparison.
     """
 
     comparison: Comparison | None
     version: str | None
     words: str | None
+    name: str = ""
 
 
 def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> GateEvidence:
@@ -195,8 +198,9 @@ def compare_with_baseline(
         return BaselineEvidence(None, None, f"not compared, since no version has the alias {address.alias!r} yet")
     baseline = find_version(client, address)
     comparison = _compared(client, version, baseline, evidence, request)
-    named = f"version {baseline.version} of {printable(baseline.name, 80)}"
-    return BaselineEvidence(comparison, baseline.version, f"{named}, by {comparison.method}")
+    number, model = f"version {baseline.version}", f" of {printable(baseline.name, 80)}"
+    name = number if baseline.name == version.name else number + model
+    return BaselineEvidence(comparison, baseline.version, f"{number}{model}, by {comparison.method}", name)
 
 
 def _compared(
@@ -205,7 +209,8 @@ def _compared(
 ) -> Comparison:  # fmt: skip
     assert evidence.report is not None
     if (baseline.name, baseline.version) == (version.name, version.version):
-        return Comparison(Difference(0.0, 0.0, 0.0), "identity: it is the candidate itself")
+        reports = (evidence.report, evidence.report)
+        return Comparison(Difference(0.0, 0.0, 0.0), "identity: it is the candidate itself", reports)
     if evidence.measurement is None:
         return compare_intervals(evidence.report, _relied_on(client, baseline, request))
     assert request.rows is not None

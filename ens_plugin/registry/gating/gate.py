@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.errors import EnsPluginError, GateError, InputError
 from ens_plugin.registry.gating.audit import Audit, audit_line, audit_to_file, audit_to_log, utc_now
+from ens_plugin.registry.gating.baseline_comparison import compared_values, remedy
 from ens_plugin.registry.gating.decision import Check, GateDecision
 from ens_plugin.registry.gating.evidence import (
     BaselineEvidence,
@@ -24,7 +25,7 @@ from ens_plugin.registry.gating.evidence import (
     scalar_tables,
 )
 from ens_plugin.registry.gating.lease import Lease, lease
-from ens_plugin.registry.gating.policy import Policy, Requirement, check_share_bounds, read_policy
+from ens_plugin.registry.gating.policy import Policy, Requirement, check_share_bounds, read_policy, scorer_of
 from ens_plugin.registry.gating.verdict import check_alias_stayed, move_alias, write_verdict
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
@@ -243,12 +244,39 @@ def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
     check_share_bounds(request.policy, evidence.report)
     baseline = compare_with_baseline(client, version, evidence, request)
     tables = scalar_tables(client, version, evidence, baseline, request.policy)
-    checks = tuple(
-        _checked(requirement, tables[requirement.table], version)
-        for requirement in request.policy.requirements
-        if requirement.table != "baseline" or baseline.comparison is not None
-    )
-    return _decision(version, request.policy, checks, evidence, baseline)
+    checks: list[Check] = []
+    for requirement in request.policy.requirements:
+        if requirement.table == "baseline" and baseline.comparison is None:
+            continue
+        value = tables[requirement.table].get(requirement.name, math.nan)
+        if math.isnan(value):
+            raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
+        checks.append(Check(requirement, value, _holds(requirement, value), _subject(requirement, baseline)))
+    decision = _decision(version, request.policy, tuple(checks), evidence, baseline)
+    return decision if decision.passed else replace(decision, notes=_notes(client, request, decision, baseline))
+
+
+def _subject(requirement: Requirement, baseline: BaselineEvidence) -> str:
+    if requirement.table != "baseline" or baseline.comparison is None:
+        return ""
+    return compared_values(requirement, baseline.comparison, baseline.name)
+
+
+def _notes(
+    client: MlflowClient, request: GateRequest, decision: GateDecision, baseline: BaselineEvidence
+) -> tuple[str, ...]:
+    """Return what to do about failed comparisons, and where the alias stays that a pass would have moved."""
+    failed = [check.requirement for check in decision.checks if not check.passed]
+    notes = [
+        remedy(requirement, baseline.comparison)
+        for requirement in failed
+        if baseline.comparison is not None and (requirement.table, requirement.bound) == ("baseline", "max")
+    ]
+    if request.promote is not None:
+        holder = alias_holder(client, VersionAddress(decision.name, None, request.promote))
+        stays = "still has no version" if holder is None else f"stays at version {holder}"
+        notes.append(f"Alias {request.promote!r} {stays}.")
+    return tuple(dict.fromkeys(notes))
 
 
 def _decision(
@@ -270,13 +298,6 @@ def _decision(
     )
 
 
-def _checked(requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion) -> Check:
-    value = scalars.get(requirement.name)
-    if value is None or math.isnan(value):
-        raise GateError(_missing(requirement, scalars, version))
-    return Check(requirement, value, _holds(requirement, value))
-
-
 def _holds(requirement: Requirement, value: float) -> bool:
     from mlflow.models import EvaluationResult, MetricThreshold
     from mlflow.models.evaluation.validation import ModelValidationFailedException, validate_evaluation_results
@@ -292,13 +313,37 @@ def _holds(requirement: Requirement, value: float) -> bool:
     return True
 
 
-def _missing(requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion) -> str:
+def _missing(
+    requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion, evidence: GateEvidence,
+    policy: Policy,
+) -> str:  # fmt: skip
     wanted = printable(f"{requirement.table}.{requirement.name}", 120)
-    close = get_close_matches(requirement.name[:80], list(scalars), n=1)
-    hint = f"; did you mean {printable(close[0], 80)!r}" if close and close[0] != requirement.name else ""
-    return (
+    found = (
         f"The policy requires {wanted!r}, which is not available for version {version.version} of "
-        f"{printable(version.name, 80)}{hint}. Log it, or take it out of the policy."
+        f"{printable(version.name, 80)}"
+    )
+    if requirement.table == "report":
+        return f"{found}{_not_in_report(requirement.name, scalars, evidence, policy)}"
+    close = get_close_matches(requirement.name[:80], list(scalars), n=1)
+    hint = f"; did you mean {printable(close[0], 80)!r}?" if close and close[0] != requirement.name else "."
+    return f"{found}{hint} Log it, or take it out of the policy."
+
+
+def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEvidence, policy: Policy) -> str:
+    """Return which metric a report without a scalar is of, and what to do, as the end of a sentence and another."""
+    assert evidence.report is not None
+    curve, scorer = evidence.report.error_curve, scorer_of(name)
+    found = f": its report is of {printable(curve.metric, 40)}."
+    if scorer not in (None, curve.metric, policy.metric):
+        return (
+            f'{found} Write metric = "{scorer}" under [report] of the policy, and log a report made with '
+            f"metric='{scorer}' or pass rows, on which the gate computes it."
+        )
+    can_log = curve.key != "error" and policy.metric is None and evidence.report_uri is not None
+    log = "log a report made without metric=, " if can_log else ""
+    return (
+        f"{found} Bound what that report has ({printable(', '.join(scalars), 400)}), {log}or take {name!r} out of the "
+        "policy."
     )
 
 

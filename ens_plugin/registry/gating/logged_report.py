@@ -18,25 +18,20 @@ from ens_plugin.tracking.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import FileInfo, Run
 
 __all__ = ["LoggedReport", "logged_metrics", "read_report"]
 
 REPORT_BYTES = LONGEST_REPORT
+REPORT_FILE = "report.json"
 ADVICE = "Analyse the model and log its report with `ens-plugin analyze {uri} --data FILE --target COL --log`"
 
 
 class LoggedReport(NamedTuple):
-    """A logged report, with its MLflow run and its folder there."""
+    """A logged report, and the URI of its page, or of its JSON where no page was logged."""
 
     report: EnsembleReport
-    run_id: str
-    folder: str
-
-    @property
-    def uri(self) -> str:
-        """URI of the report's page."""
-        return f"runs:/{self.run_id}/{self.folder}/report.html"
+    uri: str
 
 
 class _Scalars(NamedTuple):
@@ -70,11 +65,14 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
     """
     scalars = _linked_scalars(client, version, prefix) or _run_scalars(client, version, prefix)
     folder = artifact_path(prefix)
-    report = EnsembleReport.from_json(_report_text(client, scalars.run_id, folder, version))
+    listed = {item.path: item for item in client.list_artifacts(scalars.run_id, folder)}
+    report = EnsembleReport.from_json(_report_text(client, scalars.run_id, folder, listed, version))
     _compare(report, scalars, prefix)
     # Checked last, because the run may have been deleted meanwhile.
     _live_run(client, scalars.run_id)
-    return LoggedReport(report, scalars.run_id, folder)
+    # autolog leaves the page out where its share of the training time would not be enough for it.
+    shown = "report.html" if f"{folder}/report.html" in listed else REPORT_FILE
+    return LoggedReport(report, f"runs:/{scalars.run_id}/{folder}/{shown}")
 
 
 def logged_metrics(client: MlflowClient, version: RegisteredVersion) -> dict[str, float]:
@@ -162,9 +160,10 @@ def _live_run(client: MlflowClient, run_id: str) -> Run:
     return run
 
 
-def _report_text(client: MlflowClient, run_id: str, folder: str, version: RegisteredVersion) -> str:
-    path = f"{folder}/report.json"
-    listed = {item.path: item for item in client.list_artifacts(run_id, folder)}
+def _report_text(
+    client: MlflowClient, run_id: str, folder: str, listed: Mapping[str, FileInfo], version: RegisteredVersion
+) -> str:
+    path = f"{folder}/{REPORT_FILE}"
     if path not in listed or listed[path].is_dir:
         raise GateError(_nothing_logged(version, f"run {run_id} has no artifact {path!r}"))
     _check_size(listed[path].file_size or 0, path, run_id)

@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,15 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["BASELINE_SCALARS", "REPORT_SCALARS", "Policy", "Requirement", "check_share_bounds", "read_policy"]
+__all__ = [
+    "BASELINE_SCALARS",
+    "REPORT_SCALARS",
+    "Policy",
+    "Requirement",
+    "check_share_bounds",
+    "read_policy",
+    "scorer_of",
+]
 
 Table = Literal["report", "baseline", "metrics"]
 Bound = Literal["max", "min"]
@@ -65,12 +73,15 @@ class Requirement:
     name : str
     bound : {"max", "min"}
     threshold : float
+    key : str
+        Name of the requirement in the policy where that is not `name`, as ``"no_worse"``; else empty.
     """
 
     table: Table
     name: str
     bound: Bound
     threshold: float
+    key: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -245,13 +256,13 @@ def _baseline_requirements(table: dict[str, Any]) -> Iterator[Requirement]:
     if NO_WORSE in table:
         if not _switch(table.pop(NO_WORSE), f"baseline.{NO_WORSE}"):
             raise InputError("The policy has 'baseline.no_worse = false', which requires nothing. Remove the line.")
-        yield Requirement("baseline", "error_increase_lower", "max", 0.0)
+        yield Requirement("baseline", "error_increase_lower", "max", 0.0, NO_WORSE)
     yield from _requirements("baseline", table, (*BASELINE_SCALARS, NO_WORSE, REQUIRED))
 
 
 def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ...] | None) -> Iterator[Requirement]:
     if known is not None:
-        scores = _score_scalars() if table == "report" else frozenset[str]()
+        scores = _score_scalars() if table == "report" else {}
         _check_keys({key: value for key, value in content.items() if key not in scores}, known, f"{table}.")
     for name, bounds in content.items():
         place = f"{table}.{name}"
@@ -264,11 +275,22 @@ def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ..
         yield from (Requirement(table, name, bound, found[bound]) for bound in BOUNDS if bound in found)
 
 
-def _score_scalars() -> frozenset[str]:
-    """Return the names that scalars of reports on a scorer of scikit-learn can have."""
+def scorer_of(name: str) -> str | None:
+    """Return the scorer of scikit-learn that reports need to be on to have a scalar of this name; None for others.
+
+    Examples
+    --------
+    >>> scorer_of("asymptotic_roc_auc"), scorer_of("asymptotic_error")
+    ('roc_auc', None)
+    """
+    return _score_scalars().get(name)
+
+
+def _score_scalars() -> dict[str, str]:
+    """Return the names that scalars of reports on a scorer of scikit-learn can have, each with its scorer."""
     from sklearn.metrics import get_scorer_names
 
-    return frozenset(form.format(name) for name in get_scorer_names() for form in SCORE_SCALARS)
+    return {form.format(name): name for name in get_scorer_names() for form in SCORE_SCALARS}
 
 
 def _bounds(value: Any, place: str) -> dict[str, float]:
@@ -323,9 +345,9 @@ def _metric(value: Any) -> str | None:
         return None
     if not isinstance(value, str) or value not in get_scorer_names():
         near = get_close_matches(str(value)[:80], get_scorer_names(), n=1)
-        hint = f"; did you mean {near[0]!r}" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise InputError(
-            f"The policy has 'report.metric' = {_quoted(value)}, which is no scorer of scikit-learn{hint}. Write "
+            f"The policy has 'report.metric' = {_quoted(value)}, which is no scorer of scikit-learn{hint} Write "
             'metric = "roc_auc" for example.'
         )
     return value

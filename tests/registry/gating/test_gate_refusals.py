@@ -102,7 +102,7 @@ CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str
     (two_models, LOOSE, None, "logged 2 models and one report that is linked to none"),
     (two_models_without_ids, LOOSE, None, "logged 2 models and one report .* log each model in a run of its own"),
     (not_a_number, AUC, None, "'metrics.auc', which is not available for version 1"),
-    (no_report, {"metrics": {"acu": {"min": 0.5}}}, None, "'metrics.acu', .* did you mean 'auc'"),
+    (no_report, {"metrics": {"acu": {"min": 0.5}}}, None, r"'metrics.acu', .* did you mean 'auc'\?"),
     (lambda client, name: register(client, name, regression_report()), LOOSE, None, "'report.agreement', which is not"),
     (lambda client, name: register(client, name, REPORT), PERCENT, None, r"Write 0\.06 for 6 %"),
     (lambda client, name: register(client, name, REPORT), NO_WORSE, None, "and none was named"),

@@ -193,7 +193,7 @@ def test_a_source_that_cannot_even_be_looked_for(source: Any) -> None:
 def test_a_policy_names_a_metric_of_scikit_learn() -> None:
     assert read_policy({"report": {"metric": "roc_auc", "roc_auc": {"min": 0.9}}}).metric == "roc_auc"
     assert read_policy({"report": {"error": {"max": 0.1}}}).metric is None
-    with pytest.raises(InputError, match=r"'report\.metric' = 'roc_auk'.*did you mean 'roc_auc'"):
+    with pytest.raises(InputError, match=r"'report\.metric' = 'roc_auk'.*did you mean 'roc_auc'\?"):
         read_policy({"report": {"metric": "roc_auk", "error": {"max": 0.1}}})
     with pytest.raises(InputError, match="no requirement"):
         read_policy({"report": {"metric": "roc_auc"}})

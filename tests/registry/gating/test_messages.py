@@ -1,0 +1,104 @@
+"""What the gate prints about a failed comparison, a scalar that a report lacks, and where the report is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ens_plugin import EnsembleReport, gate
+from ens_plugin.errors import GateError
+from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
+from tests.registry.registry import Version, register, report_with_error
+from tests.reports import regression_report, score_report
+from tests.tracking.stores import MLFLOW_WARNINGS
+
+pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift")]
+
+
+def score_of(value: float) -> EnsembleReport:
+    """A report with a narrow interval around one value of roc_auc."""
+    report = score_report()
+    curve = report.error_curve
+    values = {"error": curve.error * 0 + value, "lower": curve.error * 0 + value - 0.005,
+              "upper": curve.error * 0 + value + 0.005}  # fmt: skip
+    limit = {"asymptote": value, "asymptote_raw": value, "asymptote_interval": (value - 0.005, value + 0.005)}
+    return replace(report, error_curve=replace(curve, **values, **limit))
+
+
+def test_a_score_that_fell_is_told_by_its_own_values_the_keys_of_the_policy_and_the_alias(
+    embedded: Client, name: str
+) -> None:
+    champion, version = (register(embedded, name, score_of(value)) for value in (0.95, 0.85))
+    embedded.set_registered_model_alias(name, "champion", champion.version)
+    policy = {"report": {"roc_auc": {"min": 0.5}}, **NO_WORSE}
+    decision = gate(version.uri, policy, baseline="champion", promote="champion")
+    failed = decision.reasons[0]
+    assert failed.startswith("FAILED: baseline.no_worse: roc_auc is 0.85, and 0.95 of version 1. ")
+    assert "interval of the decrease begins at 0.09" in failed
+    assert "error" not in failed
+    assert holder(embedded, name) == "1"
+    assert decision.summary().splitlines()[-2:] == list(decision.notes)
+    assert decision.notes[0].startswith("Train a model")
+    assert decision.notes[1] == "Alias 'champion' stays at version 1."
+    content = json.loads(decision.to_json())
+    assert "notes" not in content
+    assert content["checks"][1] == {
+        "table": "baseline", "name": "error_increase_lower", "bound": "max", "threshold": 0.0,
+        "value": decision.checks[1].value, "passed": False,
+    }  # fmt: skip
+
+
+def test_an_error_that_rose_is_an_increase_and_another_model_is_named(shared: Callable[[float], Version]) -> None:
+    champion, version = shared(1.0), shared(8.0)
+    decision = gate(version.uri, {"baseline": {"error_increase": {"max": 0.01}}}, baseline=champion.uri)
+    (failed,) = decision.reasons
+    assert "baseline.error_increase: 0-1 error is " in failed
+    assert f" of version 1 of {champion.name}. The increase is " in failed
+
+
+def test_an_interval_that_is_too_wide_is_no_reason_to_train_only(shared: Callable[[float], Version]) -> None:
+    champion, version = shared(1.0), shared(0.8)
+    bound = {"baseline": {"error_increase_upper": {"max": 0.0}}}
+    decision = gate(version.uri, bound, baseline=champion.uri, promote="champion")
+    assert not decision.passed
+    assert "more rows" in decision.notes[0]
+    assert decision.notes[1] == "Alias 'champion' still has no version."
+    assert "more rows" not in gate(shared(8.0).uri, bound, baseline=champion.uri).notes[0]
+
+
+def test_a_pass_has_no_notes(shared: Callable[[float], Version]) -> None:
+    assert gate(shared(0.8).uri, NO_WORSE, baseline=shared(1.0).uri).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("report", "policy", "found", "remedy"),
+    [
+        (score_report(), {"error": {"max": 0.1}}, "its report is of roc_auc", "without metric="),
+        (REPORT, {"roc_auc": {"min": 0.9}}, "its report is of 0-1 error", 'metric = "roc_auc" under [report]'),
+        (regression_report(), {"agreement": {"min": 0.9}}, "its report is of mean squared error", "rmse_upper"),
+    ],
+)
+def test_a_scalar_that_a_report_lacks_is_told_with_the_metric_of_the_report(
+    report: EnsembleReport, policy: dict[str, dict[str, float]], found: str, remedy: str, embedded: Client, name: str
+) -> None:
+    version = register(embedded, name, report)
+    with pytest.raises(GateError) as refused:
+        gate(version.uri, {"report": policy})
+    assert found in str(refused.value)
+    assert remedy in str(refused.value)
+
+
+def test_the_evidence_names_the_page_only_where_it_was_logged(
+    embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ens_plugin.tracking.logging.report_log.render_artifacts",
+        lambda report, folder: (folder / "report.json").write_text(report.to_json(), encoding="utf-8"),
+    )
+    version = register(embedded, name, report_with_error(1.0))
+    decision = gate(version.uri, {"report": {"error": {"max": 1.0}}})
+    assert decision.report == f"runs:/{version.run_id}/ensemble/report.json"
+    assert decision.evidence.endswith("ensemble/report.json")
