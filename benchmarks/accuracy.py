@@ -103,9 +103,9 @@ def _errors_at(report: ens_plugin.EnsembleReport, sizes: Sequence[int]) -> list[
 
 def _few_tree_error(record: Record) -> float:
     """Out-of-bag error of the few trees' own rule: what any other tool would report."""
-    seen = ~record["in_bag"]
-    mean = np.einsum("tnl,tn->nl", record["outputs"], seen)
-    known = seen.any(axis=0)
+    is_oob = ~record["in_bag"]
+    mean = np.einsum("tnl,tn->nl", record["outputs"], is_oob)
+    known = is_oob.any(axis=0)
     return float(np.mean(mean[known].argmax(axis=1) != record["target"][known]))
 
 

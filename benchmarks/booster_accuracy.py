@@ -78,21 +78,21 @@ def plug_in_estimate(mean: FloatArray, sd: FloatArray) -> Estimate:
 
 def few_member_plug_in(record: Record) -> Estimate:
     """The plug-in estimate from the first 50 members alone."""
-    outputs, seen, y = record["outputs"], ~record["in_bag"], record["target"]
-    margins = _margins(outputs, seen, y)
-    trials = seen.sum(axis=0)
+    outputs, is_oob, y = record["outputs"], ~record["in_bag"], record["target"]
+    margins = _margins(outputs, is_oob, y)
+    trials = is_oob.sum(axis=0)
     known = trials >= 2
-    mean = np.sum(margins * seen, axis=0)[known] / trials[known]
-    squares = np.sum((margins[:, known] - mean) ** 2 * seen[:, known], axis=0)
+    mean = np.sum(margins * is_oob, axis=0)[known] / trials[known]
+    squares = np.sum((margins[:, known] - mean) ** 2 * is_oob[:, known], axis=0)
     return plug_in_estimate(mean, np.sqrt(squares / (trials[known] - 1)))
 
 
-def _margins(outputs: FloatArray, seen: NDArray[np.bool_], y: NDArray[np.int64]) -> FloatArray:
+def _margins(outputs: FloatArray, is_oob: NDArray[np.bool_], y: NDArray[np.int64]) -> FloatArray:
     """Score of the true label less that of the label with the highest mean among the others."""
     if outputs.ndim == 2:
         return np.asarray(outputs * np.where(y == 1, 1.0, -1.0))
     rows = np.arange(y.size)
-    mean = np.einsum("tnl,tn->nl", outputs, seen)
+    mean = np.einsum("tnl,tn->nl", outputs, is_oob)
     mean[rows, y] = -np.inf
     return np.asarray(outputs[:, rows, y] - outputs[:, rows, mean.argmax(axis=1)])
 

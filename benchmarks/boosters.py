@@ -105,8 +105,8 @@ def scores(library: str, plan: Plan) -> Record:
     X, y, _ = plan.sample()
     y = y.astype(np.int64)
     booster = LIBRARIES[library].train(X, y, plan.n_trees, plan.forest_seed())
-    outputs, seen = _out_of_bag_scores(booster, X, y)
-    block = RowBlock(outputs, seen, y, np.unique(y).size)
+    outputs, is_oob = _out_of_bag_scores(booster, X, y)
+    block = RowBlock(outputs, is_oob, y, np.unique(y).size)
     tally = tally_score_signs(block) if outputs.ndim == 2 else tally_margins(block)
     return {
         **_few_scores(ens_plugin.truncate(booster, FEW), X, y),
@@ -145,8 +145,8 @@ def tossed_rows(plan: Plan) -> tuple[Array, Array, np.random.Generator]:
 
 
 def _few_scores(booster: Any, X: Array, y: Array) -> Record:
-    outputs, seen = _out_of_bag_scores(booster, X, y)
-    return {"outputs": outputs, "in_bag": ~seen, "target": y}
+    outputs, is_oob = _out_of_bag_scores(booster, X, y)
+    return {"outputs": outputs, "in_bag": ~is_oob, "target": y}
 
 
 def _out_of_bag_scores(booster: Any, X: Array, y: Array) -> tuple[Array, Array]:

@@ -120,11 +120,11 @@ def hard_votes(plan: Plan) -> Record:
     codes = np.searchsorted(forest.classes_, y)
     rows = features.astype(np.float32)
     wrong = np.stack([leaf_values(tree, rows).argmax(axis=1) != codes for tree in forest.estimators_])
-    seen = out_of_bag(forest, y.size)
+    is_oob = out_of_bag(forest, y.size)
     record: Record = {}
     for size in {*PREFIXES, plan.n_trees}:
-        record[f"wrong_{size}"] = np.count_nonzero(wrong[:size] & seen[:size], axis=0)
-        record[f"trials_{size}"] = np.count_nonzero(seen[:size], axis=0)
+        record[f"wrong_{size}"] = np.count_nonzero(wrong[:size] & is_oob[:size], axis=0)
+        record[f"trials_{size}"] = np.count_nonzero(is_oob[:size], axis=0)
     if plan.fresh_rows:
         fresh = FORMULAS[plan.problem].sample(plan.fresh_rows, rng)
         record.update(_fresh_errors(forest.estimators_, *fresh))
@@ -145,10 +145,10 @@ def soft_outputs(plan: Plan) -> Record:
     forest.fit(features, y)
     codes = np.searchsorted(forest.classes_, y)
     outputs = np.stack([leaf_values(tree, features.astype(np.float32)) for tree in forest.estimators_])
-    seen = out_of_bag(forest, y.size)
-    mean = np.einsum("tnl,tn->nl", outputs, seen) / seen.sum(axis=0)[:, None]
+    is_oob = out_of_bag(forest, y.size)
+    mean = np.einsum("tnl,tn->nl", outputs, is_oob) / is_oob.sum(axis=0)[:, None]
     error = np.asarray(np.mean(mean.argmax(axis=1) != codes))
-    return {"outputs": outputs[:FEW], "in_bag": ~seen[:FEW], "target": codes, "error": error}
+    return {"outputs": outputs[:FEW], "in_bag": ~is_oob[:FEW], "target": codes, "error": error}
 
 
 def value_outputs(plan: Plan) -> Record:
@@ -163,12 +163,12 @@ def value_outputs(plan: Plan) -> Record:
     features, y, rng = plan.sample()
     forest = RandomForestRegressor(plan.n_trees, random_state=plan.forest_seed()).fit(features, y)
     outputs = np.stack([leaf_values(tree, features.astype(np.float32))[:, 0] for tree in forest.estimators_])
-    seen = out_of_bag(forest, y.size)
+    is_oob = out_of_bag(forest, y.size)
     record = {
         "outputs": outputs[:FEW],
-        "in_bag": ~seen[:FEW],
+        "in_bag": ~is_oob[:FEW],
         "target": y,
-        "closed_form": closed_form(outputs, seen, y),
+        "closed_form": closed_form(outputs, is_oob, y),
     }
     if plan.fresh_rows:
         fresh, fresh_y = friedman1(plan.fresh_rows, rng)
@@ -177,11 +177,11 @@ def value_outputs(plan: Plan) -> Record:
     return record
 
 
-def closed_form(outputs: Array, seen: NDArray[np.bool_], target: Array) -> Array:
+def closed_form(outputs: Array, is_oob: NDArray[np.bool_], target: Array) -> Array:
     """Mean squared error of the infinite forest and mean variance of one member, straight from the formula."""
-    trials = seen.sum(axis=0)
-    mean = np.sum(outputs * seen, axis=0) / trials
-    variance = np.sum((outputs - mean) ** 2 * seen, axis=0) / (trials - 1)
+    trials = is_oob.sum(axis=0)
+    mean = np.sum(outputs * is_oob, axis=0) / trials
+    variance = np.sum((outputs - mean) ** 2 * is_oob, axis=0) / (trials - 1)
     return np.array([np.mean((mean - target) ** 2 - variance / trials), np.mean(variance)])
 
 

@@ -97,12 +97,12 @@ def grown(method: str, features: Array, y: Array, seed: int) -> Any:
 
 def out_of_bag_path(forest: RandomForestClassifier, features: Array, y: Array) -> FloatArray:
     """Error of each row's out-of-bag votes after 1, 2, ... trees; a row without votes counts as wrong by chance."""
-    rows, seen = features.astype(np.float32), out_of_bag(forest, y.size)
+    rows, is_oob = features.astype(np.float32), out_of_bag(forest, y.size)
     n_labels = forest.n_classes_
     votes, path = np.zeros((y.size, n_labels)), np.empty(len(forest.estimators_))
     codes = np.searchsorted(forest.classes_, y)
     for member, tree in enumerate(forest.estimators_):
-        free = np.flatnonzero(seen[member])
+        free = np.flatnonzero(is_oob[member])
         votes[free, leaf_values(tree, rows[free]).argmax(axis=1)] += 1
         wrong = votes.argmax(axis=1) != codes
         path[member] = np.mean(np.where(votes.any(axis=1), wrong, 1.0 - 1.0 / n_labels))

@@ -161,7 +161,7 @@ def run_law(law: WidthLaw, n_targets: int, seed: tuple[int, ...]) -> Comparisons
 def _at_more_rows(sample: Sample, rng: np.random.Generator) -> Comparison:
     outputs, out_of_bag, test_outputs = bag(sample, N_MEMBERS, rng)
     given = (answering(*of) for of in zip(outputs, out_of_bag, sample.y, strict=True))
-    estimated = np.array([[simple_estimate(e2(h, seen, y), v2(h, seen))] for h, seen, y in given])
+    estimated = np.array([[simple_estimate(e2(h, is_oob, y), v2(h, is_oob))] for h, is_oob, y in given])
     actual = ((test_outputs.mean(axis=1) - sample.test_y) ** 2).mean(axis=1, keepdims=True)
     return Comparison(estimated, actual)
 

@@ -71,15 +71,15 @@ def deconvolved(wrong: NDArray[np.int64], trials: NDArray[np.int64]) -> float:
 
 def estimates(record: Record, estimate: Estimator) -> dict[tuple[str, int], float]:
     """Every row of the table for one repetition (%)."""
-    wrong, seen, held_out = unpacked(record)
+    wrong, is_oob, held_out = unpacked(record)
     validation, test = held_out[:, :VALIDATION_ROWS], held_out[:, VALIDATION_ROWS:]
     found = {("test", SIZE): 100.0 * majority_error_on(test)}
     for kind, members in ROWS:
         if kind == "OB":
-            trials = np.count_nonzero(seen[:members], axis=0)
+            trials = np.count_nonzero(is_oob[:members], axis=0)
             usable = trials > 0
             found[kind, members] = estimate(
-                np.count_nonzero(wrong[:members] & seen[:members], axis=0)[usable], trials[usable]
+                np.count_nonzero(wrong[:members] & is_oob[:members], axis=0)[usable], trials[usable]
             )
         elif kind == "VAL":
             votes = np.count_nonzero(validation[:members], axis=0)

@@ -137,13 +137,13 @@ class Law:
     tail_ratio: float
 
 
-def grown_size(wrong: BoolArray, seen: BoolArray) -> int:
+def grown_size(wrong: BoolArray, is_oob: BoolArray) -> int:
     """Size at which the growing algorithm of Fig. 3 stops, or the number of trees at hand."""
     n_trees = wrong.shape[0]
     size = min(FIRST_SIZE, n_trees)
     while True:
-        trials = np.count_nonzero(seen[:size], axis=0)
-        votes = np.count_nonzero(wrong[:size] & seen[:size], axis=0)
+        trials = np.count_nonzero(is_oob[:size], axis=0)
+        votes = np.count_nonzero(wrong[:size] & is_oob[:size], axis=0)
         wanted = plugin_size(votes[trials > 0], trials[trials > 0], CONFIDENCE, n_trees) or n_trees
         if wanted <= size or size == n_trees:
             return wanted
@@ -152,14 +152,14 @@ def grown_size(wrong: BoolArray, seen: BoolArray) -> int:
 
 def chosen_sizes(record: Record) -> dict[str, int]:
     """Every rule's size for one forest."""
-    wrong, seen, test = unpacked(record)
-    few = np.count_nonzero(seen[:FEW], axis=0)
-    votes = np.count_nonzero(wrong[:FEW] & seen[:FEW], axis=0)
+    wrong, is_oob, test = unpacked(record)
+    few = np.count_nonzero(is_oob[:FEW], axis=0)
+    votes = np.count_nonzero(wrong[:FEW] & is_oob[:FEW], axis=0)
     n_trees = wrong.shape[0]
     return {
         "Test": grown_size(test, np.ones_like(test)),
-        "OOB": grown_size(wrong, seen),
-        "BAN": ban_size(out_of_bag_path(wrong, seen)) or n_trees,
+        "OOB": grown_size(wrong, is_oob),
+        "BAN": ban_size(out_of_bag_path(wrong, is_oob)) or n_trees,
         "ours": deconvolved_size(votes[few > 0], few[few > 0], CONFIDENCE) or 20_001,
         "McNemar": mcnemar_size(test[:MCNEMAR_TREES, :MCNEMAR_ROWS]),
         "(m-1)/m": reduction_size(CONFIDENCE),

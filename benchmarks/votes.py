@@ -63,13 +63,13 @@ def _wrong(trees: list[Any], features: NDArray[np.float64], y: NDArray[np.int64]
 def unpacked(record: Record) -> tuple[BoolArray, BoolArray, BoolArray]:
     """Return the wrong votes and the out-of-bag votes, trees x rows, and the wrong votes about held-out rows."""
     n_rows, fresh_rows = map(int, record["rows"])
-    wrong, seen = (np.unpackbits(record[name], axis=1, count=n_rows).astype(bool) for name in ("wrong", "seen"))
-    return wrong, seen, np.unpackbits(record["held_out_wrong"], axis=1, count=fresh_rows).astype(bool)
+    wrong, is_oob = (np.unpackbits(record[name], axis=1, count=n_rows).astype(bool) for name in ("wrong", "seen"))
+    return wrong, is_oob, np.unpackbits(record["held_out_wrong"], axis=1, count=fresh_rows).astype(bool)
 
 
-def out_of_bag_path(wrong: BoolArray, seen: BoolArray) -> NDArray[np.float64]:
+def out_of_bag_path(wrong: BoolArray, is_oob: BoolArray) -> NDArray[np.float64]:
     """Out-of-bag error after 1, 2, ... trees, over the rows that have a vote; ties count half."""
-    trials = np.cumsum(seen, axis=0, dtype=np.int32)
-    excess = 2 * np.cumsum(wrong & seen, axis=0, dtype=np.int32) - trials
+    trials = np.cumsum(is_oob, axis=0, dtype=np.int32)
+    excess = 2 * np.cumsum(wrong & is_oob, axis=0, dtype=np.int32) - trials
     mistakes = np.where(trials > 0, 0.5 * (np.sign(excess) + 1), 0.0)
     return np.asarray(mistakes.sum(axis=1) / (trials > 0).sum(axis=1))

@@ -72,11 +72,11 @@ def outputs_of(forest: Any, X: Array) -> Array:
     return np.array([tree.predict(rows) for tree in forest.estimators_])
 
 
-def seen_by(forest: Any, n_rows: int) -> NDArray[np.bool_]:
-    seen = np.ones((len(forest.estimators_), n_rows), dtype=bool)
+def out_of_bag_mask(forest: Any, n_rows: int) -> NDArray[np.bool_]:
+    is_oob = np.ones((len(forest.estimators_), n_rows), dtype=bool)
     for member, rows in enumerate(forest.estimators_samples_):
-        seen[member, rows] = False
-    return seen
+        is_oob[member, rows] = False
+    return is_oob
 
 
 def fitted(**options: Any) -> RandomForestClassifier:

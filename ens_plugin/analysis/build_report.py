@@ -185,7 +185,7 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
         If they differ for some rows.
     """
     if adapter.stored_oob_outputs() is not None:
-        refuse_other_outputs(adapter, sample.mean_outputs(), np.asarray(sample.block.seen.any(axis=0)), rows)
+        refuse_other_outputs(adapter, sample.mean_outputs(), np.asarray(sample.block.counted.any(axis=0)), rows)
 
 
 def refuse_other_outputs(

@@ -58,8 +58,8 @@ def with_label_errors(
     if adapter.classes is None:
         return report
     block = sample.block
-    predicted = np.argmax(label_support(block, block.seen), axis=1)
-    is_used = (np.count_nonzero(block.seen, axis=0) >= MIN_MEMBERS) & (sample.weight > 0)
+    predicted = np.argmax(label_support(block, block.counted), axis=1)
+    is_used = (np.count_nonzero(block.counted, axis=0) >= MIN_MEMBERS) & (sample.weight > 0)
     rows_of = [np.flatnonzero(is_used & (block.target == code)) for code in range(block.n_labels)]
     sizes = np.array([report.n_members, report.recommended_size or np.nan, np.inf])
     error, n_worth = _errors(sample, tally, groups, rows_of, predicted, sizes)

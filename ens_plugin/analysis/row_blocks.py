@@ -227,8 +227,8 @@ class BlockReader:
         )
 
     def _block(self, rows: slice) -> RowBlock:
-        outputs, seen = self.adapter.block(self.features[rows], self.bags, rows)
-        return RowBlock(outputs, seen, self.target[rows], label_count(self.adapter))
+        outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
+        return RowBlock(outputs, counted, self.target[rows], label_count(self.adapter))
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
@@ -236,7 +236,7 @@ class BlockReader:
         if chosen.size == block.target.size:
             return Sample(self._both(block), chosen, self.weight[chosen])
         here = chosen - rows.start
-        part = RowBlock(block.outputs[:, here], block.seen[:, here], block.target[here], block.n_labels)
+        part = RowBlock(block.outputs[:, here], block.counted[:, here], block.target[here], block.n_labels)
         return Sample(self._both(part), chosen, self.weight[chosen])
 
     def _both(self, block: RowBlock) -> RowBlock:

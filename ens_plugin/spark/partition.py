@@ -213,7 +213,7 @@ def _part(
         path=None if block.path is None else np.stack([block.path.loss.sum(axis=1), block.path.weight.sum(axis=1)]),
         kept=KeptRows(
             sample.block.outputs,
-            np.packbits(sample.block.seen, axis=0),
+            np.packbits(sample.block.counted, axis=0),
             sample.block.target,
             sample.weight,
             keys,

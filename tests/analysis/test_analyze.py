@@ -22,8 +22,8 @@ from tests.forests import (
     digits,
     every_fast_problem,
     every_problem,
+    out_of_bag_mask,
     outputs_of,
-    seen_by,
     shallow,
 )
 
@@ -55,7 +55,7 @@ class TestAgainstScikitLearn:
 
     def test_binomial_limit_is_breimans_error_with_half_ties(self) -> None:
         forest, X, y = cancer()
-        votes = np.where(seen_by(forest, y.size)[:, :, None], outputs_of(forest, X), 0.0).sum(axis=0)
+        votes = np.where(out_of_bag_mask(forest, y.size)[:, :, None], outputs_of(forest, X), 0.0).sum(axis=0)
         rows = np.arange(y.size)
         right, wrong = votes[rows, y], votes[rows, 1 - y]
         expected = np.mean((wrong > right) + 0.5 * (wrong == right))
@@ -64,18 +64,18 @@ class TestAgainstScikitLearn:
     @every_fast_problem
     def test_member_error_is_the_trees_own(self, problem: Any) -> None:
         forest, X, y = problem()
-        outputs, seen = outputs_of(forest, X), seen_by(forest, y.size)
+        outputs, is_oob = outputs_of(forest, X), out_of_bag_mask(forest, y.size)
         loss = (outputs - y) ** 2 if problem is diabetes else np.argmax(outputs, axis=2) != y
-        by_row = (loss * seen).sum(axis=0) / seen.sum(axis=0)
-        expected = by_row[seen.sum(axis=0) >= 2].mean()
+        by_row = (loss * is_oob).sum(axis=0) / is_oob.sum(axis=0)
+        expected = by_row[is_oob.sum(axis=0) >= 2].mean()
         assert analyze(forest, X, y).bias_variance.member_error == pytest.approx(expected, rel=1e-10)
 
     def test_regression_curve_is_the_closed_form(self) -> None:
         forest, X, y = diabetes()
-        outputs, seen = outputs_of(forest, X), seen_by(forest, y.size)
-        n = seen.sum(axis=0)
-        mean = (outputs * seen).sum(axis=0) / n
-        variance = (((outputs - mean) ** 2) * seen).sum(axis=0) / (n - 1)
+        outputs, is_oob = outputs_of(forest, X), out_of_bag_mask(forest, y.size)
+        n = is_oob.sum(axis=0)
+        mean = (outputs * is_oob).sum(axis=0) / n
+        variance = (((outputs - mean) ** 2) * is_oob).sum(axis=0) / (n - 1)
         limit = np.mean((mean - y) ** 2 - variance / n)
         curve = analyze(forest, X, y, sizes=[1, 10, 60]).error_curve
         np.testing.assert_allclose(curve.error, limit + variance.mean() / np.array([1, 10, 60]), rtol=1e-10)
@@ -166,8 +166,8 @@ class TestReport:
         assert report.bags == "recorded"
         assert report.data == "oob"
         assert report.n_rows + report.rows_without_oob == y.size
-        seen = seen_by(model, y.size).sum(axis=0)
-        assert report.mean_oob_members == pytest.approx(seen[seen >= 1].mean(), rel=0.01)
+        is_oob = out_of_bag_mask(model, y.size).sum(axis=0)
+        assert report.mean_oob_members == pytest.approx(is_oob[is_oob >= 1].mean(), rel=0.01)
         assert ((curve.lower <= curve.error) & (curve.error <= curve.upper)).all()
         assert curve.asymptote_interval[0] <= curve.asymptote <= curve.asymptote_interval[1]
         assert report.error_interval[0] < report.error < report.error_interval[1]
@@ -294,7 +294,7 @@ class TestWeights:
         model, X, y = problem()
         kept = np.arange(y.size) % 4 > 0
         aggregation: Any = "mean" if problem is diabetes else "mean_proba"
-        outputs, in_bag = outputs_of(model, X), ~seen_by(model, y.size)
+        outputs, in_bag = outputs_of(model, X), ~out_of_bag_mask(model, y.size)
         whole = CustomEnsemble(outputs, in_bag, aggregation=aggregation)
         part = CustomEnsemble(outputs[:, kept], in_bag[:, kept], aggregation=aggregation)
         with_zeros = analyze(whole, None, y, sample_weight=kept.astype(float)).metrics()
@@ -346,5 +346,5 @@ def test_in_bag_is_the_rows_each_tree_drew() -> None:
     forest, X, y = cancer()
     mask = ens_plugin.in_bag(forest, X, y)
     assert mask.dtype == bool
-    np.testing.assert_array_equal(mask, ~seen_by(forest, y.size))
+    np.testing.assert_array_equal(mask, ~out_of_bag_mask(forest, y.size))
     np.testing.assert_array_equal(ens_plugin.in_bag(forest, X), mask)

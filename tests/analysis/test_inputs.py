@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis import AnalysisOptions, row_blocks, run_analysis
 from ens_plugin.errors import DataMismatchError
-from tests.forests import CANCER, cancer, content, outputs_of, seen_by
+from tests.forests import CANCER, cancer, content, out_of_bag_mask, outputs_of
 
 
 class TestCustomLabelsAndContainers:
@@ -44,7 +44,7 @@ class TestCustomLabelsAndContainers:
 
     def test_vote_and_probability_of_one_are_the_same_rule(self) -> None:
         forest, X, y = cancer()
-        outputs, in_bag = outputs_of(forest, X), ~seen_by(forest, y.size)
+        outputs, in_bag = outputs_of(forest, X), ~out_of_bag_mask(forest, y.size)
         vote = CustomEnsemble(np.argmax(outputs, axis=2), in_bag, aggregation="vote")
         mean = CustomEnsemble(outputs, in_bag, aggregation="mean_proba")
         results = [analyze(model, None, y).metrics() for model in (vote, mean)]

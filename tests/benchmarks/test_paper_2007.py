@@ -50,9 +50,9 @@ def test_estimates_are_of_the_first_members_on_the_right_rows() -> None:
     assert set(found) == set(ROWS)
     validation = np.unpackbits(kept["held_out_wrong"], axis=1)[:50, :VALIDATION_ROWS].sum(axis=0)
     assert found["VAL", 50] == pytest.approx(100 * binomial_curve(validation, np.full(1000, 50), [1000])[0])
-    wrong, seen = (np.unpackbits(kept[name], axis=1, count=30).astype(bool)[:135] for name in ("wrong", "seen"))
-    votes = (wrong & seen).sum(axis=0)
-    assert found["OB", 135] == pytest.approx(100 * binomial_curve(votes, seen.sum(axis=0), [1000])[0])
+    wrong, is_oob = (np.unpackbits(kept[name], axis=1, count=30).astype(bool)[:135] for name in ("wrong", "seen"))
+    votes = (wrong & is_oob).sum(axis=0)
+    assert found["OB", 135] == pytest.approx(100 * binomial_curve(votes, is_oob.sum(axis=0), [1000])[0])
     share = np.unpackbits(kept["held_out_wrong"], axis=1)[:, VALIDATION_ROWS:].mean(axis=0)
     assert found["test", 1000] == pytest.approx(100 * np.mean((np.sign(share - 0.5) + 1) / 2))
 

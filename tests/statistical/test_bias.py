@@ -75,11 +75,11 @@ def test_closed_form_is_unbiased_for_skewed_outputs_and_unequal_trials() -> None
 
     def one(rng: np.random.Generator) -> FloatArray:
         outputs = centre + scale * (rng.exponential(size=(20, N_ROWS)) - 1)
-        seen = rng.random(outputs.shape) < 1 - IN_BAG
-        seen[:2] = True
-        n = seen.sum(axis=0)
-        mean = (outputs * seen).sum(axis=0) / n
-        variance = (((outputs - mean) ** 2) * seen).sum(axis=0) / (n - 1)
+        is_oob = rng.random(outputs.shape) < 1 - IN_BAG
+        is_oob[:2] = True
+        n = is_oob.sum(axis=0)
+        mean = (outputs * is_oob).sum(axis=0) / n
+        variance = (((outputs - mean) ** 2) * is_oob).sum(axis=0) / (n - 1)
         fit = fit_moments(loss_moments(mean, variance, n, target))
         return np.asarray(fit.raw_asymptote + fit.member_variance / sizes)
 

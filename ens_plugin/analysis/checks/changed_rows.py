@@ -17,6 +17,8 @@ __all__ = ["doubt_about_changed_rows"]
 COMPARED_ROWS = 1000
 # Drawing the bags of more cells takes seconds.
 MOST_CELLS = 100_000_000
+# Outputs that are held at once: 16 MB.
+MOST_OUTPUTS = 2_000_000
 
 
 def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> str | None:
@@ -38,7 +40,7 @@ def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: ND
     if in_bag is None:
         return None
     chosen = _compared(target.size)
-    errors = _errors(adapter, adapter.outputs(features[chosen]), target[chosen])
+    errors = _member_errors(adapter, features[chosen], target[chosen])
     if not is_lower_where_drawn(errors, in_bag):
         return None
     share = drawn_share_of_error(errors, in_bag)
@@ -67,6 +69,14 @@ def _drawn_positions(adapter: EnsembleAdapter, target: NDArray[Any]) -> NDArray[
         return None
     # The trees of one member may have a bag each.
     return bags.in_bag() if bags.n_members == adapter.n_members else None
+
+
+def _member_errors(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the errors of :func:`_errors`, of some members at a time: their outputs for many labels are large."""
+    n_labels = 1 if adapter.classes is None else len(adapter.classes)
+    at_once = max(MOST_OUTPUTS // (target.size * n_labels), 1)
+    parts = (range(start, min(start + at_once, adapter.n_members)) for start in range(0, adapter.n_members, at_once))
+    return np.concatenate([_errors(adapter, adapter.outputs(features, part), target) for part in parts])
 
 
 def _errors(adapter: EnsembleAdapter, outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:

@@ -111,14 +111,14 @@ def _row_factor(rows: MetricRows) -> float:
 
     Of other metrics, the jackknife over members out of bag is too large by about as much.
     """
-    return OUT_OF_BAG_FACTOR if rows.losses == "log" and not rows.sample.block.seen.all() else 1.0
+    return OUT_OF_BAG_FACTOR if rows.losses == "log" and not rows.sample.block.counted.all() else 1.0
 
 
 def _variance_over_members(rows: MetricRows) -> float:
     """Return the variance of the metric over seeds, by the jackknife that leaves out groups of members."""
     sample = rows.sample
-    n_groups = min(N_GROUPS, sample.block.seen.shape[0])
-    group = np.arange(sample.block.seen.shape[0]) % n_groups
+    n_groups = min(N_GROUPS, sample.block.counted.shape[0])
+    group = np.arange(sample.block.counted.shape[0]) % n_groups
     values = np.array([_without(rows, group == left_out) for left_out in range(n_groups)])
     return float((n_groups - 1) / n_groups * np.sum((values - values.mean()) ** 2))
 

@@ -228,12 +228,12 @@ def _member_sd(sample: Sample, settings: ResolvedOptions, ties_to: float, seed_s
     """Return the error's standard deviation over members by size and at infinity, for raw scores of any form."""
     part = sample.some_rows(JACKKNIFE_ROWS)
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
-    return np.maximum(seed_sd, left_out_sd(_margins(part.block), part.block.seen, part.weight, sizes))
+    return np.maximum(seed_sd, left_out_sd(_margins(part.block), part.block.counted, part.weight, sizes))
 
 
 def _margins(block: RowBlock) -> FloatArray:
     """Return each member's margin over the wrong label that all members support most, shape (n_members, n_rows)."""
-    return member_margins(block, strongest_rival(label_support(block, block.seen), block.target))
+    return member_margins(block, strongest_rival(label_support(block, block.counted), block.target))
 
 
 def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
@@ -382,7 +382,7 @@ def seed_noise(
     weight = as_row_weight(None, tally.trials.size)
     model = row_models(tally, weight, None, None, sample, has_scores)[0]
     outputs, slopes, _ = _row_noise(model, tally, sample, n_members)
-    shared = shared_luck_variance(outputs, sample.block.seen, slopes, tally.trials.size)
+    shared = shared_luck_variance(outputs, sample.block.counted, slopes, tally.trials.size)
     if not extrapolates:
         return shared
     return shared + deconvolution_variance(model, n_members, counts_votes=isinstance(tally, SupportTally))

@@ -122,16 +122,16 @@ def algorithmic_sd(
 
     For held-out rows it is that of the error on these rows; for out-of-bag rows, on infinitely many new rows.
     """
-    n_rows, seen = weight.n_rows, sample.block.seen
+    n_rows, counted = weight.n_rows, sample.block.counted
     relative = sample.weight / (weight.total.sum() / n_rows)
-    if seen.all():
+    if counted.all():
         own = own_variance * relative**2
-        variance = algorithmic_variance(outputs, seen, slopes * relative, own, n_members, n_rows)
+        variance = algorithmic_variance(outputs, counted, slopes * relative, own, n_members, n_rows)
     else:
         slopes, n_effective = slopes * relative, weight.n_effective
         if groups is not None:
-            outputs, seen, slopes = fold_groups(outputs, seen, slopes, groups)
+            outputs, counted, slopes = fold_groups(outputs, counted, slopes, groups)
             assert weight.groups is not None
             n_effective = effective_groups(weight.total, weight.groups) * slopes.size / np.unique(groups).size
-        variance = shared_variance(outputs, seen, slopes, n_members, n_effective)
+        variance = shared_variance(outputs, counted, slopes, n_members, n_effective)
     return float(np.sqrt(variance))

@@ -102,10 +102,10 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
     """Return the shift of margins due to rival labels chosen by noisy votes, estimated on some sampled rows."""
     part = sample.some_rows(SHIFT_ROWS)
     block = part.block
-    support = label_support(block, block.seen)
+    support = label_support(block, block.counted)
     is_vote = block.outputs.ndim == 2
-    squares = support if is_vote else sum_squares_over_members(block.outputs, block.seen)
-    votes = LabelVotes(support, squares, count_members(block.seen), block.target)
+    squares = support if is_vote else sum_squares_over_members(block.outputs, block.counted)
+    votes = LabelVotes(support, squares, count_members(block.counted), block.target)
     return fit_rival_shift(votes, part.weight)
 
 

@@ -112,7 +112,7 @@ def with_metric_curve(
         If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
     rows = metric_rows(metric, adapter, sample, y)
-    subsets = largest_subsets(np.count_nonzero(sample.block.seen, axis=0)[rows.known], limit)
+    subsets = largest_subsets(np.count_nonzero(sample.block.counted, axis=0)[rows.known], limit)
     _refuse_no_value(rows)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     by_error = None
@@ -158,7 +158,7 @@ def estimate_own_loss(
     metric = settings.metric
     assert metric is not None
     rows = metric_rows(metric, adapter, sample, y)
-    subsets = largest_subsets(np.count_nonzero(sample.block.seen, axis=0)[rows.known], limit)
+    subsets = largest_subsets(np.count_nonzero(sample.block.counted, axis=0)[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     found = _subset_road(rows, subsets, groups, wanted, settings)
     curve = _error_curve(found, rows, settings)
@@ -250,7 +250,7 @@ def _label_road(
     else:
         curve = error_metric_curve(whole, line, moments.sd)
     shift = curve.even_shift(settings.sizes)
-    trials = float(np.median(np.count_nonzero(rows.sample.block.seen, axis=0)[rows.known]))
+    trials = float(np.median(np.count_nonzero(rows.sample.block.counted, axis=0)[rows.known]))
     noise = np.hypot(moments.sd, curve.change_sd(wanted, trials))
     limits = (metric.lowest, metric.highest)
     # Tied votes are those of the odd size below, but for what the library's rule for ties adds.
@@ -344,11 +344,11 @@ def _refuse_unknown_limit(
     """Raise TooFewMembersError if the metric's limit is more uncertain than its distance from perfect outputs."""
     model, asymptote = float(law.model_error([np.inf])[0]), float(law.at([np.inf])[0])
     best = limits[1] if metric.greater_is_better else limits[0]
-    seen = float(np.ptp(law.averages))
-    known = abs(asymptote - best) if np.isfinite(best) else seen
+    spread = float(np.ptp(law.averages))
+    known = abs(asymptote - best) if np.isfinite(best) else spread
     if metric.is_absolute:
         # A score near its largest value is bounded by it, however uncertain the rest of the way.
-        known = max(known, seen)
+        known = max(known, spread)
     if model <= max(2.0 * resampled.sd, ROUNDING * abs(asymptote)) or model < known:
         return
     raise TooFewMembersError(

@@ -111,7 +111,7 @@ def _of_levels(rows: MetricRows, levels: FloatArray) -> Resampled:
     skewness = float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0
     # Within two standard errors of 0 it counts as 0; one that jumped there would depend on the random state.
     noise = 4.0 * 6.0 / levels.size
-    inflation = 1.0 if rows.sample.block.seen.all() else OUT_OF_BAG_INFLATION
+    inflation = 1.0 if rows.sample.block.counted.all() else OUT_OF_BAG_INFLATION
     return Resampled(inflation * sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
 
 

@@ -92,7 +92,7 @@ class MetricRows:
     def without_members(self, left_out: NDArray[np.bool_]) -> MetricRows:
         """Return the same rows with the other members only; `left_out` has shape (n_members,)."""
         block = self.sample.block
-        others = replace(block, outputs=block.outputs[~left_out], seen=block.seen[~left_out])
+        others = replace(block, outputs=block.outputs[~left_out], counted=block.counted[~left_out])
         return replace(self, sample=replace(self.sample, block=others))
 
     @cached_property
@@ -110,7 +110,7 @@ class MetricRows:
     @cached_property
     def known(self) -> NDArray[np.intp]:
         """Return the positions of the rows with members."""
-        return np.flatnonzero(self.sample.block.seen.any(axis=0))
+        return np.flatnonzero(self.sample.block.counted.any(axis=0))
 
     def value(self, mean: FloatArray, rows: NDArray[np.intp]) -> float:
         """Return the metric of some rows by their mean outputs, before the link."""
@@ -235,7 +235,7 @@ def _reached_by_labels(rows: MetricRows) -> int:
     A metric that ranks the rows of one label against those of another has no value without one of them.  Of a target of
     values, rows of two different ones must have them, without which r2 has no value.
     """
-    trials = np.count_nonzero(rows.sample.block.seen, axis=0)[rows.known]
+    trials = np.count_nonzero(rows.sample.block.counted, axis=0)[rows.known]
     target = rows.sample.block.target[rows.known]
     if rows.metric.is_joint:
         return int(trials.max())
@@ -261,7 +261,7 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
     common, largest = (limit - (rows.is_of_labels and limit % 2 == 0) for limit in (common, largest))
     sizes = np.union1d(subset_sizes(largest), [common])
     sizes = np.unique(sizes - (sizes % 2 == 0)) if rows.is_of_labels else sizes
-    trials = np.count_nonzero(rows.sample.block.seen, axis=0)
+    trials = np.count_nonzero(rows.sample.block.counted, axis=0)
     near = np.flatnonzero(trials >= max(common, 1))
     is_far = trials[near] >= largest
     is_all = bool(is_far.all())
@@ -343,10 +343,10 @@ def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray
     Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
     """
     block, mean = rows.sample.select(chosen).block, rows.mean[chosen]
-    trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
+    trials = np.count_nonzero(block.counted, axis=0).astype(np.float64)
     at_all = squared_error(block.target, mean)
     squares = np.zeros(trials.size)
-    for output, counts in zip(block.outputs, block.seen, strict=True):
+    for output, counts in zip(block.outputs, block.counted, strict=True):
         squares += _squared_distance(output, mean, block.n_labels) * counts
     variance = squares / np.maximum(trials - 1.0, 1.0)
     for size in sizes:
@@ -357,11 +357,11 @@ def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray
 def _log_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
     """Yield outputs with the expected log loss; rows of one member add nothing to the variance."""
     block = rows.sample.select(chosen).block
-    trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
+    trials = np.count_nonzero(block.counted, axis=0).astype(np.float64)
     codes = block.target.astype(np.intp)
     mean = np.minimum(_own_probability(rows, chosen), 1.0)
     squares = np.zeros(trials.size)
-    for output, counts in zip(block.outputs, block.seen, strict=True):
+    for output, counts in zip(block.outputs, block.counted, strict=True):
         own = output == codes if output.ndim == 1 else np.take_along_axis(output, codes[:, None], axis=1)[:, 0]
         squares += (own - mean) ** 2 * counts
     several = trials > 1

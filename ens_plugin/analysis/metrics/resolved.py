@@ -117,7 +117,7 @@ def accepts_weights(function: Callable[..., Any]) -> bool:
 
 def ranking_caution(metric: ResolvedMetric, block: RowBlock) -> tuple[str, ...]:
     """Return a warning where few out-of-bag rows of a label are ranked, each by members of its own."""
-    if not metric.compares_rows or block.seen.all():
+    if not metric.compares_rows or block.counted.all():
         return ()
     n_rows = np.bincount(block.target, minlength=block.n_labels)
     fewest = int(n_rows[n_rows > 0].min())

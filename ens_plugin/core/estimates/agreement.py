@@ -116,15 +116,15 @@ def fit_contests(sample: Sample) -> RowModel:
     with the leading label's sign.
     """
     block = sample.block
-    support = label_support(block, block.seen)
+    support = label_support(block, block.counted)
     lead = np.argmax(support, axis=1)
     against = strongest_rival(support, lead)
-    margins = member_margins(RowBlock(block.outputs, block.seen, lead, block.n_labels), against)
-    trials = np.count_nonzero(block.seen, axis=0).astype(np.float64)
+    margins = member_margins(RowBlock(block.outputs, block.counted, lead, block.n_labels), against)
+    trials = np.count_nonzero(block.counted, axis=0).astype(np.float64)
     # In one memory order whatever that of the outputs, because rounding depends on the order.
-    counted = np.ascontiguousarray(margins * block.seen)
-    mean = counted.sum(axis=0) / trials
-    deviations = np.ascontiguousarray((counted - mean) * block.seen)
+    known = np.ascontiguousarray(margins * block.counted)
+    mean = known.sum(axis=0) / trials
+    deviations = np.ascontiguousarray((known - mean) * block.counted)
     sd = np.sqrt(np.einsum("ti,ti->i", deviations, deviations) / (trials - 1.0))
     weight = RowWeight(np.tile(sample.weight / 2, 2), np.full(2 * trials.size, 0.5), np.tile(sample.weight**2 / 2, 2))
     return fit_margins(np.append(mean, -mean), np.tile(sd, 2), np.tile(trials, 2), weight)

@@ -48,14 +48,14 @@ def brier_loss(
         Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  None where fewer than
         two rows count.
     """
-    counts = (sample.block.seen.sum(axis=0) >= 2) & (sample.weight > 0)
+    counts = (sample.block.counted.sum(axis=0) >= 2) & (sample.weight > 0)
     if np.count_nonzero(counts) < 2:
         return None
     used = sample if counts.all() else sample.select(np.flatnonzero(counts))
     squared, variance = (
         brier_terms(used.block) if inverse_link is None else brier_terms_of_scores(used.block, inverse_link)
     )
-    trials = count_members(used.block.seen)
+    trials = count_members(used.block.counted)
     return fit_moments(term_moments(squared, variance, trials, used.weight, None if groups is None else groups[counts]))
 
 
@@ -81,9 +81,9 @@ def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     >>> [float(term[0]) for term in brier_terms(block)]
     [0.0625, 0.25]
     """
-    trials = count_members(block.seen)
-    support = label_support(block, block.seen)
-    squares = trials if block.outputs.ndim == 2 else sum_squares_over_members(block.outputs, block.seen).sum(axis=1)
+    trials = count_members(block.counted)
+    support = label_support(block, block.counted)
+    squares = trials if block.outputs.ndim == 2 else sum_squares_over_members(block.outputs, block.counted).sum(axis=1)
     mean = support / trials[:, None]
     variance = np.maximum(squares - trials * (mean**2).sum(axis=1), 0.0) / (trials - 1.0)
     scale = _scale(block.n_labels)
@@ -113,7 +113,7 @@ def brier_terms_of_scores(
     squared, variance = np.empty((2, block.target.size))
     for start in range(0, block.target.size, ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
-        part = RowBlock(block.outputs[:, rows], block.seen[:, rows], block.target[rows], block.n_labels)
+        part = RowBlock(block.outputs[:, rows], block.counted[:, rows], block.target[rows], block.n_labels)
         squared[rows], variance[rows] = _terms_by_halves(part, inverse_link)
     return squared, variance
 
@@ -121,13 +121,13 @@ def brier_terms_of_scores(
 def _terms_by_halves(
     block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
 ) -> tuple[FloatArray, FloatArray]:
-    trials = count_members(block.seen)
+    trials = count_members(block.counted)
 
     def score(support: FloatArray, number: FloatArray) -> FloatArray:
         probabilities = inverse_link(support / np.maximum(number, 1.0)[:, None])
         return _scale(block.n_labels) * _squared_error(np.asarray(probabilities, dtype=np.float64), block.target)
 
-    squared = score(label_support(block, block.seen), trials)
+    squared = score(label_support(block, block.counted), trials)
     support, number = _sums_by_rank(block)
     place = np.arange(N_CLASSES)
     gain, inverse = np.zeros(trials.size), np.zeros(trials.size)
@@ -152,8 +152,8 @@ def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     number : ndarray, shape (16, n_rows)
     """
     n_rows = block.target.size
-    member, row = np.nonzero(block.seen)
-    rank = np.cumsum(block.seen, axis=0)[member, row] - 1
+    member, row = np.nonzero(block.counted)
+    rank = np.cumsum(block.counted, axis=0)[member, row] - 1
     cell, n_cells = rank % N_CLASSES * n_rows + row, N_CLASSES * n_rows
     number = np.bincount(cell, minlength=n_cells).astype(np.float64)
     scores = block.outputs[member, row]

@@ -74,12 +74,12 @@ def gather_cells(sample: Sample, cell: NDArray[np.integer], weight: FloatArray, 
     inside = known[position] == cell
     mass = np.bincount(position[inside], weight[inside], known.size)
     share = mass / mass.sum()
-    support = label_support(block, block.seen)
+    support = label_support(block, block.counted)
     total = np.stack([np.bincount(place, column, known.size) for column in support.T], axis=1)
     order = np.argsort(-total, axis=1, kind="stable")
     best, second = order[:, 0], order[:, 1]
-    leads, counted = np.zeros((2, block.seen.shape[0], known.size))
-    for member, (outputs, counts) in enumerate(zip(block.outputs, block.seen, strict=True)):
+    leads, counted = np.zeros((2, block.counted.shape[0], known.size))
+    for member, (outputs, counts) in enumerate(zip(block.outputs, block.counted, strict=True)):
         rows = np.flatnonzero(counts)
         own, cells = outputs[rows], place[rows]
         # Rows of one cell have the same output, so any one of them is used.

@@ -71,8 +71,8 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
     even = np.asarray(sizes, dtype=np.float64)
     even = even + even % 2.0
     block = sample.block
-    trials = count_members(block.seen)
-    wrong = count_members((wrong_support(block) != 0) & block.seen)
+    trials = count_members(block.counted)
+    wrong = count_members((wrong_support(block) != 0) & block.counted)
     shift = np.zeros(even.size)
     for label, sign in ((0, -0.5), (1, 0.5)):
         rows = np.flatnonzero((block.target == label) & (trials > 0) & (sample.weight > 0))

@@ -58,14 +58,14 @@ def tally_path(block: RowBlock, weight: FloatArray) -> PathTally:
     -----
     Classification follows the model's own predict: the first of tied labels wins.
     """
-    n_members, n_rows = block.seen.shape
+    n_members, n_rows = block.counted.shape
     starts = np.arange(0, n_rows, CHUNK)
     loss = np.empty((n_members, starts.size))
     covered = np.empty((n_members, starts.size))
     total = np.zeros((n_rows, block.n_labels) if block.n_labels else n_rows)
     drawn = np.zeros(n_rows)
     for member in range(n_members):
-        rows = np.flatnonzero(block.seen[member])
+        rows = np.flatnonzero(block.counted[member])
         predicted = block.outputs[member, rows]
         if block.n_labels and block.outputs.ndim == 2:
             total[rows, predicted] += 1.0

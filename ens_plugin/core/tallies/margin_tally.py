@@ -40,7 +40,7 @@ def tally_margins(block: RowBlock) -> MarginTally:
 def _tally_votes(block: RowBlock) -> MarginTally:
     columns = np.empty((7, block.target.size))
     for rows in cached_rows(block):
-        votes, counted = block.outputs[:, rows], block.seen[:, rows]
+        votes, counted = block.outputs[:, rows], block.counted[:, rows]
         halves = [count_votes(votes[side::2], counted[side::2], block.n_labels) for side in (0, 1)]
         columns[:, rows] = _vote_columns(halves, block.target[rows])
     return MarginTally(*columns)
@@ -81,13 +81,13 @@ def _agreeing(support: IntArray) -> IntArray:
 
 
 def _tally_supports(block: RowBlock) -> MarginTally:
-    trials = count_members(block.seen)
+    trials = count_members(block.counted)
     outputs = _Supports(block)
     halves, own = outputs.searched()
     support = halves[0] + halves[1]
     rival = strongest_rival(support, block.target)
     crossed = [strongest_rival(half, block.target) for half in halves[::-1]]
-    wrong = count_members((own != block.target) & block.seen)
+    wrong = count_members((own != block.target) & block.counted)
     mean, sd = outputs.moments(halves, [rival, rival], trials)
     cross_mean, cross_sd = outputs.moments(halves, crossed, trials)
     return MarginTally(trials, mean, sd, cross_mean, cross_sd, wrong, outputs.dissent(support, own, trials))
@@ -109,16 +109,16 @@ class _Supports:
             0 where the member does not count.
         """
         block = self.block
-        own = np.zeros(block.seen.shape, dtype=np.min_scalar_type(block.n_labels))
+        own = np.zeros(block.counted.shape, dtype=np.min_scalar_type(block.n_labels))
         if block.n_labels <= FEW_LABELS:
             totals = np.zeros((2, block.n_labels, block.target.size))
-            for member, mask in enumerate(block.seen):
+            for member, mask in enumerate(block.counted):
                 support = np.ascontiguousarray(block.outputs[member].T, dtype=np.float64)
                 totals[member % 2] += support * mask
                 own[member] = _first_best(support)
             return totals.transpose(0, 2, 1), own
         halves = np.zeros((2, block.target.size, block.n_labels))
-        for member, mask in enumerate(block.seen):
+        for member, mask in enumerate(block.counted):
             rows = np.flatnonzero(mask)
             support = block.outputs[member].take(rows, axis=0)
             halves[member % 2][rows] += support
@@ -133,7 +133,7 @@ class _Supports:
         total = sum(half[rows, target] - half[rows, rival] for half, rival in zip(halves, rivals, strict=True))
         mean = total / np.maximum(trials, 1.0)
         squares = np.zeros(trials.size)
-        for member, mask in enumerate(self.block.seen):
+        for member, mask in enumerate(self.block.counted):
             outputs = self.block.outputs[member]
             deviation = outputs[rows, target] - outputs[rows, rivals[member % 2]]
             deviation -= mean
@@ -148,7 +148,7 @@ class _Supports:
         lead = np.argmax(support, axis=1)
         gap = support[rows, lead] - support[rows, strongest_rival(support, lead)]
         reach = float(np.ptp(self.block.outputs)) + ROUNDING * float(np.abs(support).max(initial=0.0))
-        found = trials - count_members((own == lead) & self.block.seen)
+        found = trials - count_members((own == lead) & self.block.counted)
         close = np.flatnonzero(gap <= reach)
         found[close] = self._dissent_of(close, support, own)
         return found
@@ -156,7 +156,7 @@ class _Supports:
     def _dissent_of(self, rows: NDArray[np.intp], support: FloatArray, own: NDArray[Any]) -> FloatArray:
         block, apart = self.block, np.zeros((own.shape[0], rows.size), dtype=bool)
         others_of = support[rows]
-        for member, mask in enumerate(block.seen):
+        for member, mask in enumerate(block.counted):
             here = np.flatnonzero(mask[rows])
             others = others_of[here] - block.outputs[member][rows[here]]
             best = _first_best(others.T) if block.n_labels <= FEW_LABELS else np.argmax(others, axis=1)
@@ -172,13 +172,13 @@ def tally_score_signs(block: RowBlock) -> MarginTally:
     block : RowBlock
         Outputs have shape (n_members, n_rows): a positive score predicts the second label.
     """
-    trials = count_members(block.seen)
-    total = sum_over_members(block.outputs, block.seen)
+    trials = count_members(block.counted)
+    total = sum_over_members(block.outputs, block.counted)
     mean = total / np.maximum(trials, 1.0)
-    sd = spread_over_members(block.outputs, block.seen, mean, trials)
-    seconds = count_members((block.outputs > 0.0) & block.seen)
+    sd = spread_over_members(block.outputs, block.counted, mean, trials)
+    seconds = count_members((block.outputs > 0.0) & block.counted)
     # The others predict the second label if their sum, the total minus a member's score, is positive.
-    deciding = count_members((block.outputs >= total) & block.seen)
+    deciding = count_members((block.outputs >= total) & block.counted)
     dissent = np.where(total > 0.0, trials - seconds + deciding, seconds + trials - deciding)
     is_second = block.target == 1
     margin = np.where(is_second, mean, -mean)

@@ -90,7 +90,7 @@ def subset_rates(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
     members = np.zeros(n_rows, dtype=np.int64)
     n_drawn = int(np.clip(ROW_SUBSETS // max(n_rows, 1), FEWEST_SUBSETS, MOST_SUBSETS))
     n_together = max(n_rows // MOST_CONTESTS, FEWEST_TOGETHER)
-    for n_members, rows in _bins(np.count_nonzero(block.seen, axis=0)):
+    for n_members, rows in _bins(np.count_nonzero(block.counted, axis=0)):
         members[rows] = n_members
         reached = np.flatnonzero(sizes <= n_members)
         drawn = [_subsets(n_members, int(size), n_drawn, rng) for size in sizes[reached]]
@@ -134,7 +134,7 @@ def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[A
     outputs = np.empty(shape, dtype=block.outputs.dtype if is_vote else np.float32)
     for start in range(0, rows.size, ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
-        row, member = np.nonzero(block.seen[:, some].T)
+        row, member = np.nonzero(block.counted[:, some].T)
         first = np.searchsorted(row, np.arange(some.size))
         taken = block.outputs[member[first + np.arange(n_members)[:, None]], some]
         outputs[..., start : start + some.size] = taken if is_vote else np.moveaxis(taken, 2, 1)

@@ -52,36 +52,38 @@ class Sample:
     def mean_outputs(self) -> FloatArray:
         """Return each row's mean output over the members that count, votes as indicators; 0 where none counts."""
         block = self.block
-        total = label_support(block, block.seen) if block.n_labels else sum_over_members(block.outputs, block.seen)
-        trials = np.maximum(block.seen.sum(axis=0), 1).astype(np.float64)
+        total = (
+            label_support(block, block.counted) if block.n_labels else sum_over_members(block.outputs, block.counted)
+        )
+        trials = np.maximum(block.counted.sum(axis=0), 1).astype(np.float64)
         return np.asarray(total / trials.reshape(-1, *(1,) * (total.ndim - 1)))
 
     def sort_by_content(self) -> Sample:
         """Return the sample with its rows in :func:`content_order`; the outputs of this one are overwritten."""
         block, order = self.block, content_order(self.block)
-        for by_member in (*block.outputs, *block.seen):
+        for by_member in (*block.outputs, *block.counted):
             by_member[:] = by_member[order]
         return Sample(replace(block, target=block.target[order]), self.rows[order], self.weight[order])
 
     def select(self, chosen: IntArray) -> Sample:
         """Return the sample reduced to some of its rows, by position in the sample."""
         block = self.block
-        part = RowBlock(block.outputs[:, chosen], block.seen[:, chosen], block.target[chosen], block.n_labels)
+        part = RowBlock(block.outputs[:, chosen], block.counted[:, chosen], block.target[chosen], block.n_labels)
         return Sample(part, self.rows[chosen], self.weight[chosen])
 
     def empty(self, n_rows: int) -> Sample:
         """Return a sample of `n_rows` rows, its values not set yet, of the same kind as this one."""
         block = self.block
         outputs = np.empty((block.outputs.shape[0], n_rows, *block.outputs.shape[2:]), dtype=block.outputs.dtype)
-        seen = np.empty((block.seen.shape[0], n_rows), dtype=np.bool_)
-        blank = RowBlock(outputs, seen, np.empty(n_rows, dtype=block.target.dtype), block.n_labels)
+        counted = np.empty((block.counted.shape[0], n_rows), dtype=np.bool_)
+        blank = RowBlock(outputs, counted, np.empty(n_rows, dtype=block.target.dtype), block.n_labels)
         return Sample(blank, np.empty(n_rows, dtype=self.rows.dtype), np.empty(n_rows, dtype=self.weight.dtype))
 
     def copy_into(self, whole: Sample, start: int) -> None:
         """Copy the rows of this sample into those of `whole` from `start` on."""
         rows = slice(start, start + self.rows.size)
         np.copyto(whole.block.outputs[:, rows], self.block.outputs, casting="safe")
-        np.copyto(whole.block.seen[:, rows], self.block.seen)
+        np.copyto(whole.block.counted[:, rows], self.block.counted)
         np.copyto(whole.block.target[rows], self.block.target, casting="safe")
         whole.rows[rows], whole.weight[rows] = self.rows, self.weight
 
@@ -105,7 +107,7 @@ def content_order(block: RowBlock) -> IntArray:
     rng = np.random.default_rng(0)
     by_member, by_label = rng.random((block.outputs.shape[0],)), rng.random((max(block.n_labels, 1),))
     place = np.zeros(block.target.size)
-    for output, counts, factor in zip(block.outputs, block.seen, by_member, strict=True):
+    for output, counts, factor in zip(block.outputs, block.counted, by_member, strict=True):
         value = np.add.reduce(output * by_label, axis=-1) if output.ndim == 2 else output.astype(np.float64)
         value += 1.0
         value *= factor
@@ -130,7 +132,7 @@ def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
         Votes are converted to indicators first.  Rows with fewer members than a size have NaN.
     """
     packed = _pack_outputs(block)
-    return _means_in_order(packed, sizes, rng.permutation(packed.seen.shape[0]))
+    return _means_in_order(packed, sizes, rng.permutation(packed.counted.shape[0]))
 
 
 def subset_statistics(
@@ -158,12 +160,12 @@ def subset_mean_orders(
         If no row has members.
     """
     packed = _pack_outputs(block)
-    if not packed.seen.size:
+    if not packed.counted.size:
         raise InputError(
             "None of the sampled rows is out of bag for any member, so there are no subsets of members to average. "
             "Train more members or pass more rows."
         )
-    for order in islice(_rotations(packed.seen.shape[0], n_orders, rng), n_orders):
+    for order in islice(_rotations(packed.counted.shape[0], n_orders, rng), n_orders):
         yield _means_in_order(packed, sizes, order)
 
 
@@ -183,7 +185,7 @@ def combined_outputs(block: RowBlock, combine: Combine) -> FloatArray:
         0 for rows without members.
     """
     packed = _pack_outputs(block)
-    trials = np.count_nonzero(packed.seen, axis=0)
+    trials = np.count_nonzero(packed.counted, axis=0)
     found = np.zeros(trials.size)
     for n_members in np.unique(trials[trials > 0]):
         rows = np.flatnonzero(trials == n_members)
@@ -199,10 +201,10 @@ def subset_combinations(
     As :func:`subset_mean_orders`, which is faster, yields their means; `combine` returns NaN for rows with NaN.
     """
     packed = _pack_outputs(block)
-    values = np.where(packed.seen, packed.outputs.astype(np.float64), np.nan)
+    values = np.where(packed.counted, packed.outputs.astype(np.float64), np.nan)
     for order in islice(_rotations(values.shape[0], n_orders, rng), n_orders):
         # The members that count come first, in random order.
-        counted_first = np.argsort(~packed.seen[order], axis=0, kind="stable")
+        counted_first = np.argsort(~packed.counted[order], axis=0, kind="stable")
         own = np.take_along_axis(values[order], counted_first, axis=0)
         yield np.stack([combine(own[:size]) for size in sizes])
 
@@ -220,11 +222,11 @@ def _pack_outputs(block: RowBlock) -> RowBlock:
 
     A random order of the places is then one of each row's own members, with few places that do not count.
     """
-    trials = np.count_nonzero(block.seen, axis=0)
+    trials = np.count_nonzero(block.counted, axis=0)
     n_places = int(trials.max(initial=0))
     outputs = np.zeros((n_places, *block.outputs.shape[1:]), dtype=block.outputs.dtype)
     taken = np.zeros_like(trials)
-    for output, mask in zip(block.outputs, block.seen, strict=True):
+    for output, mask in zip(block.outputs, block.counted, strict=True):
         rows = np.flatnonzero(mask)
         outputs[taken[rows], rows] = output[rows]
         taken[rows] += 1
@@ -233,7 +235,7 @@ def _pack_outputs(block: RowBlock) -> RowBlock:
 
 def _means_in_order(packed: RowBlock, sizes: IntArray, order: IntArray) -> FloatArray:
     """Return the mean outputs of subsets made by adding each row's packed outputs in the given order."""
-    n_places, n_rows = packed.seen.shape
+    n_places, n_rows = packed.counted.shape
     shape = (n_rows, packed.n_labels) if packed.n_labels else (n_rows,)
     hard = packed.outputs.ndim == 2 and packed.n_labels > 0
     index_of_size = np.full(max(int(sizes[-1]), n_places) + 1, -1)
@@ -241,9 +243,9 @@ def _means_in_order(packed: RowBlock, sizes: IntArray, order: IntArray) -> Float
     total = np.zeros(shape)
     drawn = np.zeros(n_rows, dtype=np.int64)
     means = np.full((sizes.size, *shape), np.nan)
-    reachable = np.minimum(np.count_nonzero(packed.seen, axis=0), sizes[-1])
+    reachable = np.minimum(np.count_nonzero(packed.counted, axis=0), sizes[-1])
     for place in order:
-        counts = packed.seen[place]
+        counts = packed.counted[place]
         total += _indicators(packed, place) if hard else packed.outputs[place]
         drawn += counts
         index = index_of_size.take(drawn)
@@ -256,5 +258,5 @@ def _means_in_order(packed: RowBlock, sizes: IntArray, order: IntArray) -> Float
 
 def _indicators(packed: RowBlock, place: int) -> NDArray[np.bool_]:
     """Return one member's votes as indicators, shape (n_rows, n_labels); False where they do not count."""
-    votes, counts = packed.outputs[place][:, None], packed.seen[place][:, None]
+    votes, counts = packed.outputs[place][:, None], packed.counted[place][:, None]
     return np.asarray((votes == np.arange(packed.n_labels)) & counts)

@@ -50,7 +50,7 @@ class RowBlock:
     ----------
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
         Label codes (integer), probabilities or scores by label, or values.
-    seen : ndarray of bool, shape (n_members, n_rows)
+    counted : ndarray of bool, shape (n_members, n_rows)
         True where the output counts: the member is out of bag for the row (or the row is held out).
     target : ndarray, shape (n_rows,)
         True label codes (integer) or values.
@@ -59,7 +59,7 @@ class RowBlock:
     """
 
     outputs: NDArray[Any]
-    seen: BoolArray
+    counted: BoolArray
     target: NDArray[Any]
     n_labels: int
 
@@ -209,15 +209,15 @@ def _sum_of(values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[
 
 def tally_support(block: RowBlock) -> SupportTally:
     """Return the tally of one block of a two-label ensemble that votes or averages probabilities."""
-    trials = count_members(block.seen)
+    trials = count_members(block.counted)
     labels = member_labels(block)
     target = block.target.astype(labels.dtype)
-    wrong_labels = count_members((labels != target) & block.seen)
+    wrong_labels = count_members((labels != target) & block.counted)
     if block.outputs.ndim == 2:
         return SupportTally(trials, wrong_labels, wrong_labels, wrong_labels)
     support = wrong_support(block)
-    squares = sum_squares_over_members(support, block.seen)
-    return SupportTally(trials, sum_over_members(support, block.seen), squares, wrong_labels)
+    squares = sum_squares_over_members(support, block.counted)
+    return SupportTally(trials, sum_over_members(support, block.counted), squares, wrong_labels)
 
 
 def wrong_support(block: RowBlock) -> NDArray[Any]:
@@ -229,9 +229,9 @@ def wrong_support(block: RowBlock) -> NDArray[Any]:
 
 def tally_values(block: RowBlock) -> ValueTally:
     """Return the tally of one block of a regression ensemble."""
-    trials = count_members(block.seen)
-    mean = sum_over_members(block.outputs, block.seen) / np.maximum(trials, 1.0)
-    sd = spread_over_members(block.outputs, block.seen, mean, trials)
+    trials = count_members(block.counted)
+    mean = sum_over_members(block.outputs, block.counted) / np.maximum(trials, 1.0)
+    sd = spread_over_members(block.outputs, block.counted, mean, trials)
     return ValueTally(trials, mean, sd**2, block.target.astype(np.float64))
 
 
@@ -265,7 +265,7 @@ def label_support(block: RowBlock, counted: BoolArray) -> FloatArray:
 
 def cached_rows(block: RowBlock) -> list[slice]:
     """Return slices of a block's rows so short that counts by label and by member stay in a processor's cache."""
-    height = max(CELLS_AT_ONCE // max(block.n_labels, block.seen.shape[0], 1), 1)
+    height = max(CELLS_AT_ONCE // max(block.n_labels, block.counted.shape[0], 1), 1)
     return [slice(start, start + height) for start in range(0, block.target.size, height)]
 
 

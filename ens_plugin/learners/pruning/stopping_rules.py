@@ -61,7 +61,7 @@ class OutOfBagOutputs:
     @property
     def trials(self) -> FloatArray:
         """Number of out-of-bag members of each row, shape (n_rows,)."""
-        return np.asarray(self.block.seen.sum(axis=0), dtype=np.float64)
+        return np.asarray(self.block.counted.sum(axis=0), dtype=np.float64)
 
     @property
     def is_hard(self) -> bool:
@@ -70,14 +70,14 @@ class OutOfBagOutputs:
 
     def support(self) -> FloatArray:
         """Return the summed support of the labels `first` and `second`, shape (2, n_rows)."""
-        by_label = label_support(self.block, self.block.seen)
+        by_label = label_support(self.block, self.block.counted)
         rows = np.arange(self.first.size)
         return np.stack([by_label[rows, self.first], by_label[rows, self.second]])
 
     def lead(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (ddof 1) over members of the second label's support less the first's, by row."""
         rows = np.arange(self.first.size)
-        outputs, counted, trials = self.block.outputs, self.block.seen, self.trials
+        outputs, counted, trials = self.block.outputs, self.block.counted, self.trials
         lead = (outputs[:, rows, self.second] - outputs[:, rows, self.first]) * counted
         mean = lead.sum(axis=0) / trials
         squares = (((lead - mean) * counted) ** 2).sum(axis=0)
@@ -122,7 +122,7 @@ def out_of_bag_outputs(adapter: EnsembleAdapter, X: Any, features: Any, y: Array
 
 def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
     block = sample.block
-    usable = np.flatnonzero(block.seen.sum(axis=0) >= 2)
+    usable = np.flatnonzero(block.counted.sum(axis=0) >= 2)
     if usable.size == 0:
         raise TooFewMembersError(
             f"No row is out of bag for two of the {n_members} members, so no distribution of votes can be fitted. "
@@ -130,7 +130,7 @@ def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
             "needs no such rows."
         )
     block = sample.select(usable).block
-    pair = np.sort(np.argsort(-label_support(block, block.seen), axis=1, kind="stable")[:, :2], axis=1)
+    pair = np.sort(np.argsort(-label_support(block, block.counted), axis=1, kind="stable")[:, :2], axis=1)
     return OutOfBagOutputs(block, pair[:, 0], pair[:, 1])
 
 
@@ -247,6 +247,6 @@ class _WholeEnsemble:
 def _redrawn(block: RowBlock, n_members: int) -> NDArray[Any]:
     """Return the outputs of `n_members` members for some rows, drawn with replacement from a row's out-of-bag ones."""
     rng = np.random.default_rng(SEED)
-    rows = rng.permutation(block.seen.shape[1])[:REPLAYED_ROWS]
-    chosen = [rng.choice(np.flatnonzero(block.seen[:, row]), n_members) for row in rows]
+    rows = rng.permutation(block.counted.shape[1])[:REPLAYED_ROWS]
+    chosen = [rng.choice(np.flatnonzero(block.counted[:, row]), n_members) for row in rows]
     return np.asarray(block.outputs[np.stack(chosen, axis=1), rows])

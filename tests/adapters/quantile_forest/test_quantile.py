@@ -53,8 +53,8 @@ def test_out_of_bag_quantiles_are_the_library_s_own(quantile: float) -> None:
     model = quantile_at(FOREST.fit(X, Y), quantile)
     adapter = find_adapter(model)
     features = adapter.prepare(X)
-    outputs, seen = adapter.block(features, adapter.bags(X, features, Y), slice(0, len(Y)))
-    found = combined_outputs(RowBlock(outputs, seen, Y, 0), adapter.combined)  # type: ignore[attr-defined]
+    outputs, is_oob = adapter.block(features, adapter.bags(X, features, Y), slice(0, len(Y)))
+    found = combined_outputs(RowBlock(outputs, is_oob, Y, 0), adapter.combined)  # type: ignore[attr-defined]
     np.testing.assert_allclose(found, model.forest.predict(X, quantiles=quantile, oob_score=True), rtol=1e-13)
 
 

@@ -316,13 +316,13 @@ def test_each_row_meets_its_out_of_bag_trees_once() -> None:
     adapter = XGBoostTreesAdapter(booster)
     features = adapter.prepare(X3)
     bags = adapter.bags(X3, features, Y3)
-    outputs, seen = adapter.block(features, bags, slice(0, N))
+    outputs, is_oob = adapter.block(features, bags, slice(0, N))
     out_of_bag = ~as_mask(redrawn(3, 60, N, 0.6)).reshape(3, 20, N)
     by_class = adapter.outputs(features)
-    np.testing.assert_array_equal(seen.sum(axis=0), out_of_bag.sum(axis=1).min(axis=0))
+    np.testing.assert_array_equal(is_oob.sum(axis=0), out_of_bag.sum(axis=1).min(axis=0))
     for row in range(N):
         for label in range(3):
-            own = outputs[seen[:, row], row, label]
+            own = outputs[is_oob[:, row], row, label]
             allowed = by_class[out_of_bag[label, :, row], row, label]
             np.testing.assert_array_equal(own, allowed[: own.size])
 
@@ -330,8 +330,8 @@ def test_each_row_meets_its_out_of_bag_trees_once() -> None:
 def test_held_out_rows_get_the_library_s_own_probabilities() -> None:
     booster = train(MULTI, X3[:100], Y3[:100])
     adapter = XGBoostTreesAdapter(booster)
-    outputs, seen = adapter.block(adapter.prepare(X3[100:]), None, slice(0, N - 100))
-    assert seen.all()
+    outputs, is_oob = adapter.block(adapter.prepare(X3[100:]), None, slice(0, N - 100))
+    assert is_oob.all()
     expected = booster.predict(xgboost.DMatrix(X3[100:]))
     np.testing.assert_allclose(softmax(outputs.mean(axis=0), axis=1), expected, atol=1e-6)
     np.testing.assert_allclose(adapter.inverse_link(outputs.mean(axis=0)), expected, atol=1e-6)

@@ -58,11 +58,11 @@ def test_the_variance_over_seeds_is_that_of_refits() -> None:
     assert 0.4 < found / np.var(scores, ddof=1) < 2.5
 
 
-def of_outputs(outputs: Array, seen: Array, y: Array, metric: str) -> JudgedMetric:
+def of_outputs(outputs: Array, is_oob: Array, y: Array, metric: str) -> JudgedMetric:
     """The rows of a metric at the size of the members out of bag, without an analysis."""
-    adapter = find_adapter(CustomEnsemble(outputs, ~seen, aggregation="mean_proba", classes=[0, 1]))
+    adapter = find_adapter(CustomEnsemble(outputs, ~is_oob, aggregation="mean_proba", classes=[0, 1]))
     evidence: Any = SimpleNamespace(
-        rows_of_metric=Sample(RowBlock(outputs, seen, y, 2), np.arange(y.size), np.ones(y.size))
+        rows_of_metric=Sample(RowBlock(outputs, is_oob, y, 2), np.arange(y.size), np.ones(y.size))
     )
     resolved = resolve_metric(metric, adapter)
     assert resolved is not None
@@ -88,10 +88,10 @@ def pair_of_forests(seed: int, metric: str) -> tuple[list[JudgedMetric], float]:
             40, min_samples_leaf=10, max_features=0.5, max_depth=depth, random_state=place
         ).fit(features, y)
         outputs = np.array([tree.predict_proba(features) for tree in grown.estimators_])
-        seen = np.ones((40, 400), dtype=bool)
+        is_oob = np.ones((40, 400), dtype=bool)
         for member, drawn in enumerate(grown.estimators_samples_):
-            seen[member, drawn] = False
-        judged_both.append(of_outputs(outputs, seen, y, metric))
+            is_oob[member, drawn] = False
+        judged_both.append(of_outputs(outputs, is_oob, y, metric))
         a = np.clip(grown.predict_proba(fresh)[:, 1], 1e-6, 1.0 - 1e-6)
         log_loss = -float(np.mean(p * np.log(a) + (1.0 - p) * np.log(1.0 - a)))
         truth.append(log_loss if metric == "neg_log_loss" else float(np.mean((a - p) ** 2)))

@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss, mean_squared_error, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError
-from tests.forests import Array, diabetes, digits, outputs_of, seen_by, shallow
+from tests.forests import Array, diabetes, digits, out_of_bag_mask, outputs_of, shallow
 
 
 class TestMetric:
@@ -30,10 +30,10 @@ class TestMetric:
     def test_brier_score_as_a_metric_is_its_closed_form(self) -> None:
         forest, X, y = shallow()
         own = analyze(forest, X, y, metric=lambda y, p: float(np.mean((p[:, 1] - y) ** 2))).error_curve
-        outputs, seen = outputs_of(forest, X)[:, :, 1], seen_by(forest, y.size)
-        n = seen.sum(axis=0)
-        mean = (outputs * seen).sum(axis=0) / n
-        variance = (((outputs - mean) ** 2) * seen).sum(axis=0) / (n - 1)
+        outputs, is_oob = outputs_of(forest, X)[:, :, 1], out_of_bag_mask(forest, y.size)
+        n = is_oob.sum(axis=0)
+        mean = (outputs * is_oob).sum(axis=0) / n
+        variance = (((outputs - mean) ** 2) * is_oob).sum(axis=0) / (n - 1)
         limit = np.mean((mean - y) ** 2 - variance / n)
         for size in (1, 3, 15, 101):
             assert own.at(size) == pytest.approx(limit + variance.mean() / size, rel=0.02)

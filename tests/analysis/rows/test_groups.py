@@ -1,4 +1,4 @@
-"""Groups of rows: a row counts as seen with any row of its group, and each group counts as one draw."""
+"""Groups of rows: a row is in a bag with any row of its group, and each group counts as one draw."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def mean_over_subsets(block: RowBlock, weight: np.ndarray, size: int) -> float:
     outputs = np.eye(block.n_labels)[block.outputs] if block.outputs.ndim == 2 else block.outputs
     total = 0.0
     for row, label in enumerate(block.target):
-        own = outputs[block.seen[:, row], row]
+        own = outputs[block.counted[:, row], row]
         scores = [brier(own[list(chosen)].mean(axis=0), label) for chosen in combinations(range(len(own)), size)]
         total += weight[row] * float(np.mean(scores))
     return total / float(weight.sum())
@@ -48,7 +48,7 @@ def mean_over_subsets(block: RowBlock, weight: np.ndarray, size: int) -> float:
 def test_every_size_is_the_average_over_all_subsets_of_the_members(n_labels: int, hard: bool, size: int) -> None:
     block = random_block(n_labels, hard)
     weight = np.random.default_rng(1).random(block.target.size)
-    weight[block.seen.sum(axis=0) < 2] = 0.0
+    weight[block.counted.sum(axis=0) < 2] = 0.0
     loss = brier_loss(sample_of(block, weight))
     assert loss is not None
     found = loss.raw_asymptote + loss.member_variance / size
@@ -64,7 +64,7 @@ def test_no_rows_with_two_members_give_no_loss() -> None:
 def test_rows_of_one_group_count_as_one_draw() -> None:
     block = random_block(3, hard=False)
     twice = RowBlock(
-        np.repeat(block.outputs, 2, axis=1), np.repeat(block.seen, 2, axis=1), np.repeat(block.target, 2), 3
+        np.repeat(block.outputs, 2, axis=1), np.repeat(block.counted, 2, axis=1), np.repeat(block.target, 2), 3
     )
     alone, grouped = brier_loss(sample_of(block)), brier_loss(sample_of(twice), groups=np.repeat(np.arange(12), 2))
     assert alone is not None
@@ -85,7 +85,7 @@ def test_means_of_raw_scores_against_fresh_members(n_members: int) -> None:
         return np.stack([1.0 - second, second], axis=1)
 
     squared, variance = brier_terms_of_scores(block, link)
-    trials = block.seen.sum(axis=0)
+    trials = block.counted.sum(axis=0)
     for size in (10, 100):
         fresh = expit(centre + sd / np.sqrt(size) * rng.standard_normal((200, n_rows)))
         by_row = squared - variance / trials + variance / size - ((fresh - target) ** 2).mean(axis=0)
@@ -95,11 +95,11 @@ def test_means_of_raw_scores_against_fresh_members(n_members: int) -> None:
 def test_the_variance_of_scores_does_not_depend_on_members_that_do_not_count() -> None:
     rng = np.random.default_rng(0)
     scores, target = rng.standard_normal((9, 20)), rng.integers(0, 2, 20)
-    seen = np.arange(9)[:, None] < np.full(20, 6)
+    is_oob = np.arange(9)[:, None] < np.full(20, 6)
 
     def link(mean: np.ndarray) -> np.ndarray:
         return expit(mean)
 
-    with_all = brier_terms_of_scores(RowBlock(both_scores(scores), seen, target, 2), link)
-    alone = brier_terms_of_scores(RowBlock(both_scores(scores[:6]), seen[:6], target, 2), link)
+    with_all = brier_terms_of_scores(RowBlock(both_scores(scores), is_oob, target, 2), link)
+    alone = brier_terms_of_scores(RowBlock(both_scores(scores[:6]), is_oob[:6], target, 2), link)
     np.testing.assert_array_equal(with_all, alone)

@@ -58,11 +58,11 @@ def test_the_shift_is_that_of_the_rows_of_each_label(n_members: int) -> None:
     found = []
     for seed in range(15):
         labels, target = unbalanced(600, n_members, seed)
-        seen = np.random.default_rng(1000 + seed).random(labels.shape) < 0.4
-        seen[0] = True
-        wrong = ((labels != target) & seen).sum(axis=0)
-        sample = Sample(RowBlock(labels, seen, target, 2), np.arange(600), np.ones(600))
-        found.append(even_size_shift(fit_mixture(wrong, seen.sum(axis=0)), sample, sizes))
+        is_oob = np.random.default_rng(1000 + seed).random(labels.shape) < 0.4
+        is_oob[0] = True
+        wrong = ((labels != target) & is_oob).sum(axis=0)
+        sample = Sample(RowBlock(labels, is_oob, target, 2), np.arange(600), np.ones(600))
+        found.append(even_size_shift(fit_mixture(wrong, is_oob.sum(axis=0)), sample, sizes))
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     expected = np.array([exact_shift(size) for size in (2, 10, 10, 100)])
     assert (np.abs(np.mean(found, axis=0) - expected) < 3 * error + 0.05 * np.abs(expected)).all()

@@ -13,13 +13,13 @@ N_MEMBERS, N_ROWS, N_LABELS = 6, 2 * CHUNK + 40, 3
 
 def block(kind: str) -> RowBlock:
     rng = np.random.default_rng(0)
-    seen = rng.random((N_MEMBERS, N_ROWS)) < 0.4
+    is_oob = rng.random((N_MEMBERS, N_ROWS)) < 0.4
     target = rng.integers(0, N_LABELS, N_ROWS)
     if kind == "labels":
-        return RowBlock(rng.integers(0, N_LABELS, (N_MEMBERS, N_ROWS)), seen, target, N_LABELS)
+        return RowBlock(rng.integers(0, N_LABELS, (N_MEMBERS, N_ROWS)), is_oob, target, N_LABELS)
     if kind == "probabilities":
-        return RowBlock(rng.dirichlet(np.ones(N_LABELS), (N_MEMBERS, N_ROWS)), seen, target, N_LABELS)
-    return RowBlock(rng.normal(size=(N_MEMBERS, N_ROWS)), seen, rng.normal(size=N_ROWS), 0)
+        return RowBlock(rng.dirichlet(np.ones(N_LABELS), (N_MEMBERS, N_ROWS)), is_oob, target, N_LABELS)
+    return RowBlock(rng.normal(size=(N_MEMBERS, N_ROWS)), is_oob, rng.normal(size=N_ROWS), 0)
 
 
 def brute_force(data: RowBlock, weight: FloatArray) -> list[float]:
@@ -28,7 +28,7 @@ def brute_force(data: RowBlock, weight: FloatArray) -> list[float]:
     for size in range(1, N_MEMBERS + 1):
         losses, weights = [], []
         for row in range(data.target.size):
-            outputs = data.outputs[:size, row][data.seen[:size, row]]
+            outputs = data.outputs[:size, row][data.counted[:size, row]]
             if len(outputs) == 0:
                 continue
             if data.n_labels and outputs.ndim == 1:
@@ -53,7 +53,7 @@ def test_blocks_of_whole_chunks_change_no_bit(kind: str) -> None:
     parts = []
     for start, stop in [(0, CHUNK), (CHUNK, 2 * CHUNK), (2 * CHUNK, N_ROWS)]:
         rows = slice(start, stop)
-        part = RowBlock(data.outputs[:, rows], data.seen[:, rows], data.target[rows], data.n_labels)
+        part = RowBlock(data.outputs[:, rows], data.counted[:, rows], data.target[rows], data.n_labels)
         parts.append(tally_path(part, weight[rows]))
     whole = tally_path(data, weight)
     merged = merge_paths(parts)

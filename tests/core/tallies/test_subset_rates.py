@@ -14,23 +14,23 @@ FloatArray = NDArray[np.float64]
 
 def block(kind: str, n_members: int, n_rows: int, n_labels: int = 4) -> RowBlock:
     rng = np.random.default_rng(3)
-    seen = rng.random((n_members, n_rows)) < 0.8
-    seen[:3] = True
+    is_oob = rng.random((n_members, n_rows)) < 0.8
+    is_oob[:3] = True
     target = rng.integers(0, n_labels, n_rows)
     votes = rng.integers(0, n_labels, (n_members, n_rows))
     # Some rows are certain, some are nearly so.
     votes[:, 0] = votes[:, 1] = 2
     votes[1, 1] = 0
     if kind == "labels":
-        return RowBlock(votes, seen, target, n_labels)
+        return RowBlock(votes, is_oob, target, n_labels)
     if kind == "scores":
-        return RowBlock(rng.normal(size=(n_members, n_rows, n_labels)), seen, target, n_labels)
-    return RowBlock(np.eye(n_labels)[votes], seen, target, n_labels)
+        return RowBlock(rng.normal(size=(n_members, n_rows, n_labels)), is_oob, target, n_labels)
+    return RowBlock(np.eye(n_labels)[votes], is_oob, target, n_labels)
 
 
 def brute(data: RowBlock, row: int, size: int, n_members: int) -> tuple[float, float]:
     """Over all subsets of the row's first members: share that is wrong, and that differs from the rest."""
-    mine = data.outputs[data.seen[:, row], row][:n_members]
+    mine = data.outputs[data.counted[:, row], row][:n_members]
     outputs = np.eye(data.n_labels)[mine] if mine.ndim == 1 else mine
     found = []
     for chosen in combinations(range(n_members), size):
@@ -45,7 +45,7 @@ def brute(data: RowBlock, row: int, size: int, n_members: int) -> tuple[float, f
 def test_few_subsets_are_all_taken(kind: str) -> None:
     data, sizes = block(kind, 7, 30), np.array([1, 3, 5])
     rates = subset_rates(data, sizes, np.random.default_rng(0))
-    trials = data.seen.sum(axis=0)
+    trials = data.counted.sum(axis=0)
     assert (rates.members <= trials).all()
     for row in range(30):
         for index, size in enumerate(sizes):
@@ -79,7 +79,7 @@ def test_votes_and_their_indicators_are_one() -> None:
 
 def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None:
     data = block("scores", 9, 20)
-    spoiled = RowBlock(np.where(data.seen[:, :, None], data.outputs, 99.0), data.seen, data.target, data.n_labels)
+    spoiled = RowBlock(np.where(data.counted[:, :, None], data.outputs, 99.0), data.counted, data.target, data.n_labels)
     first, second = (subset_rates(each, np.array([1, 3]), np.random.default_rng(0)) for each in (data, spoiled))
     np.testing.assert_array_equal(first.wrong, second.wrong)
 
@@ -95,7 +95,7 @@ def test_rows_without_members_have_no_subsets() -> None:
 def test_votes_have_the_rates_of_their_indicators(n_labels: int, n_members: int) -> None:
     """Votes are ranked by one maximum of whole numbers, indicators slot by slot: the same labels win, to the bit."""
     votes, sizes = block("labels", n_members, 90, n_labels), np.array([1, 2, 5, 9])
-    indicators = RowBlock(np.eye(n_labels)[votes.outputs], votes.seen, votes.target, n_labels)
+    indicators = RowBlock(np.eye(n_labels)[votes.outputs], votes.counted, votes.target, n_labels)
     found, expected = (subset_rates(data, sizes, np.random.default_rng(1)) for data in (votes, indicators))
     np.testing.assert_array_equal(found.wrong, expected.wrong)
     np.testing.assert_array_equal(found.apart, expected.apart)

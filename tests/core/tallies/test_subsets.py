@@ -27,19 +27,19 @@ class EveryOrder:
 
 def block(kind: str, n_members: int = 5, n_rows: int = 4) -> RowBlock:
     rng = np.random.default_rng(3)
-    seen = np.ones((n_members, n_rows), dtype=bool)
-    seen[0, 1] = seen[2, 2] = seen[3, 2] = False
+    is_oob = np.ones((n_members, n_rows), dtype=bool)
+    is_oob[0, 1] = is_oob[2, 2] = is_oob[3, 2] = False
     target = rng.integers(0, 3, n_rows)
     if kind == "labels":
-        return RowBlock(rng.integers(0, 3, (n_members, n_rows)), seen, target, 3)
+        return RowBlock(rng.integers(0, 3, (n_members, n_rows)), is_oob, target, 3)
     if kind == "probabilities":
-        return RowBlock(rng.dirichlet(np.ones(3), (n_members, n_rows)), seen, target, 3)
-    return RowBlock(rng.normal(size=(n_members, n_rows)), seen, rng.normal(size=n_rows), 0)
+        return RowBlock(rng.dirichlet(np.ones(3), (n_members, n_rows)), is_oob, target, 3)
+    return RowBlock(rng.normal(size=(n_members, n_rows)), is_oob, rng.normal(size=n_rows), 0)
 
 
 def said_by(data: RowBlock, row: int) -> FloatArray:
     """Outputs of the members that count for a row, votes as indicators."""
-    outputs = data.outputs[data.seen[:, row], row]
+    outputs = data.outputs[data.counted[:, row], row]
     return np.asarray(np.eye(data.n_labels)[outputs] if data.outputs.ndim == 2 and data.n_labels else outputs)
 
 
@@ -72,15 +72,15 @@ def test_each_subset_contains_the_one_before_and_the_last_is_all_members() -> No
 def test_rows_with_too_few_members_hold_nan() -> None:
     data = block("values")
     means = subset_means(data, np.array([3, 4, 5, 9]), np.random.default_rng(0))
-    expected = data.seen.sum(axis=0)[None] < np.array([3, 4, 5, 9])[:, None]
+    expected = data.counted.sum(axis=0)[None] < np.array([3, 4, 5, 9])[:, None]
     np.testing.assert_array_equal(np.isnan(means), expected)
 
 
 def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None:
     for kind in ("labels", "probabilities", "values"):
         data = block(kind)
-        spoiled = np.where(data.seen.reshape(5, 4, *(1,) * (data.outputs.ndim - 2)), data.outputs, 2)
-        other = RowBlock(spoiled, data.seen, data.target, data.n_labels)
+        spoiled = np.where(data.counted.reshape(5, 4, *(1,) * (data.outputs.ndim - 2)), data.outputs, 2)
+        other = RowBlock(spoiled, data.counted, data.target, data.n_labels)
         means = [subset_means(rows, np.array([1, 2, 3]), np.random.default_rng(0)) for rows in (data, other)]
         np.testing.assert_array_equal(*means)
 
@@ -143,7 +143,7 @@ def test_rows_without_out_of_bag_members_have_no_subsets(n_rows: int) -> None:
 
 def as_sample(data: RowBlock) -> Sample:
     n_rows = data.target.size
-    own = RowBlock(data.outputs.copy(), data.seen.copy(), data.target, data.n_labels)
+    own = RowBlock(data.outputs.copy(), data.counted.copy(), data.target, data.n_labels)
     return Sample(own, np.arange(n_rows), np.arange(1.0, n_rows + 1.0))
 
 
@@ -156,7 +156,7 @@ def test_a_sorted_sample_does_not_depend_on_the_order_of_the_rows(kind: str) -> 
     np.testing.assert_array_equal(found.rows, shuffled.rows)
     np.testing.assert_array_equal(found.weight, found.rows + 1.0)
     np.testing.assert_array_equal(found.block.outputs, data.outputs[:, found.rows])
-    np.testing.assert_array_equal(found.block.seen, data.seen[:, found.rows])
+    np.testing.assert_array_equal(found.block.counted, data.counted[:, found.rows])
 
 
 @pytest.mark.parametrize("kind", ["labels", "probabilities", "values"])
@@ -187,7 +187,7 @@ def test_combinations_average_over_all_subsets_of_a_row_s_own_members() -> None:
 
 def test_combined_outputs_are_of_the_members_that_count() -> None:
     data = block("values")
-    data.seen[:, 3] = False
+    data.counted[:, 3] = False
     found = combined_outputs(data, lambda outputs: np.median(outputs, axis=0))
     np.testing.assert_array_equal(found[:3], [np.median(said_by(data, row)) for row in range(3)])
     assert found[3] == 0.0

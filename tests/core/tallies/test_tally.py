@@ -33,13 +33,13 @@ FloatArray = NDArray[np.float64]
 
 def random_block(kind: str, n_labels: int, seed: int = 0, n_members: int = 7, n_rows: int = 9) -> RowBlock:
     rng = np.random.default_rng(seed)
-    seen = rng.random((n_members, n_rows)) < 0.5
+    is_oob = rng.random((n_members, n_rows)) < 0.5
     if kind == "values":
-        return RowBlock(rng.normal(size=(n_members, n_rows)), seen, rng.normal(size=n_rows), 0)
+        return RowBlock(rng.normal(size=(n_members, n_rows)), is_oob, rng.normal(size=n_rows), 0)
     target = rng.integers(0, n_labels, n_rows)
     if kind == "labels":
-        return RowBlock(rng.integers(0, n_labels, (n_members, n_rows)).astype(np.uint8), seen, target, n_labels)
-    return RowBlock(rng.dirichlet(np.ones(n_labels), (n_members, n_rows)), seen, target, n_labels)
+        return RowBlock(rng.integers(0, n_labels, (n_members, n_rows)).astype(np.uint8), is_oob, target, n_labels)
+    return RowBlock(rng.dirichlet(np.ones(n_labels), (n_members, n_rows)), is_oob, target, n_labels)
 
 
 def indicator(block: RowBlock, member: int, row: int) -> FloatArray:
@@ -49,7 +49,7 @@ def indicator(block: RowBlock, member: int, row: int) -> FloatArray:
 
 
 def counted_members(block: RowBlock, row: int) -> list[int]:
-    return np.flatnonzero(block.seen[:, row]).tolist()
+    return np.flatnonzero(block.counted[:, row]).tolist()
 
 
 @pytest.mark.parametrize("kind", ["labels", "probabilities"])
@@ -132,7 +132,7 @@ def test_value_tally_row_by_row() -> None:
     block = random_block("values", 0)
     tally = tally_values(block)
     for row in range(block.target.size):
-        values = block.outputs[block.seen[:, row], row]
+        values = block.outputs[block.counted[:, row], row]
         assert tally.trials[row] == values.size
         assert tally.mean[row] == pytest.approx(values.mean() if values.size else 0.0)
         assert tally.variance[row] == pytest.approx(values.var(ddof=1) if values.size > 1 else 0.0)
@@ -157,7 +157,7 @@ def test_tallies_of_blocks_concatenate_to_the_bit(name: str, cut: int, seed: int
     kind = "values" if name == "values" else "probabilities"
     block = random_block(kind, 2 if name == "support" else 3, seed)
     parts = [
-        RowBlock(block.outputs[:, rows], block.seen[:, rows], block.target[rows], block.n_labels)
+        RowBlock(block.outputs[:, rows], block.counted[:, rows], block.target[rows], block.n_labels)
         for rows in (slice(0, cut), slice(cut, None))
     ]
     whole = tally_of(block)
@@ -190,8 +190,8 @@ def test_outputs_that_do_not_count_are_never_read() -> None:
     for kind, n_labels, tally_of in (("probabilities", 2, tally_support), ("values", 0, tally_values)):
         block = random_block(kind, n_labels)
         spoiled = block.outputs.copy()
-        spoiled[~block.seen] = 777.0
-        other = RowBlock(spoiled, block.seen, block.target, block.n_labels)
+        spoiled[~block.counted] = 777.0
+        other = RowBlock(spoiled, block.counted, block.target, block.n_labels)
         for field in fields(tally_of(block)):
             np.testing.assert_array_equal(getattr(tally_of(other), field.name), getattr(tally_of(block), field.name))
 
@@ -199,7 +199,7 @@ def test_outputs_that_do_not_count_are_never_read() -> None:
 def test_support_for_labels_and_for_the_wrong_one() -> None:
     for kind in ("labels", "probabilities"):
         block = random_block(kind, 2)
-        support, wrong = label_support(block, block.seen), wrong_support(block)
+        support, wrong = label_support(block, block.counted), wrong_support(block)
         for row in range(9):
             expected = sum((indicator(block, member, row) for member in counted_members(block, row)), np.zeros(2))
             np.testing.assert_allclose(support[row], expected)
@@ -223,12 +223,12 @@ def test_margin_against_a_given_rival() -> None:
 def test_sums_run_in_member_order() -> None:
     """Floating sums in a fixed order: the result is the plain loop's, to the bit."""
     rng = np.random.default_rng(0)
-    values, seen = rng.normal(size=(200, 3)) * 10.0 ** rng.integers(-8, 8, (200, 3)), rng.random((200, 3)) < 0.7
+    values, is_oob = rng.normal(size=(200, 3)) * 10.0 ** rng.integers(-8, 8, (200, 3)), rng.random((200, 3)) < 0.7
     expected = [0.0, 0.0, 0.0]
     for member in range(200):
         for row in range(3):
-            expected[row] += values[member, row] if seen[member, row] else 0.0
-    np.testing.assert_array_equal(sum_over_members(values, seen), expected)
+            expected[row] += values[member, row] if is_oob[member, row] else 0.0
+    np.testing.assert_array_equal(sum_over_members(values, is_oob), expected)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -238,7 +238,7 @@ def test_scores_of_one_label_give_the_margins_of_both(seed: int) -> None:
     scores = rng.integers(-4, 5, (11, 40)) / 4.0
     block = RowBlock(scores, rng.random((11, 40)) < 0.6, rng.integers(0, 2, 40), 2)
     fast = tally_score_signs(block)
-    slow = tally_margins(RowBlock(both_scores(scores), block.seen, block.target, 2))
+    slow = tally_margins(RowBlock(both_scores(scores), block.counted, block.target, 2))
     for field in fields(slow):
         np.testing.assert_array_equal(getattr(fast, field.name), getattr(slow, field.name), err_msg=field.name)
 
@@ -275,7 +275,7 @@ def test_score_signs_row_by_row(seed: int) -> None:
     block = RowBlock(scores, rng.random((4, 60)) < 0.8, rng.integers(0, 2, 60), 2)
     tally = tally_score_signs(block)
     for row in range(60):
-        output = scores[block.seen[:, row], row]
+        output = scores[block.counted[:, row], row]
         chosen, others = output > 0, output.sum() - output > 0
         assert tally.trials[row] == output.size
         assert tally.wrong_labels[row] == np.count_nonzero(chosen != (block.target[row] == 1))
@@ -296,10 +296,10 @@ def test_members_are_counted_beyond_a_byte(n_members: int) -> None:
 @given(st.integers(1, 29), st.integers(0, 5))
 def test_score_signs_of_blocks_concatenate_to_the_bit(cut: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    scores, seen, target = rng.normal(size=(300, 30)), rng.random((300, 30)) < 0.5, rng.integers(0, 2, 30)
-    whole = tally_score_signs(RowBlock(scores, seen, target, 2))
+    scores, is_oob, target = rng.normal(size=(300, 30)), rng.random((300, 30)) < 0.5, rng.integers(0, 2, 30)
+    whole = tally_score_signs(RowBlock(scores, is_oob, target, 2))
     parts = [
-        tally_score_signs(RowBlock(scores[:, rows], seen[:, rows], target[rows], 2))
+        tally_score_signs(RowBlock(scores[:, rows], is_oob[:, rows], target[rows], 2))
         for rows in (slice(0, cut), slice(cut, None))
     ]
     for field in fields(whole):

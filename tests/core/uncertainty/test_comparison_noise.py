@@ -25,11 +25,11 @@ def test_shared_luck_contains_that_of_the_bags() -> None:
     means, found = [], []
     for _ in range(400):
         luck = rng.normal(size=(12, 1)) + rng.normal(size=(12, 80))
-        seen = rng.random((12, 80)) < 0.4
-        seen[:2] = True
-        means.append(np.mean((luck * seen).sum(axis=0) / seen.sum(axis=0)))
-        found.append(shared_luck_variance(luck, seen, np.ones(80), 80))
-    own = 1 / 80 * np.mean(1 / seen.sum(axis=0))
+        is_oob = rng.random((12, 80)) < 0.4
+        is_oob[:2] = True
+        means.append(np.mean((luck * is_oob).sum(axis=0) / is_oob.sum(axis=0)))
+        found.append(shared_luck_variance(luck, is_oob, np.ones(80), 80))
+    own = 1 / 80 * np.mean(1 / is_oob.sum(axis=0))
     assert np.mean(found) == pytest.approx(np.var(means) - own, rel=0.15)
 
 
@@ -59,8 +59,8 @@ def test_many_members_leave_no_noise_of_deconvolution() -> None:
 def test_squared_losses_at_a_size_average_to_the_curve() -> None:
     rng = np.random.default_rng(4)
     truth, noise = rng.normal(size=2000), rng.normal(size=(30, 2000))
-    seen = rng.random(noise.shape) < 0.4
-    losses = squared_losses_at(tally_values(RowBlock(truth + noise, seen, truth + 0.5, 0)), 30)
+    is_oob = rng.random(noise.shape) < 0.4
+    losses = squared_losses_at(tally_values(RowBlock(truth + noise, is_oob, truth + 0.5, 0)), 30)
     assert losses.mean() == pytest.approx(0.25 + 1 / 30, abs=0.02)
-    seen[1:, 0] = False
-    assert np.isnan(squared_losses_at(tally_values(RowBlock(truth + noise, seen, truth, 0)), 30)[0])
+    is_oob[1:, 0] = False
+    assert np.isnan(squared_losses_at(tally_values(RowBlock(truth + noise, is_oob, truth, 0)), 30)[0])

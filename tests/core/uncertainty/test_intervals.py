@@ -186,10 +186,10 @@ class TestSizeInterval:
         assert size_interval(np.full(200, np.inf), 0.95, 20001) == (20001, None)
 
 
-def double_loop(outputs: FloatArray, seen: BoolArray, slopes: FloatArray, size: float, *, own_pairs: bool) -> float:
+def double_loop(outputs: FloatArray, is_oob: BoolArray, slopes: FloatArray, size: float, *, own_pairs: bool) -> float:
     """The definition: the sum over pairs of rows of w_i w_j C_ij, C over the members that both rows have."""
-    counted = seen.astype(np.float64)
-    values = np.where(seen, outputs, 0.0)
+    counted = is_oob.astype(np.float64)
+    values = np.where(is_oob, outputs, 0.0)
     both = counted.T @ counted
     sums = values.T @ counted
     known = both >= 2
@@ -207,38 +207,38 @@ def correlated(n_members: int, n_rows: int, seed: int) -> tuple[FloatArray, Floa
     return outputs, rng.gamma(2.0, size=n_rows)
 
 
-def own_variances(outputs: FloatArray, seen: BoolArray, slopes: FloatArray, size: float) -> FloatArray:
+def own_variances(outputs: FloatArray, is_oob: BoolArray, slopes: FloatArray, size: float) -> FloatArray:
     """Each row's pair with itself under a linear loss: w_i^2 C_ii / B."""
-    variances = [outputs[mask, row].var(ddof=1) if mask.sum() > 1 else 0.0 for row, mask in enumerate(seen.T)]
+    variances = [outputs[mask, row].var(ddof=1) if mask.sum() > 1 else 0.0 for row, mask in enumerate(is_oob.T)]
     return slopes**2 * np.array(variances) / size
 
 
 def linear_variance(
-    outputs: FloatArray, seen: BoolArray, slopes: FloatArray, size: float, n_rows: int, *, own_pairs: bool
+    outputs: FloatArray, is_oob: BoolArray, slopes: FloatArray, size: float, n_rows: int, *, own_pairs: bool
 ) -> float:
     """What the core makes of a linear loss, with a row's own variance or without."""
-    own = own_variances(outputs, seen, slopes, size) if own_pairs else np.zeros(slopes.size)
-    return algorithmic_variance(outputs, seen, slopes, own, size, n_rows)
+    own = own_variances(outputs, is_oob, slopes, size) if own_pairs else np.zeros(slopes.size)
+    return algorithmic_variance(outputs, is_oob, slopes, own, size, n_rows)
 
 
 class TestAlgorithmicVariance:
     @pytest.mark.parametrize("own_pairs", [False, True])
     def test_held_out_rows_are_exact(self, own_pairs: bool) -> None:
         outputs, slopes = correlated(15, 12, 0)
-        seen = np.ones(outputs.shape, dtype=bool)
-        ours = linear_variance(outputs, seen, slopes, 15, 12, own_pairs=own_pairs)
-        expected = double_loop(outputs, seen, slopes, 15, own_pairs=own_pairs)
+        is_oob = np.ones(outputs.shape, dtype=bool)
+        ours = linear_variance(outputs, is_oob, slopes, 15, 12, own_pairs=own_pairs)
+        expected = double_loop(outputs, is_oob, slopes, 15, own_pairs=own_pairs)
         assert ours == pytest.approx(max(expected, 0.0), rel=1e-10)
 
     def test_a_small_case_in_rationals(self) -> None:
         """Two rows, three members: C_12 = 1/2, C_11 = 1, C_22 = 1/3; slopes 1 and 2; B = 3."""
         outputs = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 1.0]])
-        seen = np.ones((3, 2), dtype=bool)
+        is_oob = np.ones((3, 2), dtype=bool)
         pairs = 2 * 2 * Fraction(1, 2)
         own = 1 + 4 * Fraction(1, 3)
-        ours = linear_variance(outputs, seen, np.array([1.0, 2.0]), 3, 2, own_pairs=True)
+        ours = linear_variance(outputs, is_oob, np.array([1.0, 2.0]), 3, 2, own_pairs=True)
         assert ours == pytest.approx(float((pairs + own) / 12), rel=1e-12)
-        ours = linear_variance(outputs, seen, np.array([1.0, 2.0]), 3, 2, own_pairs=False)
+        ours = linear_variance(outputs, is_oob, np.array([1.0, 2.0]), 3, 2, own_pairs=False)
         assert ours == pytest.approx(float(pairs / 12), rel=1e-12)
 
     def test_approximate_pair_counts_are_close_to_the_exact_sum(self) -> None:
@@ -250,9 +250,9 @@ class TestAlgorithmicVariance:
         ours, exact = [], []
         for seed in range(60):
             outputs, slopes = correlated(100, 40, seed)
-            seen = np.random.default_rng(seed + 1000).random(outputs.shape) < 0.368
-            ours.append(linear_variance(outputs, seen, slopes, 100, 40, own_pairs=True))
-            exact.append(double_loop(outputs, seen, slopes, 100, own_pairs=True))
+            is_oob = np.random.default_rng(seed + 1000).random(outputs.shape) < 0.368
+            ours.append(linear_variance(outputs, is_oob, slopes, 100, 40, own_pairs=True))
+            exact.append(double_loop(outputs, is_oob, slopes, 100, own_pairs=True))
         ratio = np.array(ours) / np.array(exact)
         assert np.mean(ratio) == pytest.approx(1.0, abs=0.03)
         assert np.sqrt(np.mean((ratio - 1) ** 2)) < 0.04
@@ -261,24 +261,24 @@ class TestAlgorithmicVariance:
         """Rows without a common member have no pairs: what is left is the diagonal, to the bit of the definition."""
         rng = np.random.default_rng(0)
         outputs = np.zeros((12, 3))
-        seen = np.zeros((12, 3), dtype=bool)
+        is_oob = np.zeros((12, 3), dtype=bool)
         for row in range(3):
-            seen[4 * row : 4 * row + 4, row] = True
-        outputs[seen] = rng.normal(size=12)
+            is_oob[4 * row : 4 * row + 4, row] = True
+        outputs[is_oob] = rng.normal(size=12)
         slopes = np.array([1.0, 2.0, 0.5])
-        variances = np.array([outputs[seen[:, row], row].var(ddof=1) for row in range(3)])
+        variances = np.array([outputs[is_oob[:, row], row].var(ddof=1) for row in range(3)])
         expected = float(slopes**2 @ variances) / (9 * 12)
-        assert linear_variance(outputs, seen, slopes, 12, 3, own_pairs=True) == pytest.approx(expected, rel=1e-10)
+        assert linear_variance(outputs, is_oob, slopes, 12, 3, own_pairs=True) == pytest.approx(expected, rel=1e-10)
 
     def test_subset_of_the_rows_estimates_the_sum_over_all(self) -> None:
         outputs, slopes = correlated(40, 60, 2)
-        seen = np.ones(outputs.shape, dtype=bool)
-        whole = linear_variance(outputs, seen, slopes, 40, 60, own_pairs=True)
+        is_oob = np.ones(outputs.shape, dtype=bool)
+        whole = linear_variance(outputs, is_oob, slopes, 40, 60, own_pairs=True)
         rng = np.random.default_rng(0)
         parts = []
         for _ in range(1000):
             rows = rng.permutation(60)[:20]
-            parts.append(linear_variance(outputs[:, rows], seen[:, rows], slopes[rows], 40, 60, own_pairs=True))
+            parts.append(linear_variance(outputs[:, rows], is_oob[:, rows], slopes[rows], 40, 60, own_pairs=True))
         assert np.mean(parts) == pytest.approx(whole, abs=4 * np.std(parts) / np.sqrt(len(parts)))
 
     def test_truth_over_seeds_of_a_linear_loss(self) -> None:
@@ -291,28 +291,28 @@ class TestAlgorithmicVariance:
         estimates = []
         for _ in range(repeats):
             outputs = rng.normal(size=(size, 2)) @ loadings + rng.normal(size=(size, n_rows))
-            seen = np.ones(outputs.shape, dtype=bool)
-            estimates.append(linear_variance(outputs, seen, np.ones(n_rows), size, n_rows, own_pairs=True))
+            is_oob = np.ones(outputs.shape, dtype=bool)
+            estimates.append(linear_variance(outputs, is_oob, np.ones(n_rows), size, n_rows, own_pairs=True))
         assert np.mean(estimates) == pytest.approx(truth, abs=4 * np.std(estimates) / np.sqrt(repeats))
 
     def test_rows_with_fewer_than_two_members_do_not_count(self) -> None:
         outputs, slopes = correlated(10, 6, 4)
-        seen = np.ones(outputs.shape, dtype=bool)
-        seen[1:, 5] = False
-        ours = linear_variance(outputs, seen, slopes, 10, 6, own_pairs=True)
-        expected = double_loop(outputs, seen, slopes, 10, own_pairs=True)
+        is_oob = np.ones(outputs.shape, dtype=bool)
+        is_oob[1:, 5] = False
+        ours = linear_variance(outputs, is_oob, slopes, 10, 6, own_pairs=True)
+        expected = double_loop(outputs, is_oob, slopes, 10, own_pairs=True)
         assert ours == pytest.approx(expected, rel=1e-10)
 
     def test_identical_members_have_none(self) -> None:
         outputs = np.tile(np.arange(5.0), (8, 1))
-        seen = np.ones((8, 5), dtype=bool)
-        assert linear_variance(outputs, seen, np.ones(5), 8, 5, own_pairs=True) == 0.0
+        is_oob = np.ones((8, 5), dtype=bool)
+        assert linear_variance(outputs, is_oob, np.ones(5), 8, 5, own_pairs=True) == 0.0
 
     def test_variance_is_never_negative(self) -> None:
         """Opposite rows: all that is left after the cut at 0."""
         outputs = np.stack([np.arange(6.0), -np.arange(6.0)], axis=1)
-        seen = np.ones((6, 2), dtype=bool)
-        assert linear_variance(outputs, seen, np.ones(2), 6, 2, own_pairs=False) == 0.0
+        is_oob = np.ones((6, 2), dtype=bool)
+        assert linear_variance(outputs, is_oob, np.ones(2), 6, 2, own_pairs=False) == 0.0
 
 
 def test_an_error_of_rounding_alone_has_the_interval_of_none() -> None:

@@ -25,16 +25,16 @@ def pairs(both: int, only_candidate: int, only_baseline: int, neither: int) -> t
 @pytest.mark.parametrize("soft", [False, True])
 def test_a_rows_loss_is_that_of_its_out_of_bag_members_combined(n_labels: int, soft: bool) -> None:
     outputs = RNG.dirichlet(np.ones(n_labels), (7, 40)) if soft else RNG.integers(0, n_labels, (7, 40))
-    seen = RNG.random((7, 40)) < 0.4
-    seen[:, 0] = False
+    is_oob = RNG.random((7, 40)) < 0.4
+    is_oob[:, 0] = False
     target = RNG.integers(0, n_labels, 40)
-    block = RowBlock(outputs, seen, target, n_labels)
+    block = RowBlock(outputs, is_oob, target, n_labels)
     losses = row_losses((tally_support if n_labels == 2 else tally_margins)(block))
     for row in range(40):
-        counted = outputs[seen[:, row], row]
+        counted = outputs[is_oob[:, row], row]
         support = counted.sum(axis=0) if soft else np.bincount(counted, minlength=n_labels)
         rivals = np.delete(support, target[row])
-        if not seen[:, row].any():
+        if not is_oob[:, row].any():
             expected = np.nan
         elif support[target[row]] == rivals.max():
             expected = 0.5
@@ -53,11 +53,11 @@ def test_the_first_of_two_labels_gets_a_tie_where_the_labels_are_known() -> None
 
 
 def test_a_rows_squared_error_is_that_of_the_mean() -> None:
-    outputs, seen = RNG.normal(size=(5, 20)), RNG.random((5, 20)) < 0.7
-    seen[:2] = True
+    outputs, is_oob = RNG.normal(size=(5, 20)), RNG.random((5, 20)) < 0.7
+    is_oob[:2] = True
     target = RNG.normal(size=20)
-    losses = row_losses(tally_values(RowBlock(outputs, seen, target, 0)))
-    expected = [(outputs[seen[:, row], row].mean() - target[row]) ** 2 for row in range(20)]
+    losses = row_losses(tally_values(RowBlock(outputs, is_oob, target, 0)))
+    expected = [(outputs[is_oob[:, row], row].mean() - target[row]) ** 2 for row in range(20)]
     np.testing.assert_allclose(losses, expected, rtol=1e-12)
 
 

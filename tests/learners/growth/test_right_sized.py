@@ -218,18 +218,18 @@ class TestLikeAnyEstimator:
         assert ens_plugin.analyze(search, X, Y).n_members == search.best_estimator_.n_members_
 
     def test_weights_are_routed(self) -> None:
-        seen: list[Any] = []
+        is_oob: list[Any] = []
 
         class Watched(RightSizedClassifier):
             def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-                seen.append(sample_weight)
+                is_oob.append(sample_weight)
                 return super().fit(X, y, sample_weight)
 
         with config_context(enable_metadata_routing=True):
             model = Watched(confidence=0.9, random_state=0).set_fit_request(sample_weight=True)
             model.set_score_request(sample_weight=True)
             cross_validate(model, X, Y, cv=2, params={"sample_weight": np.arange(1.0, len(Y) + 1)})
-        assert sorted(len(weight) for weight in seen) == [len(Y) // 2, len(Y) // 2 + 1]
+        assert sorted(len(weight) for weight in is_oob) == [len(Y) // 2, len(Y) // 2 + 1]
 
     def test_columns_by_set_output_inside(self) -> None:
         frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])

@@ -57,7 +57,7 @@ def test_the_two_strongest_labels_come_in_the_order_of_the_classes() -> None:
     assert (found.first < found.second).all()
     rows = np.arange(0, found.first.size, 37)
     for row in rows:
-        counts = np.bincount(found.block.outputs[found.block.seen[:, row], row], minlength=4)
+        counts = np.bincount(found.block.outputs[found.block.counted[:, row], row], minlength=4)
         strongest = sorted(counts)[-2:]
         assert sorted(counts[[found.first[row], found.second[row]]]) == strongest
     first, second = found.support()

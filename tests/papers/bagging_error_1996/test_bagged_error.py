@@ -33,25 +33,25 @@ Case = tuple[FloatArray, BoolArray, FloatArray, FloatArray]
 def draw_case(seed: int, n_labels: int = 0, n_members: int = 12, n_rows: int = 9, n_test: int = 6) -> Case:
     """Outputs, out-of-bag mask, target and test outputs: values, or probabilities with three dimensions."""
     rng = np.random.default_rng(seed)
-    seen = rng.random((n_members, n_rows)) < 0.4
-    seen[:2] = True
+    is_oob = rng.random((n_members, n_rows)) < 0.4
+    is_oob[:2] = True
     if n_labels:
         outputs = rng.dirichlet(np.ones(n_labels), (n_members, n_rows))
         test_outputs = rng.dirichlet(np.ones(n_labels), (n_members, n_test))
-        return outputs, seen, rng.integers(0, n_labels, n_rows).astype(float), test_outputs
+        return outputs, is_oob, rng.integers(0, n_labels, n_rows).astype(float), test_outputs
     target = rng.normal(size=n_rows)
     outputs = target + rng.normal(size=n_rows) + rng.normal(size=(n_members, n_rows)) * rng.gamma(2.0, size=n_rows)
-    return outputs, seen, target, rng.normal(size=(n_members, n_test)) * rng.gamma(2.0, size=n_test)
+    return outputs, is_oob, target, rng.normal(size=(n_members, n_test)) * rng.gamma(2.0, size=n_test)
 
 
 cases = st.builds(draw_case, st.integers(0, 10_000), st.sampled_from([0, 2, 3]))
 
 
-def brute(outputs: FloatArray, seen: BoolArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+def brute(outputs: FloatArray, is_oob: BoolArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
     """V2 and E2 as the paper writes them, member by member."""
     variance, error = [], []
     for i, y in enumerate(target):
-        h = [outputs[t, i] for t in range(len(outputs)) if seen[t, i]]
+        h = [outputs[t, i] for t in range(len(outputs)) if is_oob[t, i]]
         centre = sum(h) / len(h)
         truth = np.eye(outputs.shape[2])[int(y)] if outputs.ndim == 3 else y
         variance.append(sum(np.sum((value - centre) ** 2) for value in h) / (len(h) - 1))
@@ -61,11 +61,11 @@ def brute(outputs: FloatArray, seen: BoolArray, target: FloatArray) -> tuple[Flo
 
 @pytest.mark.parametrize("n_labels", [0, 2, 4])
 def test_definitions_member_by_member(n_labels: int) -> None:
-    outputs, seen, target, test_outputs = draw_case(1, n_labels)
-    variance, error = brute(outputs, seen, target)
-    np.testing.assert_allclose(v2(outputs, seen), variance, rtol=1e-12)
-    np.testing.assert_allclose(e2(outputs, seen, target), error, rtol=1e-12)
-    variance, error = brute(outputs, np.ones_like(seen), target)
+    outputs, is_oob, target, test_outputs = draw_case(1, n_labels)
+    variance, error = brute(outputs, is_oob, target)
+    np.testing.assert_allclose(v2(outputs, is_oob), variance, rtol=1e-12)
+    np.testing.assert_allclose(e2(outputs, is_oob, target), error, rtol=1e-12)
+    variance, error = brute(outputs, np.ones_like(is_oob), target)
     np.testing.assert_allclose(v1(outputs), variance, rtol=1e-12)
     np.testing.assert_allclose(e1(outputs, target), error, rtol=1e-12)
     n_members, n_test = test_outputs.shape[:2]
@@ -86,17 +86,17 @@ def test_error_of_the_average_is_mean_error_less_variance(case: Case) -> None:
 
 @given(st.integers(0, 10_000))
 def test_difference_is_the_closed_form_of_the_infinite_ensemble(seed: int) -> None:
-    outputs, seen, target, _ = draw_case(seed)
-    mean = [outputs[seen[:, i], i].mean() for i in range(target.size)]
-    fit = fit_moments(loss_moments(mean, v2(outputs, seen), seen.sum(axis=0), target))
-    assert simple_estimate(e2(outputs, seen, target), v2(outputs, seen)) == pytest.approx(fit.asymptote, abs=1e-12)
+    outputs, is_oob, target, _ = draw_case(seed)
+    mean = [outputs[is_oob[:, i], i].mean() for i in range(target.size)]
+    fit = fit_moments(loss_moments(mean, v2(outputs, is_oob), is_oob.sum(axis=0), target))
+    assert simple_estimate(e2(outputs, is_oob, target), v2(outputs, is_oob)) == pytest.approx(fit.asymptote, abs=1e-12)
 
 
 def test_simple_estimates_pair_every_error_with_every_variance() -> None:
-    outputs, seen, target, test_outputs = draw_case(2)
-    found = simple_estimates(outputs, seen, target, test_outputs)
-    errors = {"E1": e1(outputs, target), "E2": e2(outputs, seen, target)}
-    variances = {"V1": v1(outputs), "V2": v2(outputs, seen), "V3": v3(test_outputs), "Vc": v_c(test_outputs)}
+    outputs, is_oob, target, test_outputs = draw_case(2)
+    found = simple_estimates(outputs, is_oob, target, test_outputs)
+    errors = {"E1": e1(outputs, target), "E2": e2(outputs, is_oob, target)}
+    variances = {"V1": v1(outputs), "V2": v2(outputs, is_oob), "V3": v3(test_outputs), "Vc": v_c(test_outputs)}
     assert list(found) == ["E1-V1", "E2-V2", "E1-V3", "E2-V3", "E1-Vc", "E2-Vc"]
     for name, value in found.items():
         error, variance = name.split("-")
@@ -112,33 +112,35 @@ def test_unbiased_for_the_infinite_ensemble_over_seeds() -> None:
     """Fresh members for fixed rows: the mean of E2 - V2, uncut, within four standard errors of the truth."""
     rng = np.random.default_rng(3)
     centre, sd, y = np.array([1.0, -0.5, 0.2, 2.0]), np.array([0.4, 1.0, 0.1, 0.7]), np.zeros(4)
-    seen = np.array([[True] * 4, [True, False, True, True], [False, True, True, True], [True, True, True, False]])
-    draws = np.array([np.mean(e2(h, seen, y) - v2(h, seen)) for h in centre + sd * rng.standard_normal((4000, 4, 4))])
+    is_oob = np.array([[True] * 4, [True, False, True, True], [False, True, True, True], [True, True, True, False]])
+    draws = np.array(
+        [np.mean(e2(h, is_oob, y) - v2(h, is_oob)) for h in centre + sd * rng.standard_normal((4000, 4, 4))]
+    )
     assert abs(draws.mean() - np.mean(centre**2)) < 4 * draws.std() / np.sqrt(4000)
 
 
 @pytest.mark.parametrize("estimator", [ratio, mix])
 def test_ratio_and_mix_by_hand(estimator: Callable[..., FloatArray]) -> None:
-    outputs, seen, target, test_outputs = draw_case(4)
-    spread = v2(outputs, seen)
-    flat = e2(outputs, seen, target).mean() - spread.mean()
+    outputs, is_oob, target, test_outputs = draw_case(4)
+    spread = v2(outputs, is_oob)
+    flat = e2(outputs, is_oob, target).mean() - spread.mean()
     assert flat > 0
     v = test_outputs.var(axis=0, ddof=1)
     proportional = flat * np.minimum(v, spread.max()) / spread.mean() + v / len(outputs)
     expected = proportional if estimator is ratio else (proportional + flat + v / len(outputs)) / 2
-    np.testing.assert_allclose(estimator(outputs, seen, target, test_outputs), expected, rtol=1e-12)
+    np.testing.assert_allclose(estimator(outputs, is_oob, target, test_outputs), expected, rtol=1e-12)
 
 
 def test_out_of_bag_members_that_agree_leave_nothing_in_proportion() -> None:
-    outputs, seen, target = np.full((3, 2), 1.0), np.ones((3, 2), dtype=bool), np.array([0.0, 3.0])
+    outputs, is_oob, target = np.full((3, 2), 1.0), np.ones((3, 2), dtype=bool), np.array([0.0, 3.0])
     test_outputs = np.array([[0.0, 1.0], [0.0, 1.0], [3.0, 1.0]])
-    np.testing.assert_allclose(ratio(outputs, seen, target, test_outputs), [3.0 / 3, 0.0])
-    np.testing.assert_allclose(mix(outputs, seen, target, test_outputs), [3.0 / 3 + 2.5 / 2, 2.5 / 2])
+    np.testing.assert_allclose(ratio(outputs, is_oob, target, test_outputs), [3.0 / 3, 0.0])
+    np.testing.assert_allclose(mix(outputs, is_oob, target, test_outputs), [3.0 / 3 + 2.5 / 2, 2.5 / 2])
 
 
 @given(cases)
 def test_estimates_are_not_negative_and_mix_lies_between(case: Case) -> None:
-    outputs, seen, _, test_outputs = case
+    outputs, is_oob, _, test_outputs = case
     found = simple_estimates(*case)
     assert all(value >= 0 for value in found.values())
     proportional, mixed = ratio(*case), mix(*case)
@@ -147,7 +149,7 @@ def test_estimates_are_not_negative_and_mix_lies_between(case: Case) -> None:
     assert (proportional >= 0).all()
     assert (mixed >= np.minimum(proportional, flat) - 1e-12).all()
     assert (mixed <= np.maximum(proportional, flat) + 1e-12).all()
-    assert (v2(outputs, seen) >= 0).all()
+    assert (v2(outputs, is_oob) >= 0).all()
 
 
 @given(cases)
@@ -160,9 +162,9 @@ def test_more_variance_at_a_test_input_never_means_less_error(case: Case) -> Non
 @given(cases, st.integers(0, 1000))
 def test_order_of_rows_and_members_does_not_matter(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    outputs, seen, target, test_outputs = case
+    outputs, is_oob, target, test_outputs = case
     members, rows = rng.permutation(len(outputs)), rng.permutation(target.size)
-    shuffled = (outputs[members][:, rows], seen[members][:, rows], target[rows], test_outputs[members])
+    shuffled = (outputs[members][:, rows], is_oob[members][:, rows], target[rows], test_outputs[members])
     before, after = simple_estimates(*case), simple_estimates(*shuffled)
     np.testing.assert_allclose(list(after.values()), list(before.values()), atol=1e-12)
     for estimator in (ratio, mix):
@@ -171,23 +173,23 @@ def test_order_of_rows_and_members_does_not_matter(case: Case, seed: int) -> Non
 
 @given(st.integers(0, 10_000), st.floats(0.1, 100.0), st.floats(-50.0, 50.0))
 def test_unit_and_origin_of_the_target_do_not_matter(seed: int, scale: float, shift: float) -> None:
-    outputs, seen, target, test_outputs = draw_case(seed)
-    moved = (scale * outputs + shift, seen, scale * target + shift, scale * test_outputs + shift)
+    outputs, is_oob, target, test_outputs = draw_case(seed)
+    moved = (scale * outputs + shift, is_oob, scale * target + shift, scale * test_outputs + shift)
     tolerance = 1e-9 * (1.0 + shift**2)
     for estimator in (ratio, mix):
-        expected = scale**2 * estimator(outputs, seen, target, test_outputs)
+        expected = scale**2 * estimator(outputs, is_oob, target, test_outputs)
         np.testing.assert_allclose(estimator(*moved), expected, rtol=1e-9, atol=tolerance)
 
 
 @given(st.integers(0, 10_000))
 def test_brier_score_of_two_labels_is_twice_the_squared_error_of_one_probability(seed: int) -> None:
-    outputs, seen, target, test_outputs = draw_case(seed, 2)
-    one = (outputs[:, :, 1], seen, target, test_outputs[:, :, 1])
-    both = simple_estimates(outputs, seen, target, test_outputs)
+    outputs, is_oob, target, test_outputs = draw_case(seed, 2)
+    one = (outputs[:, :, 1], is_oob, target, test_outputs[:, :, 1])
+    both = simple_estimates(outputs, is_oob, target, test_outputs)
     for name, value in simple_estimates(*one).items():
         assert both[name] == pytest.approx(2 * value, abs=1e-12)
     for estimator in (ratio, mix):
-        np.testing.assert_allclose(estimator(outputs, seen, target, test_outputs), 2 * estimator(*one), atol=1e-12)
+        np.testing.assert_allclose(estimator(outputs, is_oob, target, test_outputs), 2 * estimator(*one), atol=1e-12)
 
 
 def test_inputs_stay_as_they_are() -> None:

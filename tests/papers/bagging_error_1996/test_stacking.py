@@ -27,14 +27,14 @@ STACKED = [conservative_stacking, weighted_stacking]
 def draw_case(seed: int, n_labels: int = 0) -> Case:
     """Outputs, out-of-bag mask, target and test outputs: values, or probabilities with three dimensions."""
     rng = np.random.default_rng(seed)
-    seen = rng.random((12, 9)) < 0.4
-    seen[:2] = True
+    is_oob = rng.random((12, 9)) < 0.4
+    is_oob[:2] = True
     if n_labels:
         outputs, test_outputs = (rng.dirichlet(np.ones(n_labels), (12, n)) for n in (9, 6))
-        return outputs, seen, rng.integers(0, n_labels, 9).astype(float), test_outputs
+        return outputs, is_oob, rng.integers(0, n_labels, 9).astype(float), test_outputs
     target = rng.normal(size=9)
     outputs = target + rng.normal(size=9) + rng.normal(size=(12, 9)) * rng.gamma(2.0, size=9)
-    return outputs, seen, target, rng.normal(size=(12, 6)) * rng.gamma(2.0, size=6)
+    return outputs, is_oob, target, rng.normal(size=(12, 6)) * rng.gamma(2.0, size=6)
 
 
 cases = st.builds(draw_case, st.integers(0, 10_000), st.sampled_from([0, 2, 3]))
@@ -42,15 +42,15 @@ cases = st.builds(draw_case, st.integers(0, 10_000), st.sampled_from([0, 2, 3]))
 
 @pytest.mark.parametrize("n_labels", [0, 3])
 def test_line_is_least_squares_through_each_rows_out_of_bag_ensemble(n_labels: int) -> None:
-    outputs, seen, target, _ = draw_case(1, n_labels)
+    outputs, is_oob, target, _ = draw_case(1, n_labels)
     points = []
     for i, y in enumerate(target):
-        h = outputs[seen[:, i], i]
+        h = outputs[is_oob[:, i], i]
         truth = np.eye(n_labels)[int(y)] if n_labels else y
         points.append((np.sum(h.var(axis=0)), np.sum((h.mean(axis=0) - truth) ** 2)))
     variance, error = np.array(points).T
     slope, intercept = np.polyfit(variance, error, 1)
-    line = fit_line(outputs, seen, target)
+    line = fit_line(outputs, is_oob, target)
     assert line.slope == pytest.approx(slope, rel=1e-9)
     assert line.intercept == pytest.approx(intercept, rel=1e-9)
     assert line.chi_squared == pytest.approx(np.sum((error - slope * variance - intercept) ** 2), rel=1e-9)
@@ -114,29 +114,29 @@ def test_estimates_follow_the_slope_in_the_variance(case: Case) -> None:
 @given(cases, st.integers(0, 1000))
 def test_order_of_rows_and_members_does_not_matter(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    outputs, seen, target, test_outputs = case
+    outputs, is_oob, target, test_outputs = case
     members, rows = rng.permutation(12), rng.permutation(9)
-    shuffled = (outputs[members][:, rows], seen[members][:, rows], target[rows], test_outputs[members])
+    shuffled = (outputs[members][:, rows], is_oob[members][:, rows], target[rows], test_outputs[members])
     for estimator in STACKED:
         np.testing.assert_allclose(estimator(*shuffled), estimator(*case), rtol=1e-7, atol=1e-9)
 
 
 @given(st.integers(0, 10_000), st.floats(0.01, 100.0), st.floats(-10.0, 10.0))
 def test_in_the_targets_own_unit_neither_unit_nor_origin_matters(seed: int, scale: float, shift: float) -> None:
-    outputs, seen, target, test_outputs = draw_case(seed)
-    moved = (scale * outputs + shift, seen, scale * target + shift, scale * test_outputs + shift)
+    outputs, is_oob, target, test_outputs = draw_case(seed)
+    moved = (scale * outputs + shift, is_oob, scale * target + shift, scale * test_outputs + shift)
     unit, moved_unit = target_unit(outputs, target), target_unit(moved[0], moved[2])
     assert moved_unit == pytest.approx(scale * unit, rel=1e-6)
-    expected = scale**2 * weighted_stacking(outputs, seen, target, test_outputs, unit=unit)
+    expected = scale**2 * weighted_stacking(outputs, is_oob, target, test_outputs, unit=unit)
     np.testing.assert_allclose(weighted_stacking(*moved, unit=moved_unit), expected, rtol=1e-5, atol=1e-6 * scale**2)
 
 
 def test_published_scheme_depends_on_the_unit() -> None:
     """Metres against millimetres: at a small unit the line wins, at a large one E2 - V2 does."""
-    outputs, seen, target, test_outputs = draw_case(2)
-    for scale, expected in ((1e-3, fit_line(outputs, seen, target).error(test_outputs)), (1e3, None)):
-        found = weighted_stacking(scale * outputs, seen, scale * target, scale * test_outputs) / scale**2
-        flat = np.full(6, simple_estimates(outputs, seen, target, test_outputs)["E2-V2"])
+    outputs, is_oob, target, test_outputs = draw_case(2)
+    for scale, expected in ((1e-3, fit_line(outputs, is_oob, target).error(test_outputs)), (1e3, None)):
+        found = weighted_stacking(scale * outputs, is_oob, scale * target, scale * test_outputs) / scale**2
+        flat = np.full(6, simple_estimates(outputs, is_oob, target, test_outputs)["E2-V2"])
         np.testing.assert_allclose(found, flat if expected is None else expected, rtol=1e-4)
 
 

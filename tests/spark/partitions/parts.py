@@ -92,7 +92,7 @@ def merged(parts: list[Part], limit: int, arity: int) -> Part:
     part = merge_parts(parts, limit)
     assert part.kept is not None
     kept = in_row_order(part.kept)
-    seen = np.unpackbits(kept.counted, axis=0, count=len(kept.outputs)).reshape(*kept.outputs.shape[:2], -1)
+    is_oob = np.unpackbits(kept.counted, axis=0, count=len(kept.outputs)).reshape(*kept.outputs.shape[:2], -1)
     # The outputs of members for rows in their bags count nowhere.
-    counted = np.where(seen[:, :, 0] if kept.outputs.ndim == 2 else seen, kept.outputs, 0)
+    counted = np.where(is_oob[:, :, 0] if kept.outputs.ndim == 2 else is_oob, kept.outputs, 0)
     return replace(part, kept=replace(kept, outputs=counted))

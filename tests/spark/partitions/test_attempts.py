@@ -63,10 +63,10 @@ def test_draw_that_the_sums_prove_is_taken_after_others_were_refused(
     assert 1 < len(attempts) <= MAX_PROOFS
     X, y, _ = in_order(frame)
     adapter = find_adapter(booster)
-    seen = ~adapter.bags(X, adapter.prepare(X), y).in_bag()
+    is_oob = ~adapter.bags(X, adapter.prepare(X), y).in_bag()
     assert part.kept is not None
     kept = np.unpackbits(part.kept.counted, axis=0, count=25).astype(bool)
-    np.testing.assert_array_equal(kept, seen[:, part.kept.row])
+    np.testing.assert_array_equal(kept, is_oob[:, part.kept.row])
 
 
 def test_where_no_draw_is_proved_the_first_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

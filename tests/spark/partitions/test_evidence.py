@@ -132,11 +132,11 @@ def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch
     evidence, expected = tallied_rows(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
     sample, local = evidence.sample, expected.sample
     assert sample.rows.size == 120
-    np.testing.assert_array_equal(sample.block.seen, local.block.seen)
+    np.testing.assert_array_equal(sample.block.counted, local.block.counted)
     np.testing.assert_array_equal(sample.weight, local.weight)
     np.testing.assert_array_equal(sample.block.target, local.block.target)
-    seen = local.block.seen if local.block.outputs.ndim == 2 else local.block.seen[:, :, None]
-    np.testing.assert_allclose(sample.block.outputs * seen, local.block.outputs * seen, rtol=ROUNDING)
+    is_oob = local.block.counted if local.block.outputs.ndim == 2 else local.block.counted[:, :, None]
+    np.testing.assert_allclose(sample.block.outputs * is_oob, local.block.outputs * is_oob, rtol=ROUNDING)
     np.testing.assert_array_equal(evidence.tally.trials[sample.rows], expected.tally.trials[local.rows])
 
 
