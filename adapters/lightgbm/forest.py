@@ -225,7 +225,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities for mean raw scores of shape (n_rows, n_labels), as ``predict`` does."""
-        return self._objective.link(mean_output)
+        return self._objective.inverse_link(mean_output)
 
     def truncated(self, size: int) -> Any:
         """Return a forest of the first `size` iterations."""

@@ -47,7 +47,7 @@ class Objective:
         """Return whether an error curve can be estimated: for mean values, or labels chosen by mean scores."""
         return self.averages_values or self.n_labels > 0
 
-    def link(self, mean_score: FloatArray) -> FloatArray:
+    def inverse_link(self, mean_score: FloatArray) -> FloatArray:
         """Return the predictions for mean raw scores of shape (n_rows, n_labels), or for mean values."""
         if self.name == "binary":
             positive = expit(self.sigmoid * (mean_score[:, 1] - mean_score[:, 0]))

@@ -50,7 +50,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
     """Adapter of XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
     A member is one tree, or one tree of every class; its output is the margin the booster would have if
-    all its parallel trees were this one.  The mean over members, through the link, is XGBoost's own
+    all its parallel trees were this one.  The mean over members, through the inverse link, is XGBoost's own
     ``predict``, which is checked on a few rows.  :meth:`bags` has one row per tree, in the booster's order:
     XGBoost draws anew for every tree, of every class too.  Its generator starts from small numbers: rows 0
     and 1 are in practically every bag, and are reported as rows without out-of-bag members.

@@ -197,7 +197,7 @@ def refuse_other_outputs(
     ----------
     adapter : EnsembleAdapter
     ours : ndarray, shape (n_rows, n_labels) or (n_rows,)
-        Mean outputs before any link, which only libraries that store none have.
+        Mean outputs before any inverse link, which only libraries that store none have.
     known : ndarray of bool, shape (n_rows,)
         Rows with out-of-bag members.
     rows : ndarray of int, shape (n_rows,)

@@ -115,13 +115,13 @@ def probability_size(
     None where the model's scores are no probabilities, or too few rows have two members.
     """
     settings = replace(settings, tolerance=settings.probability_tolerance)
-    link = adapter.inverse_link if adapter.output_kind == "scores" else None
-    if link is not None and not _are_shares(link(sample.mean_outputs())):
+    inverse_link = adapter.inverse_link if adapter.output_kind == "scores" else None
+    if inverse_link is not None and not _are_shares(inverse_link(sample.mean_outputs())):
         return None
-    loss = brier_loss(sample, link, groups)
+    loss = brier_loss(sample, inverse_link, groups)
     if loss is None:
         return None
-    is_known = loss.asymptote > 0 and (loss.member_variance > 0 or link is None)
+    is_known = loss.asymptote > 0 and (loss.member_variance > 0 or inverse_link is None)
     if not is_known:
         return excess_recommendation(
             "probability", BRIER, None, (1, None), _not_known, agreement, adapter.n_members, settings

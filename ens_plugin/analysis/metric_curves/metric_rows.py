@@ -47,7 +47,7 @@ class MetricRows:
     sample : Sample
     target : ndarray, shape (n_sampled,)
         As the user gave it.
-    link : callable
+    inverse_link : callable
         Returns probabilities or values for mean outputs.
     weight : ndarray, shape (n_sampled,), or None
         None where all rows count the same, or the metric takes no weights.
@@ -57,7 +57,7 @@ class MetricRows:
         Of the metric, where one is known.
     losses : str
         ``"squared"`` or ``"log"`` where the metric depends on the outputs through these losses of the rows only, before
-        any link; else empty.
+        any inverse link; else empty.
     is_of_labels : bool
         Whether it is a scorer that depends on the labels with the largest output only.
     """
@@ -65,7 +65,7 @@ class MetricRows:
     metric: ResolvedMetric
     sample: Sample
     target: NDArray[Any]
-    link: Callable[[FloatArray], FloatArray]
+    inverse_link: Callable[[FloatArray], FloatArray]
     weight: FloatArray | None
     combine: Combine | None = field(default=None, kw_only=True)
     formula: Formula | None = field(default=None, kw_only=True)
@@ -105,7 +105,7 @@ class MetricRows:
     @cached_property
     def linked(self) -> FloatArray:
         """Return the probabilities or values for the mean outputs."""
-        return self.link(self.mean)
+        return self.inverse_link(self.mean)
 
     @cached_property
     def known(self) -> NDArray[np.intp]:
@@ -113,8 +113,8 @@ class MetricRows:
         return np.flatnonzero(self.sample.block.counted.any(axis=0))
 
     def value(self, mean: FloatArray, rows: NDArray[np.intp]) -> float:
-        """Return the metric of some rows by their mean outputs, before the link."""
-        return self.linked_value(self.link(mean), rows)
+        """Return the metric of some rows by their mean outputs, before the inverse link."""
+        return self.linked_value(self.inverse_link(mean), rows)
 
     def linked_value(self, output: FloatArray, rows: NDArray[np.intp]) -> float:
         """Return the metric of some rows by their probabilities or values."""
@@ -311,7 +311,7 @@ def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Gener
     block = rows.sample.select(averages.rows).block
     if rows.combine is not None:
         return list(next(subset_combinations(block, sizes, 1, rng, rows.combine)))
-    return [rows.link(mean) for mean in subset_means(block, sizes, rng)]
+    return [rows.inverse_link(mean) for mean in subset_means(block, sizes, rng)]
 
 
 def _orders(
@@ -329,7 +329,7 @@ def _orders(
         yield from subset_combinations(block, sizes, n_orders, rng, rows.combine)
         return
     for means in subset_mean_orders(block, sizes, n_orders, rng):
-        yield (rows.link(mean) for mean in means)
+        yield (rows.inverse_link(mean) for mean in means)
 
 
 def _expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:

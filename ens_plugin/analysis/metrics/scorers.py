@@ -153,7 +153,7 @@ def resolve_scorer(
     classes : ndarray, shape (n_labels,), or None
         Labels in the order of the outputs; None for regression.
     output_kind : str
-        ``"labels"``, ``"probabilities"``, ``"values"``, or ``"scores"`` where no link makes them probabilities.
+        ``"labels"``, ``"probabilities"``, ``"values"``, or ``"scores"`` where no inverse link makes them probabilities.
 
     Raises
     ------

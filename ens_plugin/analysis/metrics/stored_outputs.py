@@ -73,7 +73,7 @@ class ProbabilityOutputs(LabelOutputs):
 
 
 class ScoreOutputs(LabelOutputs):
-    """Classifier that gets mean raw scores, which no link turns into probabilities."""
+    """Classifier that gets mean raw scores, which no inverse link turns into probabilities."""
 
     def decision_function(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the scores; of two labels, by how much the second's is larger, shape (n_rows,)."""

@@ -80,11 +80,11 @@ def test_means_of_raw_scores_against_fresh_members(n_members: int) -> None:
     scores = centre + sd * rng.standard_normal((n_members, n_rows))
     block = RowBlock(both_scores(scores), rng.random(scores.shape) < 0.7, target, 2)
 
-    def link(mean: np.ndarray) -> np.ndarray:
+    def inverse_link(mean: np.ndarray) -> np.ndarray:
         second = expit(mean[:, 1] - mean[:, 0])
         return np.stack([1.0 - second, second], axis=1)
 
-    squared, variance = brier_terms_of_scores(block, link)
+    squared, variance = brier_terms_of_scores(block, inverse_link)
     trials = block.counted.sum(axis=0)
     for size in (10, 100):
         fresh = expit(centre + sd / np.sqrt(size) * rng.standard_normal((200, n_rows)))
@@ -97,9 +97,9 @@ def test_the_variance_of_scores_does_not_depend_on_members_that_do_not_count() -
     scores, target = rng.standard_normal((9, 20)), rng.integers(0, 2, 20)
     is_oob = np.arange(9)[:, None] < np.full(20, 6)
 
-    def link(mean: np.ndarray) -> np.ndarray:
+    def inverse_link(mean: np.ndarray) -> np.ndarray:
         return expit(mean)
 
-    with_all = brier_terms_of_scores(RowBlock(both_scores(scores), is_oob, target, 2), link)
-    alone = brier_terms_of_scores(RowBlock(both_scores(scores[:6]), is_oob[:6], target, 2), link)
+    with_all = brier_terms_of_scores(RowBlock(both_scores(scores), is_oob, target, 2), inverse_link)
+    alone = brier_terms_of_scores(RowBlock(both_scores(scores[:6]), is_oob[:6], target, 2), inverse_link)
     np.testing.assert_array_equal(with_all, alone)
