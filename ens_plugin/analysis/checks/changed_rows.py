@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import Distributable, JudgedByLoss
-from ens_plugin.core.tallies.changed_rows import drawn_share_of_error, is_lower_where_drawn
+from ens_plugin.core.tallies.known_rows import drawn_share_of_error, is_lower_where_drawn
 from ens_plugin.errors import EnsPluginError
 
 __all__ = ["doubt_about_changed_rows"]

@@ -1,4 +1,4 @@
-r"""Recognition of training rows, in whatever order, by the members that are wrong about them."""
+r"""Recognition of training rows: in whatever order, or changed since, by the errors of the members that drew them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from scipy.special import gammaln
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.validation import BoolArray
 
-__all__ = ["are_wrong_too_often", "chance_to_match", "match_training_rows", "may_be_known"]
+__all__ = [
+    "are_wrong_too_often",
+    "chance_to_match",
+    "drawn_share_of_error",
+    "is_lower_where_drawn",
+    "match_training_rows",
+    "may_be_known",
+]
+
+FloatArray = NDArray[np.float64]
 
 # The limits are strict because fresh rows match more often than by chance: members that drew a similar row are right.
 FEWEST_INFORMATIVE = 8
@@ -23,6 +32,10 @@ MOST_LEFT_OUT = 0.75
 # Standard deviations by which the row with most out-of-bag members may exceed the mean.
 MOST_DEVIATIONS = 6.0
 PART_ROWS = 65_536
+# Changed rows: rows and standard errors from which a difference is not chance, and the largest share of the error.
+FEWEST_COMPARED = 30
+FEWEST_STANDARD_ERRORS = 6.0
+LARGEST_SHARE = 0.8
 
 
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
@@ -132,6 +145,61 @@ def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], 
     return np.asarray(np.minimum(chance, 1.0)[place])
 
 
+def drawn_share_of_error(errors: FloatArray, in_bag: BoolArray) -> float:
+    """Return the error of the members that drew a row, over that of the members that did not, on average over rows.
+
+    Each row's errors are divided by their mean, so that no row outweighs the others.
+
+    Parameters
+    ----------
+    errors : ndarray of float, shape (n_members, n_rows)
+        Error of each member about each row, at least 0.
+    in_bag : ndarray of bool, shape (n_members, n_rows)
+        Whether the member drew the training row at the same position.
+
+    Returns
+    -------
+    float
+        NaN where no row has errors and both kinds of members.
+
+    Examples
+    --------
+    >>> drawn_share_of_error(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[True, False], [False, True]]))
+    0.0
+    """
+    drawn, left_out = _relative_errors(errors, in_bag)
+    return float(drawn.sum() / left_out.sum()) if left_out.any() else np.nan
+
+
+def is_lower_where_drawn(errors: FloatArray, in_bag: BoolArray) -> bool:
+    """Return whether members err less about the rows at the positions they drew than chance explains.
+
+    About rows that the members were not trained on, the bags hold no information: for every row, the expected
+    difference between members that drew its position and members that did not is 0.
+
+    Parameters
+    ----------
+    errors : ndarray of float, shape (n_members, n_rows)
+        Error of each member about each row, at least 0.
+    in_bag : ndarray of bool, shape (n_members, n_rows)
+        Whether the member drew the training row at the same position.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> in_bag, errors = rng.random((20, 200)) < 0.6, rng.random((20, 200))
+    >>> is_lower_where_drawn(errors, in_bag), is_lower_where_drawn(np.where(in_bag, 0.5 * errors, errors), in_bag)
+    (False, True)
+    """
+    drawn, left_out = _relative_errors(errors, in_bag)
+    differences = left_out - drawn
+    if differences.size < FEWEST_COMPARED:
+        return False
+    standard_error = float(differences.std(ddof=1)) / np.sqrt(differences.size)
+    is_clear = float(differences.mean()) > FEWEST_STANDARD_ERRORS * standard_error
+    return bool(is_clear and drawn_share_of_error(errors, in_bag) <= LARGEST_SHARE)
+
+
 def _are_informative(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:
     """Return which rows would hardly match by chance; `left_out` is the mean number of members that left out a row."""
     return np.asarray((chance < LARGEST_CHANCE) & (counts >= left_out / 2))
@@ -156,3 +224,15 @@ def _matches(wrong: BoolArray, bags: Bags) -> csr_matrix:
         in_bag = bags.in_bag(slice(start, min(start + PART_ROWS, bags.n_rows))).astype(np.float32)
         parts.append(csr_matrix(wrong.T.astype(np.float32) @ in_bag == 0.0))
     return csr_matrix(hstack(parts))
+
+
+def _relative_errors(errors: FloatArray, in_bag: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return each row's mean error of the members that drew it, and of the others, both over that of all members.
+
+    Rows without errors, or with members of one kind only, are left out.
+    """
+    mean = errors.mean(axis=0)
+    chosen = in_bag.any(axis=0) & ~in_bag.all(axis=0) & (mean > 0.0)
+    relative, in_bag = errors[:, chosen] / mean[chosen], in_bag[:, chosen]
+    n_drawn, drawn = in_bag.sum(axis=0), (relative * in_bag).sum(axis=0)
+    return drawn / n_drawn, (relative.sum(axis=0) - drawn) / (len(errors) - n_drawn)
