@@ -210,6 +210,7 @@ def store(tmp_path: Path) -> Iterator[mlflow.MlflowClient]:
         yield mlflow.MlflowClient()
 
 
+@pytest.mark.slow
 @every_model
 def test_autolog(name: str, store: mlflow.MlflowClient) -> None:
     ROWS[name].estimator()

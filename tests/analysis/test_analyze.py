@@ -111,6 +111,7 @@ class TestReproducible:
         monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1)
         assert content(analyze(model, X, y, sample_weight=weight, estimator=estimator, n_jobs=2)) == reference
 
+    @pytest.mark.slow
     def test_more_rows_than_are_sampled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The sample is chosen by row position, never by block."""
         model, X, y = shallow()

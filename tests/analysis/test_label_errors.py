@@ -34,6 +34,7 @@ def voters(n_rows: tuple[int, int], n_members: int, seed: int) -> tuple[CustomEn
     return CustomEnsemble(votes, bags, aggregation="vote", classes=[0, 1]), labels, wrong
 
 
+@pytest.mark.slow
 def test_errors_of_a_rare_label_are_those_of_its_own_votes() -> None:
     """A distribution fitted to all rows would draw the rare label's error towards the other's."""
     differences = []

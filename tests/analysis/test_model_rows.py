@@ -50,6 +50,7 @@ def test_chosen_rows_count_as_if_the_others_had_no_weight(model: Any, rows: Any)
     assert replace(chosen, created="").to_dict() == replace(weighted, created="").to_dict()
 
 
+@pytest.mark.slow
 def test_a_metric_meets_the_labels_of_the_chosen_rows() -> None:
     X, y = CANCER
     forest = RandomForestClassifier(40, max_depth=3, random_state=0).fit(X, y)

@@ -72,6 +72,7 @@ def given(forest: Any, outputs: Any) -> Any:
     return ens_plugin.CustomEnsemble(outputs, in_bag, aggregation="mean_proba" if is_label else "mean")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", [0, 1, 2])
 def test_each_output_is_reported_as_its_members_predict_it_alone(output: int) -> None:
     trees = label_forest().estimators_
@@ -112,6 +113,7 @@ def test_squared_error_is_the_closed_form_over_all_outputs() -> None:
     assert curve.at(60) == pytest.approx(limit + variance.mean() / 60)
 
 
+@pytest.mark.slow
 def test_out_of_bag_scores_of_scikit_learn_agree() -> None:
     parts = ens_plugin.split_outputs(label_forest())
     found = [oob_predictions(part, X, LABELS[:, output]) for output, part in enumerate(parts)]
@@ -128,6 +130,7 @@ def test_out_of_bag_scores_of_scikit_learn_agree() -> None:
     assert r2_score(VALUES, np.stack(values, axis=1)) == pytest.approx(value_forest().oob_score_, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_equal_outputs_are_one_draw_for_each_row() -> None:
     twice = np.stack([VALUES[:, 0]] * 2, axis=1)
     mean = ens_plugin.analyze(RandomForestRegressor(**FOREST).fit(XR, twice), XR, twice)
@@ -208,6 +211,7 @@ def test_mean_of_raw_scores() -> None:
         ens_plugin.analyze(MultiOutputClassifier(base).fit(X, CLASSES), X, CLASSES)
 
 
+@pytest.mark.slow
 def test_weights_groups_and_held_out_rows() -> None:
     forest = RandomForestRegressor(max_samples=0.3, min_samples_leaf=3, **FOREST).fit(XR, VALUES)
     weighted = ens_plugin.analyze(forest, XR, VALUES, sample_weight=WEIGHT)
@@ -226,6 +230,7 @@ def test_weights_groups_and_held_out_rows() -> None:
         ens_plugin.analyze(half, X[:75], LABELS[:75], data="holdout")
 
 
+@pytest.mark.slow
 def test_outputs_have_the_names_and_the_labels_of_their_columns() -> None:
     y = pd.DataFrame(
         {"colour": np.array(["red", "blue", "green"])[CLASSES[:, 0]], "old": np.array(["no", "yes"])[CLASSES[:, 1]]}
@@ -258,6 +263,7 @@ def test_document_has_the_outputs_and_may_lack_them() -> None:
         EnsembleReport.from_json(json.dumps(damaged))
 
 
+@pytest.mark.slow
 def test_summaries_have_a_table_of_the_outputs(tmp_path: Any) -> None:
     y = pd.DataFrame(LABELS, columns=["news", "a|b <i>`", "x" * 100])
     report = ens_plugin.analyze(label_forest(), X, y)
@@ -290,6 +296,7 @@ def test_scale_and_size_of_one_output_are_warned_of() -> None:
     assert any("outputs need more than twice as many" in text for text in report.warnings) == bool(wanted)
 
 
+@pytest.mark.slow
 def test_truncated_and_grown_models_keep_all_outputs() -> None:
     small = ens_plugin.truncate(label_forest(), 20)
     trained = RandomForestClassifier(20, max_depth=5, random_state=0).fit(X, LABELS)

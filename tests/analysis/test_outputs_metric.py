@@ -36,6 +36,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("y", "metric"), KINDS)
 def test_each_output_has_the_figures_that_it_has_alone(y: Any, metric: str) -> None:
     model = fitted(y)
@@ -46,6 +47,7 @@ def test_each_output_has_the_figures_that_it_has_alone(y: Any, metric: str) -> N
         assert report.outputs[str(output)].recommended_size == expected.recommended_size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("y", "metric"), KINDS)
 def test_the_mean_is_that_of_the_outputs_on_held_out_rows(y: Any, metric: str) -> None:
     model = fitted(y)
@@ -66,6 +68,7 @@ def test_the_mean_is_that_of_the_outputs_on_held_out_rows(y: Any, metric: str) -
     assert low < report.error < high
 
 
+@pytest.mark.slow
 def test_two_equal_outputs_have_the_interval_of_one() -> None:
     """What outputs of a row have in common is counted once."""
     twice = np.repeat(VALUES[:, 1:], 2, axis=1)

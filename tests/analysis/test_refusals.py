@@ -36,6 +36,7 @@ from tests.forests import CANCER, DIABETES, cancer, digits, fitted, shallow
 
 
 class TestStoredOutputs:
+    @pytest.mark.slow
     def test_those_of_an_earlier_fit_are_not_believed(self) -> None:
         X, y = CANCER
         forest = RandomForestClassifier(40, oob_score=True, random_state=0).fit(X, y)
@@ -201,6 +202,7 @@ class TestBadInput:
         with pytest.raises(InputError, match="confidence"):
             analyze(fitted(), *CANCER, confidence=confidence)
 
+    @pytest.mark.slow
     def test_estimator_that_cannot_answer(self) -> None:
         with pytest.raises(InputError, match="closed_form"):
             analyze(fitted(), *CANCER, estimator="closed_form")

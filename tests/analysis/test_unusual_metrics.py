@@ -40,6 +40,7 @@ def test_a_share_of_a_loss_has_the_curve_of_the_loss(share: str, loss: str, weig
     assert found.asymptote == pytest.approx(1.0 + of_loss.asymptote / spread, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_warning_of_scikit_learn_is_in_the_report_once() -> None:
     forest, X, y = shallow()
     with warnings.catch_warnings():

@@ -19,6 +19,7 @@ def _forest(plan: Plan) -> tuple[RandomForestClassifier, np.ndarray, np.ndarray]
     return forest.fit(features, y), features, y
 
 
+@pytest.mark.slow
 def test_votes_are_those_of_scikit_learns_out_of_bag_score() -> None:
     forest, _, y = _forest(SMALL)
     record = hard_votes(SMALL)

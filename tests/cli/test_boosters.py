@@ -133,6 +133,7 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(
     assert run("recommend", info.model_uri, *CANCER, "--tracking-uri", uri)[0] == 0
 
 
+@pytest.mark.slow
 def test_columns_that_the_model_never_knew_are_left_out_with_a_note(run: Any) -> None:
     X.assign(diagnosis=Y, patient=np.arange(len(Y)), ward="north").to_csv("cancer.csv", index=False)
     FOREST.booster_.save_model("forest.txt")

@@ -161,6 +161,7 @@ def test_options_reach_the_gate(run: Run, client: mlflow.MlflowClient, churn: Ve
     assert checks[1]["name"] == "error_increase_lower"
 
 
+@pytest.mark.slow
 def test_data_from_a_file_are_split_as_each_model_wants_them(run: Run, client: mlflow.MlflowClient) -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     registered: list[Any] = []

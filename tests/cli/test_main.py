@@ -135,6 +135,7 @@ def test_a_regression_without_feature_names(run: Run) -> None:
     assert report.recommendation.tolerance == 0.02
 
 
+@pytest.mark.slow
 def test_a_weight_column_is_no_feature(run: Run, tmp_path: Path) -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X.assign(diagnosis=y, weight=np.linspace(1, 2, len(y))).to_parquet(tmp_path / "weighted.parquet")
@@ -184,6 +185,7 @@ def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
     assert outcome.out.startswith("Warning: 10 rows are too few to tell whether 60 members are enough.")
 
 
+@pytest.mark.slow
 def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
     content = json.loads(run("recommend", *CANCER, "--format", "json").out)
     assert content["size"] == cancer_report().recommended_size
@@ -242,6 +244,7 @@ def test_rows_in_another_order_are_refused(run: Run) -> None:
     assert "training" in outcome.err
 
 
+@pytest.mark.slow
 def test_log_makes_a_run_or_continues_one(run: Run, store_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stub_artifacts(monkeypatch)
     log = ("analyze", *CANCER, "--log", "--tracking-uri", store_uri)

@@ -134,6 +134,7 @@ def embedded_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
+@pytest.mark.slow
 def test_a_cut_is_a_yes_and_so_is_nothing_to_cut(run: Run, embedded_store: str) -> None:
     first = run("models:/cancer/1", "--confidence", "0.97", "--format", "json")
     assert (first.code, first.err) == (0, "")

@@ -117,6 +117,7 @@ def test_sizes_that_are_none(size: Any) -> None:
         make_oob_scorer(size=size)
 
 
+@pytest.mark.slow
 def test_halving_over_the_number_of_members() -> None:
     search = HalvingGridSearchCV(
         FOREST, {"min_samples_leaf": [1, 40]}, resource="n_estimators", min_resources=15, max_resources=30, factor=2,

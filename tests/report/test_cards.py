@@ -70,6 +70,7 @@ def without_ids(card: str) -> str:
     return re.sub(r"ens-[0-9a-f]{10}-\d+-", "", card)
 
 
+@pytest.mark.slow
 def test_ids_of_two_outputs_of_one_report_differ() -> None:
     one, other = (set(Outline(REPORTS["classification"]._repr_html_()).ids) for _ in range(2))
     assert one.isdisjoint(other)
@@ -103,6 +104,7 @@ def test_doubts_and_warnings_stand_in_the_headline() -> None:
     assert '<div class="ens-caution">' not in card_of("classification")
 
 
+@pytest.mark.slow
 def test_few_rows_and_an_unknown_size_are_a_caution() -> None:
     few = replace(REPORTS["classification"], n_rows=29)._repr_html_()
     for card in (few, card_of("small_classification"), card_of("negative_asymptote")):
@@ -128,6 +130,7 @@ def test_without_its_style_a_card_is_the_summary_as_text() -> None:
     assert '<div class="ens-card" hidden>' in card
 
 
+@pytest.mark.slow
 def test_the_card_of_a_comparison_has_all_names_and_is_safe() -> None:
     named = {**dict.fromkeys(["<script>alert(3)</script>"], REPORTS["classification"]), "b": REPORTS["capped"]}
     named["doubted"] = doubted()

@@ -234,6 +234,7 @@ def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, is_known: bool) -> 
     assert (">A guess at the size, not to be acted on<" in text) is not is_known
 
 
+@pytest.mark.slow
 def test_the_seed_is_not_called_at_most_on_held_out_rows() -> None:
     assert "at most 0." not in page("custom_metric")
 
@@ -249,6 +250,7 @@ def test_page_is_the_same_every_time_whatever_the_users_style() -> None:
         assert render_page(reports.classification_report()) == page("classification")
 
 
+@pytest.mark.slow
 def test_write_page_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "report.html"
     target.write_text("old")
@@ -266,6 +268,7 @@ def test_written_page_has_ordinary_permissions(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
 
 
+@pytest.mark.slow
 def test_a_failure_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "report.html"
     target.write_text("old")
@@ -303,6 +306,7 @@ def test_threads_leave_the_users_style_alone_and_do_not_mix_pages() -> None:
     assert warnings.filters == filters
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_process_forked_while_a_thread_draws_can_draw() -> None:

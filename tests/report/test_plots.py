@@ -198,6 +198,7 @@ def drawn_curves(ax: Axes) -> list[Line2D]:
     return [line for line in ax.lines if np.asarray(line.get_xdata()).size > 20]
 
 
+@pytest.mark.slow
 def test_two_curves_on_the_same_axes_share_limits_and_legend() -> None:
     ax = new_axes()
     ax.plot([10, 100], [0.2, 0.3], label="own line")
@@ -284,6 +285,7 @@ def test_bars_of_two_ensembles_stand_below_each_other() -> None:
         plot_bias_variance(REPORTS["regression"], ax)
 
 
+@pytest.mark.slow
 def test_charts_are_forgotten_with_their_figures() -> None:
     ax = new_axes()
     REPORTS["classification"].plot(ax=ax)

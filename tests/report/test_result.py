@@ -149,6 +149,7 @@ def test_json_is_strict_and_names_its_schema() -> None:
     assert json.loads(text)["error_curve"]["asymptote"] is None
 
 
+@pytest.mark.slow
 @given(errors=st.lists(anything, min_size=1, max_size=8), scalar=anything, text=st.text(), optional=st.none() | finite)
 def test_any_values_come_back_to_the_bit(errors: list[float], scalar: float, text: str, optional: float | None) -> None:
     report = REPORTS["classification"]

@@ -54,6 +54,7 @@ def test_names_of_labels_are_no_markup(render: object) -> None:
     assert "|x" not in text.replace("&#124;", "") or render is render_page
 
 
+@pytest.mark.slow
 def test_reports_without_labels_have_no_table() -> None:
     report = replace(classification_report(), label_errors=())
     assert "Error by label" not in report.summary()

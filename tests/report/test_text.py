@@ -165,6 +165,7 @@ def test_markdown_of_hostile_text_has_no_markup() -> None:
     assert "&#60;script&#62;" in text
 
 
+@pytest.mark.slow
 def test_representations_are_short_or_the_summary() -> None:
     report = REPORTS["classification"]
     assert repr(report).startswith("EnsembleReport(")

@@ -123,6 +123,7 @@ def test_the_report_comes_back_as_an_artifact(embedded: Client, version: Version
     assert mlflow.artifacts.load_dict(artifact.uri) == artifact.content
 
 
+@pytest.mark.slow
 def test_its_result_can_be_validated_as_any_other(version: Version) -> None:
     threshold = mlflow.models.MetricThreshold(threshold=0.5, greater_is_better=False)
     mlflow.validate_evaluation_results({"ens.error_upper": threshold}, evaluate(version.uri))

@@ -114,6 +114,7 @@ def test_the_metric_of_a_policy_is_measured_and_compared(versions: Any) -> None:
     assert gate(versions["good"].uri, policy, baseline=versions["poor"].uri, **rows).passed
 
 
+@pytest.mark.slow
 def test_squared_errors_are_compared_by_students_interval(versions: Any) -> None:
     rows = GROUND[200:], TRUTH[200:]
     decision = gate(
@@ -131,6 +132,7 @@ def test_squared_errors_are_compared_by_students_interval(versions: Any) -> None
     np.testing.assert_allclose(increase(decision), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_training_rows_are_compared_in_pairs_at_the_models_own_sizes(versions: Any) -> None:
     decision = gate(versions["poor"].uri, INCREASE, baseline=versions["good"].uri, X=X[TRAIN], y=Y[TRAIN])
     errors, wrong = {}, {}
@@ -153,6 +155,7 @@ def test_what_is_measured_counts_and_not_what_was_logged(embedded: Client, versi
     assert check.value == analyze(MODELS["good"], X[TRAIN], Y[TRAIN]).error
 
 
+@pytest.mark.slow
 def test_a_baseline_that_cannot_be_scored_is_compared_by_intervals(versions: Any) -> None:
     narrow = versions["narrow"]
     report = analyze(MODELS["narrow"], X[TRAIN, :5], Y[TRAIN])

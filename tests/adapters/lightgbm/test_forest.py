@@ -85,6 +85,7 @@ def test_multiclass_report_and_path() -> None:
     assert path.error_curve.at(RF["n_estimators"]) == pytest.approx(own)
 
 
+@pytest.mark.slow
 def test_threads_and_kept_leaves_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted()
     expected = ens_plugin.analyze(model, X2, Y2).to_dict()

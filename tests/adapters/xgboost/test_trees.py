@@ -117,6 +117,7 @@ def test_bags_of_several_rounds(options: dict[str, Any]) -> None:
     np.testing.assert_array_equal(ens_plugin.in_bag(booster, X3), as_mask(redrawn(3, n_trees, N, 0.6)))
 
 
+@pytest.mark.slow
 def test_training_weights_come_with_the_matrix() -> None:
     weight = np.random.default_rng(0).integers(0, 3, N).astype(float)
     booster = train(BINARY, weight=weight)
@@ -153,6 +154,7 @@ def test_seed_and_share_lost_by_saving_are_recovered(tmp_path: Any, seed: int, s
     np.testing.assert_array_equal(ens_plugin.in_bag(loaded, X2), as_mask(redrawn(seed, 20, N, share)))
 
 
+@pytest.mark.slow
 def test_large_seed_lost_by_saving_can_be_given_back(tmp_path: Any) -> None:
     loaded = reloaded(train({**BINARY, "seed": 2_000_000_011}), tmp_path)
     with pytest.raises(BagError, match="set_param"):

@@ -35,6 +35,7 @@ def judged(model: Any, rows: slice, data: Any) -> JudgedMetric:
     return found
 
 
+@pytest.mark.slow
 def test_on_held_out_rows_it_is_the_difference_of_the_scores() -> None:
     good, poor = forest(0), forest(1, max_depth=1)
     found = metric_difference(judged(poor, FRESH, "holdout"), judged(good, FRESH, "holdout"), 0.95)
@@ -44,6 +45,7 @@ def test_on_held_out_rows_it_is_the_difference_of_the_scores() -> None:
     assert found.lower < found.estimate < found.upper
 
 
+@pytest.mark.slow
 def test_of_another_seed_the_interval_holds_no_difference() -> None:
     first, second = (judged(forest(seed), TRAINED, "oob") for seed in (0, 1))
     found, back = metric_difference(first, second, 0.95), metric_difference(second, first, 0.95)

@@ -110,6 +110,7 @@ class TestScores:
             assert np.min(values) >= lowest
             assert np.max(values) <= 1.0
 
+    @pytest.mark.slow
     def test_metric_is_of_all_rows_and_the_report_has_their_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The other estimates keep their sample, so that they do not depend on the metric."""
         everything = analyze(*small(), metric=area_lost, data="holdout")
@@ -128,6 +129,7 @@ class TestScores:
         assert limited.error_curve.metric_basis.n_rows == 120
         assert "The area_lost was computed on 120 rows." in limited.summary()
 
+    @pytest.mark.slow
     def test_weights_weigh(self) -> None:
         """A row of weight 2 counts as two rows."""
         ensemble, _, y = small()
@@ -183,6 +185,7 @@ class TestSizes:
         assert (distance[found.size - 1 :] <= 0.004 + 1e-12).all()
         assert found.size == 1 or distance[found.size - 2] > 0.004
 
+    @pytest.mark.slow
     def test_auto_is_the_metric_but_for_a_wanted_agreement(self) -> None:
         options: dict[str, Any] = {"metric": area_lost, "data": "holdout"}
         assert analyze(*small(), **options).recommendation.criterion == "metric"
@@ -232,6 +235,7 @@ class TestSizes:
         assert growth.report.recommendation.criterion == "metric"
         assert growth.n_members == growth.wanted_size
 
+    @pytest.mark.slow
     def test_grow_states_a_distance_in_the_unit_of_the_metric(self) -> None:
         X, y = make_classification(400, 12, flip_y=0.05, random_state=2)
         forest = RandomForestClassifier(min_samples_leaf=3, random_state=0)

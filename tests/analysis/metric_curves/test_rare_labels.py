@@ -29,6 +29,7 @@ def page(found: EnsembleReport, directory: Path) -> str:
     return path.read_text("utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["f1", "balanced_accuracy"])
 def test_a_metric_of_three_rows_is_not_relied_upon(metric: str, tmp_path: Path) -> None:
     found = report(metric, 3)
@@ -37,6 +38,7 @@ def test_a_metric_of_three_rows_is_not_relied_upon(metric: str, tmp_path: Path) 
     assert "<h1>Do not rely on these figures." in page(found, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "n_rare"), [("accuracy", 3), ("f1", 30)])
 def test_enough_rows_or_a_mean_over_all_rows_leave_no_doubt(metric: str, n_rare: int) -> None:
     assert not any("the label 'rare'" in doubt for doubt in report(metric, n_rare).basis.doubts)

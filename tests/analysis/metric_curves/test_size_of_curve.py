@@ -72,6 +72,7 @@ def test_a_curve_does_not_reach_the_best_value_at_a_finite_size() -> None:
     assert curve.error[-1] < 1.0
 
 
+@pytest.mark.slow
 def test_a_negative_score_of_labels_is_not_reported_as_cut() -> None:
     report = scored("soft", ERROR, 20, 200, 0.05)
     assert report.error_curve.asymptote < -0.01

@@ -189,6 +189,7 @@ class TestRefusals:
         with pytest.raises(InputError, match=r"benign.*pos_label=\.\.\."):
             analyze(forest, X, names, metric=make_scorer(f1_score, pos_label="spam"))
 
+    @pytest.mark.slow
     def test_probabilities_of_hard_votes(self) -> None:
         X, y = TWO[0][:150] / TWO[0].max(axis=0), TWO[1][:150]
         votes = BaggingClassifier(LinearSVC(), n_estimators=15, random_state=0).fit(X, y)
@@ -201,6 +202,7 @@ class TestRefusals:
         votes = BaggingClassifier(LinearSVC(), n_estimators=15, random_state=0).fit(X, y)
         assert analyze(votes, X, y, metric="balanced_accuracy").error_curve.metric == "balanced_accuracy"
 
+    @pytest.mark.slow
     def test_probabilities_of_raw_scores(self) -> None:
         rng = np.random.default_rng(0)
         y = rng.integers(0, 2, 200)

@@ -135,6 +135,7 @@ class TestForests:
         assert "not leave out all rows equally often" in weighted.warnings[0]
         assert "drawn by the weights" not in weighted.warnings[0]
 
+    @pytest.mark.slow
     def test_path_and_metrics_take_no_weights(self) -> None:
         X, y = rows(600, 0.2)
         forest = RandomForestClassifier(80, class_weight="balanced", random_state=0).fit(X, y)

@@ -240,6 +240,7 @@ def test_column_of_polars() -> None:
     check("members of votes", SKLEARN["members of votes"], polars(CODES))
 
 
+@pytest.mark.slow
 def test_members_trained_on_codes_take_their_labels_in_words() -> None:
     class Net:
         """A model that predicts probabilities of codes, and has no labels."""

@@ -40,6 +40,7 @@ def counts_of(model: Any) -> Any:
     return np.stack([np.bincount(rows, minlength=len(X)) for rows in model.estimators_samples_])
 
 
+@pytest.mark.slow
 def test_variance_is_that_of_the_formula() -> None:
     """Uncorrected, by the double loop of the paper's eq. 5; corrected, near its own correction, eq. 7."""
     model = forest(400).fit(X, Y)

@@ -68,6 +68,7 @@ def test_agreement_and_size_are_those_of_the_cells_where_members_are_many() -> N
     assert (draws % 2 == 1).all()
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_size_covers_where_eight_cells_are_known_from_100_members() -> None:
     """Of 60 intervals at 95 %, for cells as of three binary features, 54 or more hold the truth."""
     rng = np.random.default_rng(3)

@@ -39,6 +39,7 @@ def test_averages_are_kept_at_their_sizes() -> None:
     np.testing.assert_allclose(extrapolate(sizes, averages).at(sizes), averages, rtol=0, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_order_variance_is_that_of_the_fit_to_noisy_averages() -> None:
     rng = np.random.default_rng(0)
     sizes, wanted = subset_sizes(40), [1, 7, 40, 100, np.inf]

@@ -50,6 +50,7 @@ def test_weights_are_repeated_rows_in_the_curve() -> None:
     )
 
 
+@pytest.mark.slow
 def test_curve_is_unbiased_over_seeds() -> None:
     """Fresh members for fixed rows: the mean over 4000 repetitions within four standard errors."""
     rng = np.random.default_rng(1)
@@ -63,6 +64,7 @@ def test_curve_is_unbiased_over_seeds() -> None:
     assert (np.abs(np.mean(estimates, axis=0) - truth) < 4 * standard_error).all()
 
 
+@pytest.mark.slow
 def test_covariance_is_that_of_a_bootstrap_over_rows() -> None:
     rng = np.random.default_rng(2)
     n_rows = 150
@@ -138,6 +140,7 @@ def test_recommended_size_is_the_smallest_within_the_tolerance(a: float, v: floa
     assert size == 1 or fit.recommended_size(tolerance, size - 1) is None
 
 
+@pytest.mark.slow
 def test_size_interval_covers_the_size_as_often_as_it_says() -> None:
     """Log-normal by the delta method: 400 repetitions on simulated rows, 95 % within 4 standard errors."""
     rng = np.random.default_rng(4)
@@ -229,6 +232,7 @@ def test_rows_that_carry_half_of_the_squared_error_are_counted() -> None:
     assert loss_moments(np.ones(2000), np.zeros(2000), np.full(2000, 5), np.zeros(2000)).carriers() is None
 
 
+@pytest.mark.slow
 def test_covariance_knows_that_weights_go_with_losses() -> None:
     """Rows drawn in proportion to nothing, weighted by their own scale: against 2000 repetitions."""
     rng = np.random.default_rng(5)

@@ -72,6 +72,7 @@ def test_pair_leaves_out_members_not_used() -> None:
     np.testing.assert_allclose(fit_normal_pair(scores, used).mean, fit_normal_pair(scores[:8]).mean, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(st.floats(0.02, 0.98), st.floats(0.0, 0.7))
 def test_matched_scores_have_the_given_moments(mean: float, share: float) -> None:
     variance = share * mean * (1.0 - mean) * 0.8

@@ -128,6 +128,7 @@ def simulate(table: StoppingTable | DuelTable | LeadTable, outputs: FloatArray) 
     return float(queries.mean()), float(np.mean(label != first_label(totals[-1])))
 
 
+@pytest.mark.slow
 def test_probabilities_keep_the_promise() -> None:
     rng = np.random.default_rng(1)
     weights = np.full(GRID.size, 1.0 / GRID.size)

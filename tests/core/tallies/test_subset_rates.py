@@ -57,6 +57,7 @@ def test_few_subsets_are_all_taken(kind: str) -> None:
             assert rates.noise[index, row] == 0
 
 
+@pytest.mark.slow
 def test_random_subsets_are_unbiased_and_as_noisy_as_they_say() -> None:
     data, sizes = block("indicators", 14, 40), np.array([1, 5])
     draws = [subset_rates(data, sizes, np.random.default_rng(seed)) for seed in range(60)]

@@ -105,6 +105,7 @@ class TestErrorSd:
 
 
 class TestSizeDraws:
+    @pytest.mark.slow
     def test_distribution_is_that_of_drawing_every_row(self, model: Mixture) -> None:
         """Brute force: density from its Laplace approximation, each row's p from its posterior, T* of these p."""
         assert model.density is not None
@@ -270,6 +271,7 @@ class TestAlgorithmicVariance:
         expected = float(slopes**2 @ variances) / (9 * 12)
         assert linear_variance(outputs, is_oob, slopes, 12, 3, own_pairs=True) == pytest.approx(expected, rel=1e-10)
 
+    @pytest.mark.slow
     def test_subset_of_the_rows_estimates_the_sum_over_all(self) -> None:
         outputs, slopes = correlated(40, 60, 2)
         is_oob = np.ones(outputs.shape, dtype=bool)
@@ -281,6 +283,7 @@ class TestAlgorithmicVariance:
             parts.append(linear_variance(outputs[:, rows], is_oob[:, rows], slopes[rows], 40, 60, own_pairs=True))
         assert np.mean(parts) == pytest.approx(whole, abs=4 * np.std(parts) / np.sqrt(len(parts)))
 
+    @pytest.mark.slow
     def test_truth_over_seeds_of_a_linear_loss(self) -> None:
         """Slopes 1: the loss is the mean output over rows and members, whose variance is known."""
         n_rows, size, repeats = 25, 10, 1500

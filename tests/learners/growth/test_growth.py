@@ -39,6 +39,7 @@ def assert_same_members(grown: Any, whole: Any) -> None:
 # What one shot and Fig. 3 do, step by step.
 
 
+@pytest.mark.slow
 def test_one_shot_trains_a_probe_and_then_the_rest_once() -> None:
     growth = grown()
     probe, whole = growth.history
@@ -49,6 +50,7 @@ def test_one_shot_trains_a_probe_and_then_the_rest_once() -> None:
     assert growth.wanted_size == growth.n_members
 
 
+@pytest.mark.slow
 def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
     growth = grown("iterative")
     assert len(growth.history) > 1
@@ -81,6 +83,7 @@ def test_the_old_name_of_the_iterative_method_is_deprecated() -> None:
     assert growth.method == "iterative"
 
 
+@pytest.mark.slow
 def test_iterative_starts_at_100_and_one_shot_at_50() -> None:
     assert grow(forest(), X, Y, method="iterative", confidence=0.9).history[0].n_members == 100
     assert grow(forest(), X, Y, confidence=0.9).history[0].n_members == 50
@@ -97,6 +100,7 @@ def test_members_beyond_the_estimate_are_left_out(method: str) -> None:
     assert growth.report.n_members == step.n_members
 
 
+@pytest.mark.slow
 def test_one_shot_tells_whether_its_own_estimate_finds_it_enough() -> None:
     found = [grow(RandomForestClassifier(random_state=seed), X, Y, confidence=0.993) for seed in range(2)]
     assert {growth.suffices for growth in found} == {True, False}
@@ -162,6 +166,7 @@ def test_regression_grows_to_the_tolerated_excess_error(kind: Any) -> None:
     assert_same_members(growth.model, whole)
 
 
+@pytest.mark.slow
 def test_a_seed_is_drawn_once_where_none_is_given() -> None:
     growth = grow(RandomForestClassifier(), X, Y, confidence=0.99, probe_size=20)
     assert growth.n_members > 20
@@ -209,6 +214,7 @@ def test_three_and_more_labels() -> None:
 # Pipelines.
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_grown_at_its_end() -> None:
     pipeline = make_pipeline(StandardScaler(), make_pipeline("passthrough", forest()))
     growth = grow(pipeline, X, Y, confidence=0.99, probe_size=20)
@@ -237,6 +243,7 @@ def test_history_as_a_table() -> None:
     assert (frame[["train_seconds", "estimate_seconds"]] > 0).all(axis=None)
 
 
+@pytest.mark.slow
 def test_progress_goes_to_stderr_and_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
     quiet = grow(forest(), X, Y, confidence=0.99, probe_size=20)
     assert capsys.readouterr() == ("", "")

@@ -39,6 +39,7 @@ def test_max_size_says_what_there_is_and_what_it_would_take() -> None:
     assert str(probe.recommended_size) in growth.reason
 
 
+@pytest.mark.slow
 def test_one_member_less_than_wanted_is_not_converged() -> None:
     probe = ens_plugin.analyze(forest(n_estimators=20).fit(X, Y), X, Y, confidence=0.995)
     assert probe.recommended_size is not None

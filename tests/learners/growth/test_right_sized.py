@@ -92,10 +92,12 @@ class TestFit:
         assert_array_equal(model.predict(X), growth.model.predict(X))
         assert_array_equal(model.classes_, [0, 1])
 
+    @pytest.mark.slow
     def test_a_random_forest_by_default(self) -> None:
         assert isinstance(RightSizedClassifier().fit(X, Y).estimator_, RandomForestClassifier)
         assert isinstance(RightSizedRegressor().fit(*load_diabetes(return_X_y=True)).estimator_, RandomForestRegressor)
 
+    @pytest.mark.slow
     def test_every_option_reaches_grow(self) -> None:
         model = RightSizedClassifier(method="iterative", probe_size=15, max_size=17, confidence=0.999, random_state=0)
         with pytest.warns(NotConvergedWarning, match="max_size=17"):
@@ -108,10 +110,12 @@ class TestFit:
         ]
         assert sizes[0] * 3 < sizes[1]
 
+    @pytest.mark.slow
     def test_the_seed_of_the_estimator_stays_where_none_is_given(self) -> None:
         model = RightSizedClassifier(RandomForestClassifier(random_state=8), confidence=0.9).fit(X, Y)
         assert model.estimator_.random_state == 8
 
+    @pytest.mark.slow
     def test_a_generator_moves_on(self) -> None:
         model = RightSizedClassifier(confidence=0.9, random_state=np.random.RandomState(0))
         first, second = model.fit(X, Y).estimator_.random_state, model.fit(X, Y).estimator_.random_state
@@ -213,6 +217,7 @@ class TestLikeAnyEstimator:
     def test_html(self) -> None:
         assert "RandomForestClassifier" in estimator_html_repr(RightSizedClassifier(RandomForestClassifier()))
 
+    @pytest.mark.slow
     def test_search_over_the_confidence(self) -> None:
         search = GridSearchCV(RightSizedClassifier(random_state=0), {"confidence": [0.97, 0.98]}, cv=2).fit(X, Y)
         assert ens_plugin.analyze(search, X, Y).n_members == search.best_estimator_.n_members_
@@ -231,6 +236,7 @@ class TestLikeAnyEstimator:
             cross_validate(model, X, Y, cv=2, params={"sample_weight": np.arange(1.0, len(Y) + 1)})
         assert sorted(len(weight) for weight in is_oob) == [len(Y) // 2, len(Y) // 2 + 1]
 
+    @pytest.mark.slow
     def test_columns_by_set_output_inside(self) -> None:
         frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
         pipeline = make_pipeline(StandardScaler(), RandomForestClassifier()).set_output(transform="pandas")
@@ -239,6 +245,7 @@ class TestLikeAnyEstimator:
 
 
 class TestUnwrapped:
+    @pytest.mark.slow
     def test_analyze_and_truncate_find_the_ensemble(self) -> None:
         model = RightSizedClassifier(confidence=0.993, random_state=0).fit(X, Y)
         assert ens_plugin.analyze(model, X, Y).n_members == model.n_members_
@@ -248,6 +255,7 @@ class TestUnwrapped:
         assert len(small.estimators_) == 5
         assert len(model.estimator_.estimators_) == model.n_members_
 
+    @pytest.mark.slow
     def test_around_a_pipeline_and_inside_one(self) -> None:
         pipeline = make_pipeline(StandardScaler(), RandomForestClassifier())
         inner = RightSizedClassifier(pipeline, confidence=0.97, random_state=0).fit(X, Y)

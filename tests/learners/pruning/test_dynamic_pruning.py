@@ -141,6 +141,7 @@ def test_settled_rows_are_queried_no_more(monkeypatch: pytest.MonkeyPatch) -> No
     assert queries.max() == 101
 
 
+@pytest.mark.slow
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, fresh = rows_of(10)
     pruned = DynamicPruningClassifier(RandomForestClassifier(51, random_state=0)).fit(X, y)

@@ -66,6 +66,7 @@ def test_many_votes_and_probabilities_at_the_ends_stay_finite() -> None:
     assert expected_plugin_error([0.5], 5000, [np.inf])[0, 0] == pytest.approx(0.5, abs=1e-11)
 
 
+@pytest.mark.slow
 def test_curve_is_what_the_estimator_gives_on_average() -> None:
     """2007 eq. 9 against the estimator itself on 1000 draws of the votes, five standard errors."""
     rng = np.random.default_rng(0)

@@ -114,6 +114,7 @@ def _shares(model: Any) -> Array:
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 def test_rows_are_drawn_by_their_chance() -> None:
     X = np.arange(4.0)[:, None]
     y = np.array([0, 1, 2, 3])

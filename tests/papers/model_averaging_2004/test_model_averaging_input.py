@@ -24,6 +24,7 @@ from ens_plugin.errors import EnsPluginError, InputError, NotFittedError, Unsupp
 from tests.papers.model_averaging_2004.cases import Array, averaged, counts, iris
 
 
+@pytest.mark.slow
 def test_weights_are_chances() -> None:
     X, y = iris()
     weight = np.where(y == 2, 3.0, 1.0)
@@ -64,6 +65,7 @@ def test_sample_weight_is_routed() -> None:
     np.testing.assert_array_equal(search.predict_proba(X), direct.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_a_scikit_learn_citizen() -> None:
     X, y = load_iris(return_X_y=True, as_frame=True)
     model = averaged(GaussianNB()).fit(X, y)

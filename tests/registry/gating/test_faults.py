@@ -211,6 +211,7 @@ def test_no_permission_says_so(served: Client, proxy: FaultyProxy, name: str) ->
     assert tags_of(served, version) == {}
 
 
+@pytest.mark.slow
 def test_a_run_deleted_meanwhile_is_noticed(served: Client, proxy: FaultyProxy, name: str) -> None:
     version = register(served, name, REPORT)
 

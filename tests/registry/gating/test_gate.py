@@ -82,6 +82,7 @@ def test_an_alias_moves_when_asked_and_only_on_a_pass(embedded: Client, name: st
     assert holder(embedded, name) == second.version
 
 
+@pytest.mark.slow
 def test_running_twice_changes_nothing_but_the_time(embedded: Client, name: str) -> None:
     version = register(embedded, name, REPORT)
     runs = len(embedded.search_runs([experiment_id(embedded)]))
@@ -227,6 +228,7 @@ class TestBaseline:
         decision = gate(shared(1.0).uri, LOOSE, baseline="models:/nobody@champion")
         assert decision.comparison == "not compared, since the policy does not require it"
 
+    @pytest.mark.slow
     def test_a_baseline_that_moves_meanwhile_stops_the_promotion(
         self, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -266,6 +268,7 @@ def test_a_verdict_that_another_gate_overturned_promotes_nothing(
     assert holder(embedded, name) is None
 
 
+@pytest.mark.slow
 def test_audit_lines_tell_the_whole_story(embedded: Client, name: str, tmp_path: Path) -> None:
     version, log = register(embedded, name, REPORT), tmp_path / "gate.jsonl"
     gate(version.uri, STRICT, promote="champion", audit_log=log)

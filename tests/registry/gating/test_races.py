@@ -84,6 +84,7 @@ class TestRaces:
             gate(version.uri, LOOSE, promote="champion")
         assert holder(embedded, name) == rival.version
 
+    @pytest.mark.slow
     def test_only_one_holds_the_lease(self, embedded: Client, name: str) -> None:
         embedded.create_registered_model(name)
         inside: list[int] = []

@@ -117,6 +117,7 @@ def test_a_smaller_version_of_the_same_kind(kind: str, embedded: Client, name: s
     assert requirements(uri) == requirements(source.model_uri)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
     elsewhere = embedded.create_experiment(f"elsewhere {name}", artifact_location=_artifacts(embedded))
@@ -165,6 +166,7 @@ def _artifacts(client: Client) -> str:
     return str(experiment.artifact_location)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_model_without_a_version_is_registered_on_demand_only(embedded: Client, name: str) -> None:
     source = log(Case("sklearn", forest(), options=CLOUDPICKLE), None)

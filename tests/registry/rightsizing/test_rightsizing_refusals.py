@@ -44,6 +44,7 @@ def unchanged(embedded: Client, name: str) -> Iterator[str]:
     assert counts(embedded) == before
 
 
+@pytest.mark.slow
 def test_a_model_of_the_right_size_is_left_alone(unchanged: str) -> None:
     found = rightsize(unchanged, X, Y, confidence=0.999)
     assert found.report.recommended_size is not None
@@ -72,12 +73,14 @@ def test_a_size_from_a_few_rows_is_no_answer() -> None:
         rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), report, None)
 
 
+@pytest.mark.slow
 def test_no_size_large_enough_is_a_no(unchanged: str) -> None:
     found = rightsize(unchanged, X, Y, confidence=0.9999, max_size=101)
     assert (found.outcome, found.passed, found.logged) == ("no_size", False, None)
     assert "not even 101 are enough" in found.sentence
 
 
+@pytest.mark.slow
 def test_a_cut_that_breaks_the_promise_is_refused(embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     half = RandomForestClassifier(60, random_state=0).fit(X[::2], Y[::2])
     misled = RandomForestClassifier(25, random_state=0).fit(X[::2], np.roll(Y[::2], 100))
@@ -106,6 +109,7 @@ def test_one_failed_check_is_enough(wrong: int, unchanged: str, monkeypatch: pyt
     assert rightsize(unchanged, X, Y, **EASY).outcome == "refused"
 
 
+@pytest.mark.slow
 def test_what_was_found_about_too_few_members_stands_without_its_remedies(unchanged: str) -> None:
     with pytest.raises(TooFewMembersError) as caught:
         rightsize(unchanged, X, Y, confidence=0.95)
@@ -117,11 +121,13 @@ def test_what_was_found_about_too_few_members_stands_without_its_remedies(unchan
     )
 
 
+@pytest.mark.slow
 def test_members_too_few_to_be_checked_are_not_logged(unchanged: str) -> None:
     with pytest.raises(TooFewMembersError, match=r"1 member cannot be checked on these rows.*higher confidence"):
         rightsize(unchanged, X, Y, confidence=0.8)
 
 
+@pytest.mark.slow
 def test_a_forbidden_model_is_not_loaded(unchanged: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
     with pytest.raises(ModelLoadError, match="MLFLOW_ALLOW_PICKLE_DESERIALIZATION"):
@@ -273,6 +279,7 @@ def test_threads_that_add_in_another_order_leave_no_failed_run(
     assert aftermath(embedded, name) == Aftermath("FINISHED", "READY", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_registry_that_refuses_leaves_the_model_to_be_registered(
     embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch

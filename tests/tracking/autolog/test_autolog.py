@@ -104,6 +104,7 @@ class TestReports:
         pipeline = make_pipeline(OwnWayWithTrainingRows(), classifier()).fit(X, y)
         self.check(embedded, experiment, ens_plugin.analyze(pipeline[-1], X[:, ::-1], y))
 
+    @pytest.mark.slow
     def test_of_the_best_estimator_of_a_search(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         pipeline = make_pipeline(StandardScaler(), classifier())
         search = GridSearchCV(pipeline, {"randomforestclassifier__max_depth": [1, 5]}, cv=2).fit(X, y)

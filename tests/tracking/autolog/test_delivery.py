@@ -87,6 +87,7 @@ class TestDeliver:
             "ens", "ens_2", "ens_3", "other",
         }  # fmt: skip
 
+    @pytest.mark.slow
     def test_a_run_of_its_own_needs_the_store_of_the_fit(self, embedded: mlflow.MlflowClient, tmp_path: Path) -> None:
         with pytest.raises(TrackingError, match="changed"):
             deliver(upload(tracking_uri=f"sqlite:///{tmp_path}/elsewhere.db"))

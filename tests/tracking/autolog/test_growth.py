@@ -42,6 +42,7 @@ def sizes(client: mlflow.MlflowClient, experiment: str) -> list[float]:
     return [run.data.metrics["ens.n_members"] for run in found]
 
 
+@pytest.mark.slow
 def test_only_the_first_and_the_last_size_are_reported(embedded: mlflow.MlflowClient, experiment: str) -> None:
     grown(classifier(warm_start=True))
     assert sizes(embedded, experiment) == [25]

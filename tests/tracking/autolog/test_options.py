@@ -62,6 +62,7 @@ class TestOptions:
             classifier().fit(X, y)
         assert [has_report(run) for run in top_runs(embedded, experiment)] == [True, False]
 
+    @pytest.mark.slow
     def test_prefix_starts_all_names(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         autolog(prefix="trees", max_overhead=PATIENT)
         classifier().fit(X, y)
@@ -278,6 +279,7 @@ assert not {xgboost.train, lightgbm.LGBMClassifier.fit, BaggingClassifier.fit} &
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_metric_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
     autolog(metric="roc_auc", log_artifacts=False, max_overhead=PATIENT)
     classifier().fit(X, y)

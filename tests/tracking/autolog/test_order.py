@@ -154,6 +154,7 @@ def test_mlflows_own_checks_of_autologging_pass(
         check_one_report(embedded, (fit_alone, fit_in_a_run)[number % 2](name, embedded))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["ours, sklearn", "sklearn, ours"])
 def test_where_mlflow_lets_a_fit_pass_ours_does_not(order: str, embedded: mlflow.MlflowClient) -> None:
     for step in ORDERS[order]:

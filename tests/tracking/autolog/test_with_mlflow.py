@@ -60,6 +60,7 @@ class TestTogetherWithMlflow:
         rows = X.astype(np.float32) if kind == "xgboost.train" else X
         assert model.tags["ens.data_digest"] == data_digest(rows, y)
 
+    @pytest.mark.slow
     def test_a_model_of_an_earlier_fit_is_not_linked(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         with mlflow.start_run():
             logged = mlflow.sklearn.log_model(

@@ -29,6 +29,7 @@ def test_every_kind_of_report_gives_all_files(name: str, tmp_path: Path) -> None
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in FILES if name.endswith("png"))
 
 
+@pytest.mark.slow
 def test_the_table_and_the_report_keep_every_bit(tmp_path: Path) -> None:
     report = classification_report()
     render_artifacts(report, tmp_path)

@@ -73,6 +73,7 @@ def test_a_new_run_has_scalars_curve_artifacts_and_description(embedded: mlflow.
     assert "ens_plugin:ens begin" in run.data.tags["mlflow.note.content"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_scalars_can_be_filtered_without_backticks(embedded: mlflow.MlflowClient) -> None:
     run_id = log_report(REPORT)
@@ -81,6 +82,7 @@ def test_scalars_can_be_filtered_without_backticks(embedded: mlflow.MlflowClient
     assert not embedded.search_runs([experiment], "metrics.ens.error > 2e9")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_the_active_run_is_used_and_stays_open(embedded: mlflow.MlflowClient) -> None:
     with mlflow.start_run() as run:
@@ -89,6 +91,7 @@ def test_the_active_run_is_used_and_stays_open(embedded: mlflow.MlflowClient) ->
         assert embedded.get_run(run.info.run_id).info.status == "RUNNING"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_a_named_run_is_used_rather_than_the_active_one_and_stays_ended(embedded: mlflow.MlflowClient) -> None:
     with mlflow.start_run() as ended:
@@ -101,6 +104,7 @@ def test_a_named_run_is_used_rather_than_the_active_one_and_stays_ended(embedded
     assert embedded.get_run(active.info.run_id).data.metrics == {}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_the_run_that_the_environment_names_is_used_and_stays_open(
     embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
@@ -113,6 +117,7 @@ def test_the_run_that_the_environment_names_is_used_and_stays_open(
     assert embedded.get_run(run.info.run_id).info.status == "RUNNING"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_logging_again_changes_nothing(embedded: mlflow.MlflowClient) -> None:
     with mlflow.start_run() as run:
@@ -126,6 +131,7 @@ def test_logging_again_changes_nothing(embedded: mlflow.MlflowClient) -> None:
     assert states[0] == states[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_a_report_without_a_time_is_logged_at_the_runs_start(embedded: mlflow.MlflowClient) -> None:
     run_id = log_report(replace(REPORT, created=""))
@@ -137,6 +143,7 @@ def test_a_report_without_a_time_is_logged_at_the_runs_start(embedded: mlflow.Ml
     assert history(embedded, run_id) == first
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("swift")
 def test_only_scalars_are_linked_to_the_model(embedded: mlflow.MlflowClient) -> None:
     with mlflow.start_run():
@@ -190,6 +197,7 @@ def test_every_kind_of_report_can_be_logged(name: str, embedded: mlflow.MlflowCl
     assert report.metrics().items() <= {key.removeprefix("ens."): value for key, value in metrics.items()}.items()
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_when_rendering_fails(embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(report: object, directory: object) -> object:
         raise RuntimeError("no picture")

@@ -71,6 +71,7 @@ def test_a_report_that_cannot_be_read_is_left_out(
     assert pictures(embedded, last) == []
 
 
+@pytest.mark.slow
 def test_runs_of_one_name_are_told_apart_by_their_ids(embedded: mlflow.MlflowClient, drawn: list[list[str]]) -> None:
     first, _ = (logged(embedded, "namesakes", "forest", REPORT) for _ in range(2))
     assert drawn == [["forest", f"forest ({first[:6]})"]]

@@ -115,6 +115,7 @@ def test_a_logged_model_has_the_bags_it_was_trained_on(name: str) -> None:
     assert (report.bags, report.aggregation, report.n_members) == ("proved", "mean_score", 30)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("embedded")
 def test_a_seed_lost_by_logging_and_too_large_to_be_found_is_asked_for() -> None:
     model = xgboost.XGBClassifier(n_estimators=1, random_state=2_000_000_011, **PARALLEL).fit(X, Y)

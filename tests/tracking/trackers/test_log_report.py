@@ -32,6 +32,7 @@ REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 NAMES = ["mlflow", "wandb", "tensorboard", "dvclive"]
 
 
+@pytest.mark.slow
 def test_a_tracker_receives_the_rendered_files_and_figures() -> None:
     tracker: Tracker = Recorder()
     assert log_report(REPORT, tracker=tracker, prefix="forest.a") == "Recorder"

@@ -171,6 +171,7 @@ def test_squared_loss_is_for_two_labels() -> None:
         design_bites(GaussianNB(), *load_iris(return_X_y=True), [5], [0.5], loss="squared")
 
 
+@pytest.mark.slow
 def test_bites_that_miss_a_label_are_said() -> None:
     X, _ = noisy(400)
     y = np.zeros(400)
