@@ -1,61 +1,42 @@
-"""Models of several outputs: each output as alone, the mean over them, and what is refused."""
+"""Models of several outputs: each output as alone, and the mean over them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import make_multilabel_classification, make_regression
-from sklearn.ensemble import BaggingRegressor, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin import EnsembleReport, oob_predictions
 from ens_plugin.errors import (
-    BagError,
     DataMismatchError,
     InputError,
-    NotFittedError,
-    TooFewMembersError,
     UnsupportedModelError,
 )
 from ens_plugin.report import markdown_summary
-
-X, LABELS = make_multilabel_classification(150, 8, n_classes=3, n_labels=2, random_state=0)
-CLASSES = np.stack([LABELS[:, 0] + LABELS[:, 1], LABELS[:, 2]], axis=1)
-XR, VALUES = make_regression(150, 5, n_targets=3, noise=20, random_state=0)
-WEIGHT = np.random.default_rng(0).integers(1, 4, 150).astype(float)
-FOREST: dict[str, Any] = {"n_estimators": 60, "random_state": 0}
-
-
-@cache
-def label_forest() -> Any:
-    return RandomForestClassifier(max_depth=5, oob_score=True, **FOREST).fit(X, LABELS)
-
-
-@cache
-def value_forest() -> Any:
-    return RandomForestRegressor(oob_score=True, **FOREST).fit(XR, VALUES)
-
-
-@cache
-def label_report() -> EnsembleReport:
-    return ens_plugin.analyze(label_forest(), X, LABELS)
-
-
-@cache
-def value_report() -> EnsembleReport:
-    return ens_plugin.analyze(value_forest(), XR, VALUES)
+from tests.analysis.outputs.cases import (
+    CLASSES,
+    FOREST,
+    LABELS,
+    MODELS,
+    VALUES,
+    WEIGHT,
+    XR,
+    X,
+    label_forest,
+    label_report,
+    value_forest,
+    value_report,
+)
 
 
 def figures(report: EnsembleReport) -> dict[str, Any]:
@@ -146,22 +127,6 @@ def test_equal_outputs_are_one_draw_for_each_row() -> None:
     np.testing.assert_allclose(mean.algorithmic_sd, alone.algorithmic_sd, rtol=0.05)
 
 
-MODELS: dict[str, Callable[[], Any]] = {
-    "pure leaves": lambda: RandomForestClassifier(**FOREST).fit(X, LABELS),
-    "extra trees": lambda: ExtraTreesClassifier(bootstrap=True, **FOREST).fit(X, LABELS),
-    "pipeline": lambda: make_pipeline(StandardScaler(), RandomForestClassifier(**FOREST)).fit(X, LABELS),
-    "own forests": lambda: MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, LABELS),
-    "own pipelines": lambda: MultiOutputClassifier(
-        make_pipeline(StandardScaler(), RandomForestClassifier(**FOREST))
-    ).fit(X, LABELS),
-    "unequal labels": lambda: RandomForestClassifier(**FOREST).fit(X, CLASSES),
-    "own unequal labels": lambda: MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, CLASSES),
-    "balanced": lambda: RandomForestClassifier(class_weight="balanced", max_depth=4, **FOREST).fit(X, LABELS),
-    "bagging": lambda: BaggingRegressor(**FOREST).fit(XR, VALUES),
-    "own forests of values": lambda: MultiOutputRegressor(RandomForestRegressor(**FOREST)).fit(XR, VALUES),
-}
-
-
 FAST_MODELS = {"pipeline", "own forests", "unequal labels", "bagging"}
 
 
@@ -183,7 +148,6 @@ def test_every_output_is_its_own_ensemble(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.fast_cases("base1")
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
 @pytest.mark.parametrize("base", [KNeighborsRegressor(3), Ridge()])
 def test_bagged_members_that_are_no_trees(base: Any) -> None:
@@ -316,82 +280,6 @@ def test_bags_are_those_of_all_outputs() -> None:
     expected = [np.isin(np.arange(150), rows) for rows in label_forest().estimators_samples_]
     np.testing.assert_array_equal(ens_plugin.in_bag(label_forest(), X, LABELS), expected)
     np.testing.assert_array_equal(ens_plugin.in_bag(label_forest(), X), expected)
-
-
-@pytest.mark.parametrize(
-    ("model", "y", "options", "error", "message"),
-    [
-        (label_forest, LABELS[:, 0], {}, InputError, r"y has shape \(150,\).*predicts 3 outputs; pass y of shape"),
-        (label_forest, LABELS[:, :2], {}, InputError, r"pass y of shape \(n_rows, 3\)"),
-        (label_forest, LABELS[:, ::-1], {}, DataMismatchError, "Output '0': y is not the target"),
-        (label_forest, LABELS, {"metric": "r2"}, InputError, "Output '0': metric='r2' scores values"),
-        (
-            lambda: RandomForestClassifier(bootstrap=False, **FOREST).fit(X, LABELS),
-            LABELS,
-            {},
-            BagError,
-            "Output '0': This RandomForestClassifier was trained without bootstrap",
-        ),
-        (lambda: MultiOutputClassifier(RandomForestClassifier()), LABELS, {}, NotFittedError, "has not been fitted"),
-        (
-            lambda: MultiOutputClassifier(LogisticRegression()).fit(X, LABELS),
-            LABELS,
-            {},
-            UnsupportedModelError,
-            "Output '0': No adapter accepts",
-        ),
-        (
-            lambda: RandomForestClassifier(**FOREST).fit(X, LABELS * [1, 0, 1]),
-            LABELS * [1, 0, 1],
-            {},
-            InputError,
-            "Output '1': y holds a single label",
-        ),
-        (
-            lambda: RandomForestClassifier(2, random_state=0).fit(X, LABELS),
-            LABELS,
-            {},
-            TooFewMembersError,
-            "Output '0': .* fewer than 2 out-of-bag members",
-        ),
-    ],
-)
-def test_what_is_refused(model: Any, y: Any, options: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        ens_plugin.analyze(model(), X, y, **options)
-
-
-def test_missing_values_are_named_by_row() -> None:
-    y = VALUES.copy()
-    y[4, 1] = np.nan
-    with pytest.raises(InputError, match=r"1 missing value .* in row 4;"):
-        ens_plugin.analyze(value_forest(), XR, y)
-
-
-def test_forests_of_unequal_sizes_have_no_mean() -> None:
-    model = MultiOutputRegressor(RandomForestRegressor(**FOREST)).fit(XR, VALUES)
-    model.estimators_[1] = ens_plugin.truncate(model.estimators_[1], 30)
-    with pytest.raises(UnsupportedModelError, match="different numbers of members"):
-        ens_plugin.analyze(model, XR, VALUES)
-
-
-@pytest.mark.fast_cases(
-    "own forests-<lambda>0", "forest-<lambda>0", "forest-<lambda>1", "forest-<lambda>2", "forest-<lambda>3"
-)
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda model: oob_predictions(model, X, LABELS),
-        lambda model: ens_plugin.oob_permutation_importance(model, X, LABELS),
-        lambda model: ens_plugin.training_variance(model, X, X[:2]),
-        lambda model: ens_plugin.DynamicPruningClassifier(model).fit(X, LABELS),
-    ],
-)
-@pytest.mark.parametrize("name", ["forest", "own forests"])
-def test_functions_of_one_output_recommend_to_split(name: str, call: Callable[[Any], Any]) -> None:
-    model = label_forest() if name == "forest" else MODELS[name]()
-    with pytest.raises(UnsupportedModelError, match=r"predicts 3 outputs.*pass ens_plugin.split_outputs\(model\)\[k\]"):
-        call(model)
 
 
 def test_split_refuses_one_output_and_copies_of_its_members_are_whole() -> None:

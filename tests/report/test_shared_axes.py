@@ -1,0 +1,90 @@
+"""Several reports in one chart: each with a name and a colour of its own, and none hides another."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.patches import Rectangle
+
+from ens_plugin.errors import InputError
+from ens_plugin.report import plot_agreement, plot_bias_variance, plot_error_curve
+from tests.report.charts import REPORTS, draw, drawn_curves, heights, labels_above, misplaced, new_axes
+
+
+def test_a_second_curve_on_the_same_axes_hides_nothing_of_the_first() -> None:
+    ax = plot_error_curve(REPORTS["rising"].error_curve, n_members=51, recommended_size=8507, ax=new_axes())
+    before = ax.get_xlim()
+    plot_error_curve(REPORTS["classification"].error_curve, n_members=200, ax=ax)
+    assert ax.get_xlim()[0] <= before[0]
+    assert ax.get_xlim()[1] >= before[1]
+
+
+@pytest.mark.slow
+def test_two_curves_on_the_same_axes_share_limits_and_legend() -> None:
+    ax = new_axes()
+    ax.plot([10, 100], [0.2, 0.3], label="own line")
+    assert REPORTS["classification"].plot(ax=ax) is ax
+    assert REPORTS["rising"].plot(ax=ax, label="rising") is ax
+    draw(ax)
+    curves = drawn_curves(ax)
+    cycle = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+    assert [line.get_color() for line in curves] == cycle[1:3]
+    low, high = ax.get_ylim()
+    first, last = ax.get_xlim()
+    for line, report in zip(curves, (REPORTS["classification"], REPORTS["rising"]), strict=True):
+        sizes, values = np.asarray(line.get_xdata()), np.asarray(heights(line))
+        assert (sizes[0], sizes[-1]) == pytest.approx((first, last))
+        assert ((low < values) & (values < high)).all()
+        np.testing.assert_allclose(values, [report.error_curve.at(size) for size in sizes], rtol=1e-12)
+    legend = ax.get_legend()
+    assert legend is not None
+    names = ["own line", "RandomForestClassifier", "rising", "current size", "recommended size", "infinite ensemble"]
+    assert [text.get_text() for text in legend.get_texts()] == names
+    assert labels_above(ax) == []
+    assert misplaced(ax) == []
+
+
+def test_the_same_name_twice_is_numbered() -> None:
+    ax = new_axes()
+    for _ in range(3):
+        REPORTS["classification"].plot(ax=ax)
+    labels = [str(line.get_label()) for line in drawn_curves(ax)]
+    assert labels == ["RandomForestClassifier", "RandomForestClassifier (2)", "RandomForestClassifier (3)"]
+
+
+@pytest.mark.parametrize("other", ["regression", "score"])
+def test_a_curve_of_another_metric_is_refused_and_draws_nothing(other: str) -> None:
+    ax = new_axes()
+    REPORTS["classification"].plot(ax=ax)
+    before = len(ax.get_children()), ax.get_xlim(), ax.get_ylim()
+    with pytest.raises(InputError, match="cannot be read off the same axis"):
+        REPORTS[other].plot(ax=ax)
+    assert before == (len(ax.get_children()), ax.get_xlim(), ax.get_ylim())
+
+
+def test_agreements_share_axes_and_other_criteria_are_refused() -> None:
+    ax = new_axes()
+    for name in ("classification", "large_classification"):
+        plot_agreement(REPORTS[name].recommendation, n_members=200, label=name, ax=ax)
+    draw(ax)
+    assert [line.get_label() for line in drawn_curves(ax)] == ["classification", "large_classification"]
+    assert ax.get_legend() is not None
+    with pytest.raises(InputError, match="cannot be read off the same axis"):
+        plot_agreement(REPORTS["regression"].recommendation, ax=ax)
+
+
+def test_bars_of_two_ensembles_stand_below_each_other() -> None:
+    ax = new_axes((6.4, 6.0))
+    for name in ("classification", "rising"):
+        assert plot_bias_variance(REPORTS[name], ax, label=name) is ax
+    bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    rows = sorted({round(bar.get_y() + 0.275, 2) for bar in bars})
+    assert rows == [0.0, 1.0, 2.0, 3.6, 4.6, 5.6]
+    ends = [max(bar.get_x() + bar.get_width() for bar in bars if round(bar.get_y() + 0.275, 2) == row) for row in rows]
+    parts = [REPORTS[name].bias_variance for name in ("classification", "rising")]
+    errors = [error for part in parts for error in (part.member_error, part.ensemble_error, part.asymptotic_error)]
+    assert ends == pytest.approx(errors)
+    assert misplaced(ax) == []
+    with pytest.raises(InputError, match="squared loss"):
+        plot_bias_variance(REPORTS["regression"], ax)
