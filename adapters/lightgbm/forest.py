@@ -29,6 +29,7 @@ from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.errors import (
     BagError,
@@ -250,7 +251,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             )
 
     def _compare_with_predict(self, rows: PreparedRows) -> None:
-        chosen = np.unique(np.linspace(0, rows.shape[0] - 1, COMPARED_ROWS).astype(np.intp))
+        chosen = spread_rows(rows.shape[0], COMPARED_ROWS)
         some = rows[chosen]
         outputs = self.outputs(some)
         if self._objective.name == "binary":

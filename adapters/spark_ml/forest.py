@@ -15,7 +15,7 @@ from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
-from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
+from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
 from ens_plugin.adapters.spark_ml.nodes import Tree, read_trees, running_session
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
@@ -129,12 +129,11 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
         return features, self._split_values()
 
     def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield the position of each column with numerical splits, and all its thresholds."""
+        """Return the position of each column with numerical splits, and all its thresholds."""
         trees = self.forest.trees
         column, value = (np.concatenate([getattr(tree, name) for tree in trees]) for name in ("feature", "threshold"))
         is_number = (column >= 0) & ~np.isnan(value)
-        for own in np.unique(column[is_number]):
-            yield int(own), value[is_number & (column == own)]
+        return splits_by_column(column[is_number], value[is_number])
 
     def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield, for each tree, 1 for each leaf or label with training rows, and the number of given rows there."""

@@ -18,7 +18,7 @@ from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
-from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
+from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
 from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken
@@ -30,6 +30,7 @@ from ens_plugin.adapters.xgboost.refusals import several_rounds
 from ens_plugin.adapters.xgboost.row_bags import DrawnTrees
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.tallies.tally import both_scores, count_members
 from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
 
@@ -110,7 +111,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the members' mean is the booster's prediction on a few rows."""
         self._check_form()
-        rows = features[np.unique(np.linspace(0, features.shape[0] - 1, _CHECKED_ROWS).astype(np.intp))]
+        rows = features[spread_rows(features.shape[0], _CHECKED_ROWS)]
         mean = self.outputs(rows).mean(axis=0)
         matrix = rows.matrix()
         if rows.base_margin is not None:
@@ -205,15 +206,14 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             yield (np.round(own) if are_counts else np.ones_like(own)).astype(np.int64), reached
 
     def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield the position of each column with numerical splits, and all its thresholds."""
+        """Return the position of each column with numerical splits, and all its thresholds."""
         nodes = self.forest.document["learner"]["gradient_booster"]["model"]["trees"]
         column, value, kind = (
             np.concatenate([tree[key] for tree in nodes]) for key in ("split_indices", "split_conditions", "split_type")
         )
         is_leaf = np.concatenate([tree["left_children"] for tree in nodes]) == LEAF
         is_number = ~is_leaf & (kind == 0)
-        for own in np.unique(column[is_number]):
-            yield int(own), value[is_number & (column == own)]
+        return splits_by_column(column[is_number], value[is_number])
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each member drew each row, 0 or 1 times, with the proof of :meth:`bags`."""

@@ -23,6 +23,7 @@ from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import refuse_copies
 from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.validation import FloatArray, shown
 from ens_plugin.errors import InputError
 
@@ -148,7 +149,7 @@ def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags
     """Raise DataMismatchError if stored out-of-bag outputs differ from those computed before rows are grouped."""
     if adapter.stored_oob_outputs() is None:
         return
-    rows = np.unique(np.linspace(0, target.size - 1, min(COMPARED_ROWS, target.size)).astype(np.intp))
+    rows = spread_rows(target.size, COMPARED_ROWS)
     everything, all_rows = slice(0, rows.size), np.arange(rows.size)
     reader = BlockReader(
         adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.trees.split_values import splits_by_column
+
 __all__ = ["MODEL_START", "ModelText", "TreeText", "is_complete", "parse_model", "split_values"]
 
 IntArray = NDArray[np.int64]
@@ -112,8 +114,7 @@ def split_values(model: ModelText) -> Iterator[tuple[int, FloatArray]]:
         for key, read in (("split_feature", "integers"), ("threshold", "floats"), ("decision_type", "integers"))
     )
     is_number = kind & CATEGORICAL == 0
-    for own in np.unique(column[is_number]):
-        yield int(own), value[is_number & (column == own)]
+    yield from splits_by_column(column[is_number], value[is_number])
 
 
 def is_complete(text: bytes) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, probe_rows
+from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.user_warnings import warn_user
 
@@ -33,7 +34,7 @@ def is_installed() -> bool:
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:
     """Return the positions of the rows on which the walk is compared with the library, evenly spread."""
-    return np.unique(np.linspace(0, n_rows - 1, COMPARED_ROWS).astype(np.intp))
+    return spread_rows(n_rows, COMPARED_ROWS)
 
 
 class LeafWalk:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.trees.split_values import column_of
 
-__all__ = ["OutsideColumns", "columns_outside", "splits_by_column"]
+__all__ = ["OutsideColumns", "columns_outside"]
 
 FloatArray = NDArray[np.float64]
 
@@ -70,26 +70,3 @@ def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> Out
             found.append(column)
             outside += thresholds.size
     return OutsideColumns(tuple(sorted(found)), n_compared, outside / compared if compared else 0.0)
-
-
-def splits_by_column(splits: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> Iterator[tuple[int, FloatArray]]:
-    """Yield each column that trees split, with all its thresholds.
-
-    Parameters
-    ----------
-    splits : sequence of (ndarray, ndarray)
-        For each tree, the column and the threshold of each split by value.
-
-    Examples
-    --------
-    >>> dict(splits_by_column([(np.array([0, 1]), np.array([0.5, 2.0])), (np.array([0]), np.array([0.25]))]))
-    {0: array([0.5 , 0.25]), 1: array([2.])}
-    """
-    if not splits:
-        return
-    column, threshold = (np.concatenate(parts) for parts in zip(*splits, strict=True))
-    order = np.argsort(column, kind="stable")
-    column, threshold = column[order], threshold[order].astype(np.float64)
-    found, starts = np.unique(column, return_index=True)
-    for own, thresholds in zip(found, np.split(threshold, starts[1:]), strict=True):
-        yield int(own), thresholds

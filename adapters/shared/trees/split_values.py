@@ -6,7 +6,7 @@ values by chance only, as often as they hold each other's values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "column_of",
     "hold_split_values",
     "show_split_values",
+    "splits_by_column",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -129,6 +130,26 @@ def _matches(values: NDArray[Any], thresholds: NDArray[Any]) -> tuple[int, int, 
     slack = ROUNDING * np.finfo(values.dtype).eps * np.maximum(np.abs(low), np.abs(high))
     is_midpoint = np.abs((low + high) / 2.0 - thresholds) <= slack
     return thresholds.size, int(np.count_nonzero(is_value | is_midpoint)), chance
+
+
+def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:
+    """Yield each column that trees split, in ascending order, with all its thresholds in the order given.
+
+    Parameters
+    ----------
+    column : ndarray of int, shape (n_splits,)
+        Column of each split by value, of all trees.
+    threshold : ndarray, shape (n_splits,)
+
+    Examples
+    --------
+    >>> dict(splits_by_column(np.array([0, 1, 0]), np.array([0.5, 2.0, 0.25])))
+    {0: array([0.5 , 0.25]), 1: array([2.])}
+    """
+    order = np.argsort(column, kind="stable")
+    found, starts = np.unique(column[order], return_index=True)
+    for own, thresholds in zip(found, np.split(threshold[order], starts[1:]), strict=False):
+        yield int(own), thresholds
 
 
 def column_of(table: Any, column: int) -> FloatArray | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.shared.trees.split_values import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
 from ens_plugin.core.tallies.known_rows import are_wrong_too_often, match_training_rows, may_be_known
+from ens_plugin.core.tallies.row_sampling import spread_rows
 
 __all__ = ["are_outputs_of_known_rows", "are_shuffled_rows", "hold_node_values", "show_node_values"]
 
@@ -43,7 +44,7 @@ def are_shuffled_rows(
         return False
     # Among the first few fresh rows there usually is one that too many members are wrong about.
     for most in (FIRST_ROWS, CHECKED_ROWS) if n_rows > FIRST_ROWS else (CHECKED_ROWS,):
-        chosen = _spread_rows(n_rows, most)
+        chosen = spread_rows(n_rows, most)
         rows = features[chosen]
         # Member by member: the outputs of all for many labels may not fit into memory.
         outputs = (adapter.outputs(rows, range(member, member + 1))[0] for member in range(adapter.n_members))
@@ -68,7 +69,7 @@ def are_outputs_of_known_rows(
         As of :func:`are_shuffled_rows`.
     outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
     """
-    chosen, left_out = _spread_rows(target.size, CHECKED_ROWS), _share_left_out(draw, n_trained)
+    chosen, left_out = spread_rows(target.size, CHECKED_ROWS), _share_left_out(draw, n_trained)
     if left_out == 0.0:
         return False
     wrong = _wrong(adapter, (own[chosen] for own in outputs), target[chosen])
@@ -135,11 +136,6 @@ def _is_midpoint(values: NDArray[np.float32], threshold: np.float64) -> bool:
     """Return whether a threshold is half-way between the nearest values below and above it."""
     below, above = values[values <= threshold], values[values > threshold]
     return bool(below.size and above.size and (float(below.max()) + float(above.min())) / 2.0 == threshold)
-
-
-def _spread_rows(n_rows: int, most: int) -> NDArray[np.intp]:
-    """Return the positions of at most `most` rows, spread evenly over `n_rows`."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
 
 
 def _share_left_out(draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: int) -> float:

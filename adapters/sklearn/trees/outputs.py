@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import OutputKind
 from ens_plugin.adapters.shared.labels import code_dtype
-from ens_plugin.adapters.shared.trees.split_ranges import splits_by_column
+from ens_plugin.adapters.shared.trees.split_values import splits_by_column
 from ens_plugin.errors import DataMismatchError
 
 __all__ = [
@@ -99,7 +99,8 @@ def tree_splits(
         is_split = nodes.children_left != -1
         column = nodes.feature[is_split]
         splits.append((column if own is None else own[column], nodes.threshold[is_split]))
-    return splits_by_column(splits)
+    column, threshold = (np.concatenate(parts) for parts in zip(*splits, strict=True))
+    return splits_by_column(column, threshold)
 
 
 def checked_members(n_members: int) -> list[int]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import Distributable, JudgedByLoss
 from ens_plugin.core.tallies.known_rows import drawn_share_of_error, is_lower_where_drawn
+from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.errors import EnsPluginError
 
 __all__ = ["doubt_about_changed_rows"]
@@ -36,10 +37,10 @@ def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: ND
     str or None
         None where nothing shows changed training rows, or bags do not follow from positions.
     """
-    in_bag = _drawn_positions(adapter, target)
+    chosen = spread_rows(len(target), COMPARED_ROWS)
+    in_bag = _drawn_positions(adapter, target, chosen)
     if in_bag is None:
         return None
-    chosen = _compared(target.size)
     errors = _member_errors(adapter, features[chosen], target[chosen])
     if not is_lower_where_drawn(errors, in_bag):
         return None
@@ -52,17 +53,14 @@ def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: ND
     )
 
 
-def _compared(n_rows: int) -> NDArray[np.intp]:
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, COMPARED_ROWS)).astype(np.intp))
-
-
-def _drawn_positions(adapter: EnsembleAdapter, target: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Return which members drew the compared positions, if these are as many rows as the model was trained on."""
-    is_simple = isinstance(adapter, Distributable) and not isinstance(adapter, JudgedByLoss) and target.ndim == 1
-    if not is_simple or target.size * adapter.n_members > MOST_CELLS:
+def _drawn_positions(
+    adapter: EnsembleAdapter, target: NDArray[Any], chosen: NDArray[np.intp]
+) -> NDArray[np.bool_] | None:
+    """Return which members drew some positions, if these are as many rows as the model was trained on."""
+    if not isinstance(adapter, Distributable) or isinstance(adapter, JudgedByLoss) or target.ndim > 1:
         return None
-    assert isinstance(adapter, Distributable)
-    chosen = _compared(target.size)
+    if target.size * adapter.n_members > MOST_CELLS:
+        return None
     try:
         bags = adapter.distributed_bags(target.size, candidate=0).at(chosen, target[chosen])
     except EnsPluginError:  # another number of rows, or bags that do not follow from positions

@@ -10,6 +10,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import VerifiesRows
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_library
+from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.adapters.shared.trees.split_ranges import OutsideColumns, columns_outside
 from ens_plugin.errors import DataMismatchError
 
@@ -84,8 +85,8 @@ def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple
 def _named_columns(adapter: EnsembleAdapter, columns: tuple[int, ...]) -> str:
     library = find_library(adapter.model, NativeInterface) or NativeInterface
     names = library.feature_names(adapter.model)
-    shown = [f"column {place}" if names is None else f"column {names[place]!r}" for place in columns[:SHOWN_COLUMNS]]
-    return ", ".join(shown) + (f" and {len(columns) - SHOWN_COLUMNS} more" if len(columns) > SHOWN_COLUMNS else "")
+    chosen = columns if names is None else [names[place] for place in columns]
+    return f"column{'s' * (len(columns) > 1)} {shortened(chosen, SHOWN_COLUMNS)}"
 
 
 def _training_rows() -> DataMismatchError:

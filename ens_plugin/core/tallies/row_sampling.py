@@ -1,6 +1,6 @@
-"""A random subset of the rows that does not depend on how the rows are cut into blocks or partitions.
+"""Subsets of the rows: spread evenly, or random and independent of how the rows are cut into blocks or partitions.
 
-Every row has a key of its own, a hash of its position and a seed; the rows with the smallest keys are
+For the latter, every row has a key of its own, a hash of its position and a seed; the rows with the smallest keys are
 the sample.  A row's key depends on no other row.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["sample_keys", "smallest_keys"]
+__all__ = ["sample_keys", "smallest_keys", "spread_rows"]
 
 KeyArray = NDArray[np.uint64]
 
@@ -43,6 +43,17 @@ def smallest_keys(keys: KeyArray, limit: int) -> NDArray[np.intp]:
     if keys.size <= limit:
         return np.arange(keys.size)
     return np.sort(np.argpartition(keys, limit)[:limit])
+
+
+def spread_rows(n_rows: int, most: int) -> NDArray[np.intp]:
+    """Return the positions, ascending, of at most `most` rows, spread evenly over `n_rows`.
+
+    Examples
+    --------
+    >>> spread_rows(9, 3).tolist(), spread_rows(2, 3).tolist()
+    ([0, 4, 8], [0, 1])
+    """
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
 
 
 def _mixed(key: KeyArray) -> KeyArray:
