@@ -60,8 +60,15 @@ def cut_checks(
     Returns
     -------
     tuple of Check
-        ``"agreement"`` (classification): not significantly less than the wanted agreement; ``"error"``: the
-        error of `cut_report` is in the interval of the curve of `report`, widened by the variation over seeds.
+        ``"agreement"`` (where an agreement is wanted): on held-out rows, the labels of both ensembles agree not
+        significantly less often than wanted; on out-of-bag rows, `cut_report` recommends no more members than the
+        cut ensemble has. ``"error"``: the error of `cut_report` is in the interval of the curve of `report`, widened
+        by the variation over seeds.
+
+    Notes
+    -----
+    On training rows the labels of both ensembles are not compared: most members were trained on a row, and predict
+    its own label whatever their number.
 
     Raises
     ------
@@ -84,7 +91,18 @@ def cut_checks(
     error = _error_check(report, cut_report)
     if confidence is None:
         return (error,)
+    if report.data == "oob":
+        return _estimated_agreement_check(cut_report, confidence), error
     return _agreement_check(labels(model, X), labels(cut, X), report, cut_report, confidence, sample_weight), error
+
+
+def _estimated_agreement_check(cut_report: EnsembleReport, wanted: float) -> Check:
+    found, size = cut_report.recommendation.agreement, cut_report.recommended_size
+    sentence = (
+        f"{members_text(cut_report.n_members)} and infinitely many give the same label on {100 * (found or 0.0):.2f} % "
+        f"of rows, by the out-of-bag report on the cut ensemble; at least {100 * wanted:g} % is wanted."
+    )
+    return Check("agreement", size is not None and size <= cut_report.n_members, found, wanted, sentence)
 
 
 def _agreement_check(

@@ -27,7 +27,7 @@ def sufficient_cut(
     options: AnalysisOptions,
     progress: Progress | None = None,
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut an ensemble to the first size whose own report recommends no more members, or fails a check; else keep all.
+    """Cut an ensemble to the first size whose own report recommends no more members, or has a wrong error; else keep all.
 
     A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
     agreement.
@@ -62,7 +62,8 @@ def sufficient_cut(
         cut_report = _report_on_cut(cut, size, X, y, options, progress)
         checks = cut_checks(model, cut, X, report, cut_report, options.sample_weight)
         wanted = cut_report.recommended_size
-        if not all(check.passed for check in checks) or (wanted is not None and wanted <= size):
+        has_wrong_error = any(check.name == "error" and not check.passed for check in checks)
+        if has_wrong_error or (wanted is not None and wanted <= size):
             return cut, cut_report, checks
         # A report on few members can recommend far too many, so the size is raised in steps, each with a better report.
         step = 2 * max(size // 10, 1)

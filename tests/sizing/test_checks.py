@@ -35,6 +35,11 @@ def cut_to(report: EnsembleReport, size: int, error: float, algorithmic_sd: floa
     return replace(report, n_members=size, error_curve=moved, algorithmic_sd=algorithmic_sd)
 
 
+def held_out(report: EnsembleReport) -> EnsembleReport:
+    """The same report, as if its rows had been held out."""
+    return replace(report, data="holdout", bags="holdout")
+
+
 def checks(report: EnsembleReport, cut_report: EnsembleReport, differing: int = 0) -> dict[str, bool]:
     found = cut_checks(Labels(500), Labels(500 + differing), ROWS, report, cut_report, None)
     return {check.name: check.passed for check in found}
@@ -42,15 +47,15 @@ def checks(report: EnsembleReport, cut_report: EnsembleReport, differing: int = 
 
 # A share of 0.99 has a standard error of 0.00315 in 1000 rows; 1.96 of them are 6.2 rows more than the 10 wanted.
 @pytest.mark.parametrize(("differing", "passed"), [(0, True), (10, True), (16, True), (17, False), (400, False)])
-def test_labels_may_differ_as_far_as_the_rows_allow(differing: int, passed: bool) -> None:
-    report = classification_report()
+def test_labels_may_differ_as_far_as_held_out_rows_allow(differing: int, passed: bool) -> None:
+    report = held_out(classification_report())
     assert report.recommendation.confidence == 0.99
     cut_report = cut_to(report, 51, report.error_curve.at(51))
     assert checks(report, cut_report, differing) == {"agreement": passed, "error": True}
 
 
 def test_weights_decide_which_rows_agree() -> None:
-    report = classification_report()
+    report = held_out(classification_report())
     cut_report = cut_to(report, 51, report.error_curve.at(51))
     weight = np.where((ROWS >= 500) & (ROWS < 900), 0.0, 1.0)
     (agreement, _) = cut_checks(Labels(500), Labels(900), ROWS, report, cut_report, weight)
@@ -83,8 +88,23 @@ def test_a_regression_has_no_labels_to_agree() -> None:
     assert set(checks(report, cut_to(report, 51, report.error_curve.at(51)))) == {"error"}
 
 
-def test_sentences_name_what_was_found_and_wanted() -> None:
+@pytest.mark.parametrize(("recommended", "passed"), [(51, True), (53, False), (None, False)])
+def test_out_of_bag_the_agreement_is_that_of_the_report_on_the_cut_ensemble(
+    recommended: int | None, passed: bool
+) -> None:
     report = classification_report()
+    cut_report = cut_to(report, 51, report.error_curve.at(51))
+    cut_report = replace(
+        cut_report, recommendation=replace(cut_report.recommendation, size=recommended, agreement=0.985)
+    )
+    # On training rows the labels of both ensembles agree whatever their sizes.
+    agreement, _ = cut_checks(Labels(500), Labels(500), ROWS, report, cut_report, None)
+    assert (agreement.passed, agreement.value, agreement.limit) == (passed, 0.985, 0.99)
+    assert agreement.sentence.startswith("51 members and infinitely many give the same label on 98.50 % of rows")
+
+
+def test_sentences_name_what_was_found_and_wanted() -> None:
+    report = held_out(classification_report())
     agreement, error = cut_checks(
         Labels(500), Labels(520), ROWS, report, cut_to(report, 51, report.error_curve.at(51)), None
     )
