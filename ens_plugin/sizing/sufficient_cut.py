@@ -27,7 +27,7 @@ def sufficient_cut(
     options: AnalysisOptions,
     progress: Progress | None = None,
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut an ensemble to the first size whose own report recommends no more members, or misses its error; else keep all.
+    """Cut an ensemble to the first size whose own report recommends no more members or misses its error; else keep all.
 
     A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
     agreement.
