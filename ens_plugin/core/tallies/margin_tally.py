@@ -229,4 +229,5 @@ def _places(outputs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     """Return the place of one label of each row in :func:`_flat`."""
     n_rows, n_labels = outputs.shape
     rows = np.arange(n_rows)
-    return labels * n_rows + rows if outputs.flags.f_contiguous else rows * n_labels + labels
+    places = labels * n_rows + rows if outputs.flags.f_contiguous else rows * n_labels + labels
+    return np.asarray(places, dtype=np.intp)
