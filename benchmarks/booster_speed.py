@@ -125,7 +125,8 @@ def memory_claim(library: str, options: Options) -> Claim:
 
 
 TRIED_SPEED = (
-    "leaves read once for the proof and the outputs, several trees to a walk; labels tallied one by one by products. "
+    "leaves read once for the proof and the outputs, several trees to a walk; labels tallied one by one by products, "
+    "then several members at a time; trees of a row moved together by masks of transposed arrays, which took longer. "
     "Several labels cost as many tallies, each of all members, and a prediction by the library does not grow so."
 )
 TRIED_MEMORY = "posteriors of the sampled rows only, blocks budgeted in bytes, margins grouped by cells."

@@ -238,7 +238,8 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         values = self._values[members.start * n_trees : members.stop * n_trees]
         by_tree = np.empty(leaves.shape)
         for own, value, reached in zip(by_tree, values, leaves, strict=True):
-            own[:] = value.take(reached)
+            # Clipping never applies; without it, NumPy copies to check that all leaves are there.
+            value.take(reached, out=own, mode="clip")
         return by_tree if n_trees == 1 else by_tree.reshape(len(members), n_trees, -1).transpose(0, 2, 1)
 
     def _check_covered(self) -> None:

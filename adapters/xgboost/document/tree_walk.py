@@ -136,6 +136,9 @@ def _leaf_numbers(tree: dict[str, Any], dtype: DTypeLike) -> NDArray[Any]:
 
 def _runs(trees: Sequence[int]) -> Iterator[range]:
     """Yield the trees as ranges in steps of 1."""
+    if isinstance(trees, range) and trees.step == 1:
+        yield trees
+        return
     first = 0
     for place in range(1, len(trees) + 1):
         if place == len(trees) or trees[place] != trees[place - 1] + 1:

@@ -28,6 +28,8 @@ __all__ = ["tally_margins", "tally_score_signs"]
 
 # Up to so many labels, a loop over labels is faster than np.argmax across them.
 FEW_LABELS = 16
+# Supports of so many cells are read at once, which stay in a processor's cache.
+CELLS_AT_ONCE = 32_768
 # Far above the rounding of a sum over members.
 ROUNDING = 1e-9
 
@@ -112,10 +114,12 @@ class _Supports:
         own = np.zeros(block.counted.shape, dtype=np.min_scalar_type(block.n_labels))
         if block.n_labels <= FEW_LABELS:
             totals = np.zeros((2, block.n_labels, block.target.size))
-            for member, mask in enumerate(block.counted):
-                support = np.ascontiguousarray(block.outputs[member].T, dtype=np.float64)
-                totals[member % 2] += support * mask
-                own[member] = _first_best(support)
+            for members in self._slices():
+                support = self._by_label(members)
+                own[members] = _first_best(support)
+                weighted = support * block.counted[members, None, :]
+                for place, member in enumerate(range(*members.indices(own.shape[0]))):
+                    totals[member % 2] += weighted[place]
             return totals.transpose(0, 2, 1), own
         halves = np.zeros((2, block.target.size, block.n_labels))
         for member, mask in enumerate(block.counted):
@@ -133,9 +137,10 @@ class _Supports:
         total = sum(half[rows, target] - half[rows, rival] for half, rival in zip(halves, rivals, strict=True))
         mean = total / np.maximum(trials, 1.0)
         squares = np.zeros(trials.size)
+        true, *others = (_places(self.block.outputs[0], labels) for labels in (target, *rivals))
         for member, mask in enumerate(self.block.counted):
-            outputs = self.block.outputs[member]
-            deviation = outputs[rows, target] - outputs[rows, rivals[member % 2]]
+            support = _flat(self.block.outputs[member])
+            deviation = support.take(true) - support.take(others[member % 2])
             deviation -= mean
             deviation *= mask
             deviation *= deviation
@@ -156,12 +161,27 @@ class _Supports:
     def _dissent_of(self, rows: NDArray[np.intp], support: FloatArray, own: NDArray[Any]) -> FloatArray:
         block, apart = self.block, np.zeros((own.shape[0], rows.size), dtype=bool)
         others_of = support[rows]
+        if block.n_labels <= FEW_LABELS:
+            total, chosen = np.ascontiguousarray(others_of.T), slice(None) if rows.size == own.shape[1] else rows
+            for members in self._slices():
+                best = _first_best(total - self._by_label(members)[:, :, chosen])
+                apart[members] = (own[members, chosen] != best) & block.counted[members, chosen]
+            return count_members(apart)
         for member, mask in enumerate(block.counted):
             here = np.flatnonzero(mask[rows])
             others = others_of[here] - block.outputs[member][rows[here]]
-            best = _first_best(others.T) if block.n_labels <= FEW_LABELS else np.argmax(others, axis=1)
-            apart[member, here] = own[member, rows[here]] != best
+            apart[member, here] = own[member, rows[here]] != np.argmax(others, axis=1)
         return count_members(apart)
+
+    def _slices(self) -> list[slice]:
+        """Return slices of the members whose supports are read together."""
+        n_members, n_rows = self.block.counted.shape
+        n_together = max(CELLS_AT_ONCE // max(self.block.n_labels * n_rows, 1), 1)
+        return [slice(start, start + n_together) for start in range(0, n_members, n_together)]
+
+    def _by_label(self, members: slice) -> FloatArray:
+        """Return the supports of some members, shape (n_members, n_labels, n_rows), with rows next to each other."""
+        return np.ascontiguousarray(self.block.outputs[members].transpose(0, 2, 1), dtype=np.float64)
 
 
 def tally_score_signs(block: RowBlock) -> MarginTally:
@@ -186,14 +206,28 @@ def tally_score_signs(block: RowBlock) -> MarginTally:
 
 
 def _first_best(support: FloatArray) -> NDArray[Any]:
-    """Return the label with the most support, the first of equals, from support of shape (n_labels, n_rows).
+    """Return the label with the most support, the first of equals, from support of shape (..., n_labels, n_rows).
 
     The result is that of np.argmax, which takes ten times as long across short axes.
     """
-    best = support[0].copy()
-    label = np.zeros(best.size, dtype=np.min_scalar_type(support.shape[0]))
-    for index in range(1, support.shape[0]):
-        better = support[index] > best
-        np.maximum(best, support[index], out=best)
+    best = support[..., 0, :].copy()
+    label = np.zeros(best.shape, dtype=np.min_scalar_type(support.shape[-2]))
+    for index in range(1, support.shape[-2]):
+        own = support[..., index, :]
+        better = own > best
+        np.maximum(best, own, out=best)
         np.maximum(label, better * label.dtype.type(index), out=label)
     return label
+
+
+def _flat(outputs: NDArray[Any]) -> NDArray[Any]:
+    """Return the outputs of one member, shape (n_rows, n_labels), in the order in which they are stored."""
+    return outputs.T.reshape(-1) if outputs.flags.f_contiguous else outputs.reshape(-1)
+
+
+def _places(outputs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the place of one label of each row in :func:`_flat`."""
+    n_rows, n_labels = outputs.shape
+    rows = np.arange(n_rows)
+    places = labels * n_rows + rows if outputs.flags.f_contiguous else rows * n_labels + labels
+    return np.asarray(places, dtype=np.intp)

@@ -62,7 +62,7 @@ class Sample:
         """Return the sample with its rows in :func:`content_order`; the outputs of this one are overwritten."""
         block, order = self.block, content_order(self.block)
         for by_member in (*block.outputs, *block.counted):
-            by_member[:] = by_member[order]
+            by_member[:] = by_member.take(order, axis=0)
         return Sample(replace(block, target=block.target[order]), self.rows[order], self.weight[order])
 
     def select(self, chosen: IntArray) -> Sample:
