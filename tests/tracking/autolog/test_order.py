@@ -69,6 +69,7 @@ ORDERS: dict[str, tuple[Step, ...]] = {
 }
 # Processes take seconds to start, and know nothing of orders.
 QUICK_FITS = [name for name in FITS if name != "search in processes"]
+WITH_PROCESSES = ("ours", "ours, everything", "everything, ours")
 
 
 @pytest.fixture(autouse=True)
@@ -125,13 +126,14 @@ def test_each_fit_has_one_report_in_its_own_run_or_the_users(
             assert ("max_depth" in run.data.params) == mlflow_logs_forests(order)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [fit_alone, fit_in_a_run])
 @pytest.mark.parametrize("order", ORDERS)
 def test_each_fit_in_each_way(order: str, way: Any, embedded: mlflow.MlflowClient, canned_report: list[Any]) -> None:
     for step in ORDERS[order]:
         step()
-    for number, name in enumerate(FITS):
+    for number, name in enumerate(FITS if order in WITH_PROCESSES else QUICK_FITS):
         check_one_report(embedded, way(name, embedded))
         assert len(canned_report) == number + 1, name
 
