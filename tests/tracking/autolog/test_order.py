@@ -69,7 +69,6 @@ ORDERS: dict[str, tuple[Step, ...]] = {
 }
 # Processes take seconds to start, and know nothing of orders.
 QUICK_FITS = [name for name in FITS if name != "search in processes"]
-WITH_PROCESSES = ("ours", "ours, everything", "everything, ours")
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +132,7 @@ def test_each_fit_has_one_report_in_its_own_run_or_the_users(
 def test_each_fit_in_each_way(order: str, way: Any, embedded: mlflow.MlflowClient, canned_report: list[Any]) -> None:
     for step in ORDERS[order]:
         step()
-    for number, name in enumerate(FITS if order in WITH_PROCESSES else QUICK_FITS):
+    for number, name in enumerate(FITS):
         check_one_report(embedded, way(name, embedded))
         assert len(canned_report) == number + 1, name
 
