@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import replace
+from itertools import pairwise
 from weakref import ref
 
 import matplotlib.pyplot as plt
@@ -225,12 +226,15 @@ def test_bars_add_up_to_the_errors(name: str) -> None:
     ends = [max(bar.get_x() + bar.get_width() for bar in bars if round(bar.get_y() + 0.275) == row) for row in range(3)]
     assert ends == pytest.approx([parts.member_error, parts.ensemble_error, parts.asymptotic_error])
     assert bars[0].get_width() == pytest.approx(parts.bias)
+    assert all(0.0 < bar.get_height() < 1.0 for bar in bars), "bars of two rows overlap"
 
 
 def test_unknown_parts_say_so() -> None:
     ax = plot_bias_variance(REPORTS["hypergeometric"], ax=new_axes())
     assert [text.get_text() for text in ax.texts][1:] == ["not estimated", "not estimated"]
     assert ax.get_legend() is None
+    spans = sorted((bar.get_y(), bar.get_y() + bar.get_height()) for bar in ax.patches if isinstance(bar, Rectangle))
+    assert all(end < start for (_, end), (start, _) in pairwise(spans)), "bars of two rows overlap"
 
 
 @pytest.mark.fast_cases("classification", "regression", "hostile", "path")

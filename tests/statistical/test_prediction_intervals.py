@@ -7,6 +7,7 @@ import pytest
 from benchmarks.prediction_intervals import HIGH, LOW, SETTINGS, Setting, measure
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_intervals_contain_nine_in_ten_to_97_of_100_fresh_rows(setting: Setting) -> None:

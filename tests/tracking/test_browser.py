@@ -20,6 +20,7 @@ from tests.tracking.chromium import CHROMIUM, launch, open_tab
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 
 pytestmark = [
+    pytest.mark.long,
     MLFLOW_WARNINGS,
     pytest.mark.browser,
     pytest.mark.server,

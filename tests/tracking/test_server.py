@@ -17,7 +17,13 @@ from ens_plugin.tracking.logging import charted_sizes, scalar_points
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 
-pytestmark = [MLFLOW_WARNINGS, pytest.mark.slow, pytest.mark.server, pytest.mark.xdist_group("mlflow_server")]
+pytestmark = [
+    MLFLOW_WARNINGS,
+    pytest.mark.long,
+    pytest.mark.slow,
+    pytest.mark.server,
+    pytest.mark.xdist_group("mlflow_server"),
+]
 
 REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 

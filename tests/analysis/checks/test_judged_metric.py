@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -78,14 +78,29 @@ def steep(rng: np.random.Generator, n_rows: int) -> tuple[Array, Array]:
     return features, 0.03 + 0.94 / (1.0 + np.exp(-score))
 
 
-def pair_of_forests(seed: int, metric: str) -> tuple[list[JudgedMetric], float]:
-    """Two forests of different depths on the same rows, and the true difference of their losses on fresh rows."""
+class Trained(NamedTuple):
+    """A forest's outputs and out-of-bag members on its rows, and its chances of the second label on fresh ones."""
+
+    outputs: Array
+    is_oob: Array
+    fresh: Array
+
+
+class Pair(NamedTuple):
+    """Two forests of different depths on the same rows, and the true chances of fresh rows."""
+
+    y: Array
+    p: Array
+    forests: tuple[Trained, Trained]
+
+
+def pair_of_forests(seed: int) -> Pair:
     rng = np.random.default_rng(seed)
     features, chance = steep(rng, 400)
     y = (rng.random(400) < chance).astype(int)
     fresh, p = steep(rng, 2000)
-    judged_both, truth = [], []
-    for place, depth in enumerate((None, 2)):
+
+    def trained(place: int, depth: int | None) -> Trained:
         grown = RandomForestClassifier(
             40, min_samples_leaf=10, max_features=0.5, max_depth=depth, random_state=place
         ).fit(features, y)
@@ -93,25 +108,40 @@ def pair_of_forests(seed: int, metric: str) -> tuple[list[JudgedMetric], float]:
         is_oob = np.ones((40, 400), dtype=bool)
         for member, drawn in enumerate(grown.estimators_samples_):
             is_oob[member, drawn] = False
-        judged_both.append(of_outputs(outputs, is_oob, y, metric))
-        a = np.clip(grown.predict_proba(fresh)[:, 1], 1e-6, 1.0 - 1e-6)
-        log_loss = -float(np.mean(p * np.log(a) + (1.0 - p) * np.log(1.0 - a)))
-        truth.append(log_loss if metric == "neg_log_loss" else float(np.mean((a - p) ** 2)))
-    return judged_both, truth[1] - truth[0]
+        return Trained(outputs, is_oob, np.clip(grown.predict_proba(fresh)[:, 1], 1e-6, 1.0 - 1e-6))
+
+    return Pair(y, p, (trained(0, None), trained(1, 2)))
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Pair]:
+    """Return the forests of 60 seeds, which are the same for every metric."""
+    return [pair_of_forests(seed) for seed in range(60)]
+
+
+def true_difference(pair: Pair, metric: str) -> float:
+    """Return the true difference of the two forests' losses on fresh rows."""
+    deep, shallow = (
+        -float(np.mean(pair.p * np.log(a) + (1.0 - pair.p) * np.log(1.0 - a)))
+        if metric == "neg_log_loss"
+        else float(np.mean((a - pair.p) ** 2))
+        for a in (forest.fresh for forest in pair.forests)
+    )
+    return shallow - deep
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", ["neg_log_loss", "neg_brier_score"])
-def test_out_of_bag_errors_are_not_larger_than_the_interval_allows(metric: str) -> None:
+def test_out_of_bag_errors_are_not_larger_than_the_interval_allows(metric: str, pairs: list[Pair]) -> None:
     """Losses out of bag are correlated; without that, the squared errors of log losses are 1.4 times the variance."""
     errors, variances = [], []
-    for seed in range(60):
-        (deep, shallow), truth = pair_of_forests(seed, metric)
+    for pair in pairs:
+        deep, shallow = (of_outputs(forest.outputs, forest.is_oob, pair.y, metric) for forest in pair.forests)
         own = [np.take_along_axis(each.rows.linked, each.rows.target[:, None], axis=1) for each in (deep, shallow)]
         if min(float(each.min()) for each in own) <= 0.0:
             continue  # the log loss has no value there, and a report is refused
         found = metric_difference(shallow, deep, 0.95)
-        errors.append(found.estimate - truth)
+        errors.append(found.estimate - true_difference(pair, metric))
         variances.append(((found.upper - found.lower) / 3.92) ** 2)
     assert len(errors) >= 20
     assert np.mean(np.square(errors)) < 1.15 * np.mean(variances)

@@ -82,7 +82,8 @@ def test_the_interval_of_the_size_covers_where_eight_cells_are_known_from_100_me
     assert covered >= 54
 
 
-def test_few_cells_are_at_most_a_quarter_of_the_rows() -> None:
+def test_few_cells_are_at_most_200_and_a_quarter_of_the_rows() -> None:
     assert has_few_cells(np.arange(400) % 100)
     assert not has_few_cells(np.arange(400) % 101)
-    assert not has_few_cells(np.arange(4000) % 300)
+    assert has_few_cells(np.arange(4000) % 200)
+    assert not has_few_cells(np.arange(4000) % 201)

@@ -106,5 +106,11 @@ def test_other_bad_arguments_are_named() -> None:
 @given(st.integers(0, 60), st.integers(1, 120))
 def test_bisection_finds_the_step_of_any_increasing_function(step: int, max_size: int) -> None:
     first = 2 * step + 1
-    found = smallest_odd_size(lambda size: float(size >= first), 0.9, max_size)
-    assert found == (first if first <= max_size else None)
+    tried = []
+
+    def reaches(size: float) -> float:
+        tried.append(size)
+        return float(size >= first)
+
+    assert smallest_odd_size(reaches, 0.9, max_size) == (first if first <= max_size else None)
+    assert all(size % 2 == 1 and size <= max_size for size in tried)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from ens_plugin.core.estimates.label_chances import label_chances
+from ens_plugin.core.estimates.label_chances import PRECISION, label_chances
 
 
 def test_a_chance_that_is_no_logistic_line_is_found() -> None:
@@ -15,6 +15,17 @@ def test_a_chance_that_is_no_logistic_line_is_found() -> None:
     chance = 0.1 + 0.7 * expit(3.0 * score)
     found = label_chances(score, (rng.random(score.size) < chance).astype(float), np.ones(score.size))
     assert np.abs(found.second - chance).mean() < 0.02
+
+
+def test_the_fit_goes_on_where_one_coefficient_is_zero_from_the_start() -> None:
+    """Scores and labels are the same on both sides of 0, so the log-odds are odd: two coefficients stay 0."""
+    score = np.repeat([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], 100)
+    is_second = np.concatenate([np.arange(100) < n for n in (1, 4, 20, 80, 96, 99)]).astype(float)
+    found = label_chances(score, is_second, np.ones(600))
+    coefficients = np.linalg.lstsq(found.columns, logit(found.second))[0]
+    assert np.abs(coefficients[[0, 3]]).max() < 1e-6
+    gradient = found.columns.T @ (is_second - found.second) - PRECISION * coefficients
+    assert np.abs(gradient).max() < 1e-6
 
 
 def test_weights_are_repeated_rows() -> None:

@@ -34,6 +34,12 @@ def test_an_error_below_its_limit_is_close_enough() -> None:
     assert curve(-0.1, 0.0).close_size(0.01) == 1.0
 
 
+def test_the_excess_is_relative_to_the_limit_and_linear_in_the_inverse_size() -> None:
+    error = np.array([0.3, 0.2, 0.1])
+    found = ErrorDraws(np.array([1.0, 3.0, np.inf]), error, error[None])
+    assert found.excess([1, 2, 3, 6, 10**12]) == pytest.approx([2.0, 1.25, 1.0, 0.5, 0.0], abs=1e-9)
+
+
 def test_a_limit_of_zero_has_no_relative_excess() -> None:
     nothing = ErrorDraws(SIZES, 0.1 / SIZES, np.empty((0, SIZES.size)))
     assert not nothing.is_known

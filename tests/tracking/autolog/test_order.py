@@ -125,6 +125,7 @@ def test_each_fit_has_one_report_in_its_own_run_or_the_users(
             assert ("max_depth" in run.data.params) == mlflow_logs_forests(order)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [fit_alone, fit_in_a_run])
 @pytest.mark.parametrize("order", ORDERS)

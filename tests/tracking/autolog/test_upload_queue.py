@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import mlflow
 import pytest
@@ -171,31 +171,47 @@ classifier().fit(X, y)
 """
 
 
+# How the store is slowed, how the program ends, the status that its run has then, and what it prints.
+ENDS = {
+    "slow": ("slow('create_run', 4); slow('log_batch', 1)", "", "FINISHED", ""),
+    "too slow": (
+        "upload_queue.EXIT_S = 0.5; slow('create_run', 4); slow('log_batch', 5)", "",
+        "FAILED", "is marked FAILED",
+    ),
+    "killed": ("slow('log_batch', 30)", KILLED, "FAILED", ""),
+    "exit": ("slow('log_batch', 4)", "raise SystemExit", "FINISHED", ""),
+    "exception": ("slow('log_batch', 4)", "raise ValueError", "FINISHED", ""),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """Return the store of each program, and its errors; they run beside each other, because they mostly wait."""
+    directory = tmp_path_factory.mktemp("programs")
+
+    def run(name: str, uri: str) -> tuple[str, str]:
+        code = SLOW_STORE.format(uri=uri, setting=ENDS[name][0], end=ENDS[name][1])
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=directory, env={**os.environ, "PYTHONPATH": os.getcwd()},
+            capture_output=True, text=True, timeout=200, check=False,
+        )  # fmt: skip
+        return uri, done.stderr
+
+    stores = [new_store(tmp_path_factory.mktemp("ended")) for _ in ENDS]
+    with ThreadPoolExecutor(len(ENDS)) as threads:
+        return dict(zip(ENDS, threads.map(run, ENDS, stores), strict=True))
+
+
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("setting", "end", "status", "said"),
-    [
-        ("slow('create_run', 4); slow('log_batch', 1)", "", "FINISHED", ""),
-        (
-            "upload_queue.EXIT_S = 0.5; slow('create_run', 4); slow('log_batch', 5)", "",
-            "FAILED", "is marked FAILED",
-        ),
-        ("slow('log_batch', 30)", KILLED, "FAILED", ""),
-        ("slow('log_batch', 4)", "raise SystemExit", "FINISHED", ""),
-        ("slow('log_batch', 4)", "raise ValueError", "FINISHED", ""),
-    ],
-    ids=["slow", "too slow", "killed", "exit", "exception"],
-)  # fmt: skip
-def test_no_run_is_left_running(setting: str, end: str, status: str, said: str, tmp_path: Path) -> None:
-    uri = new_store(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", SLOW_STORE.format(uri=uri, setting=setting, end=end)], cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.getcwd()}, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
+@pytest.mark.parametrize("name", ENDS)
+def test_no_run_is_left_running(name: str, ended: dict[str, tuple[str, str]]) -> None:
+    _, _, status, said = ENDS[name]
+    uri, errors = ended[name]
     client = mlflow.MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("tests")
     assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id])
-    assert run.info.status == status, done.stderr
+    assert run.info.status == status, errors
     assert ("ens.error" in run.data.metrics) == (status == "FINISHED")
-    assert said in done.stderr
+    assert said in errors
