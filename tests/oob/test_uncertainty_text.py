@@ -22,5 +22,5 @@ def test_many_rows_are_a_short_text_with_the_warnings() -> None:
 
 
 def test_errors_name_the_rows_to_predict() -> None:
-    with pytest.raises(DataMismatchError, match="X_new cannot be predicted. X has 2 columns"):
+    with pytest.raises(DataMismatchError, match=r"X_new cannot be predicted\. X has 2 columns"):
         ens_plugin.predict_with_uncertainty(FOREST, X, X[:, 0], X[:, :2])
