@@ -16,6 +16,7 @@ from ens_plugin.analysis.build_report import compare_with_stored
 from ens_plugin.analysis.checks.changed_rows import doubt_about_changed_rows
 from ens_plugin.analysis.checks.distinct_rows import RowLikeness, row_likeness
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
+from ens_plugin.analysis.checks.refused_rows import training_bags
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import BlockReader
@@ -142,7 +143,7 @@ def read_rows(
         doubts, warnings = judge_held_out_rows(adapter, features, labels)
         changed = doubt_about_changed_rows(adapter, features, target)
         return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
-    return _with_bags(rows, adapter.bags(X, features, labels))
+    return _with_bags(rows, training_bags(adapter, X, features, labels, target))
 
 
 def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:

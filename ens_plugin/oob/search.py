@@ -147,8 +147,9 @@ class OobScorer:
             ) from error
         except DataMismatchError as error:
             raise DataMismatchError(
-                f"The scorer was not given the training rows: {error} In a search, pass cv=ens_plugin.OneFold(); where "
-                "the rows are the resource of a halving search, give it an integer random_state too."
+                "The scorer was not given the training rows. In a search, pass cv=ens_plugin.OneFold(); where the rows "
+                "are the resource of a halving search, give it an integer random_state too. The analysis of the rows "
+                f"that it was given found: {error}"
             ) from error
         for doubt in report.basis.doubts:
             warn_user(doubt, WeakEstimateWarning)

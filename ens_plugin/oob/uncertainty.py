@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads
@@ -20,6 +21,8 @@ from ens_plugin.core.validation import FloatArray, as_chance
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 from ens_plugin.oob.mean_outputs import mean_outputs
 from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
+from ens_plugin.report.tables import wrapped
+from ens_plugin.report.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["PredictionUncertainty", "predict_with_uncertainty"]
 
 
-@dataclass(frozen=True, eq=False)
+SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PredictionUncertainty:
     """Predictions with their standard errors and, for regression, intervals for the target.
 
@@ -66,6 +72,14 @@ class PredictionUncertainty:
     classes: NDArray[Any] | None
     warnings: tuple[str, ...]
     index: pd.Index[Any] | None = None
+
+    def __repr__(self) -> str:
+        """Return the first rows and the warnings as text of at most 80 columns."""
+        n_rows = len(self.prediction)
+        shown = "" if n_rows <= SHOWN_ROWS else f", of which these are the first {SHOWN_ROWS}"
+        table = self.to_frame().head(SHOWN_ROWS).to_string(line_width=80)
+        cautions = (line for text in self.warnings for line in wrapped(f"Warning: {printable(text)}", later="  "))
+        return "\n".join([f"PredictionUncertainty of {n_rows} rows{shown}:", table, *cautions])
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with the index of `X_new`, if it has one.
@@ -170,7 +184,7 @@ def predict_with_uncertainty(
                 "sample_weight weighs the residuals behind the interval of a regression, and this model is a "
                 "classifier; leave it out."
             )
-        new = adapter.prepare(unwrap(model, X_new, are_fresh=True)[1])
+        new = _new_rows(model, adapter, X_new)
         if new.shape[0] == 0:
             raise InputError("X_new has no rows; pass the rows to predict.")
         prediction = adapter.inverse_link(mean_outputs(adapter, new, None).mean)
@@ -186,6 +200,14 @@ def predict_with_uncertainty(
         warnings=(*rows.cautions(), *left_out, *cautions),
         index=getattr(X_new, "index", None) if hasattr(X_new, "iloc") else None,
     )
+
+
+def _new_rows(model: Any, adapter: EnsembleAdapter, X_new: Any) -> Any:
+    """Return the rows to predict as the adapter takes them; an error names them X_new."""
+    try:
+        return adapter.prepare(unwrap(model, X_new, are_fresh=True)[1])
+    except InputError as error:
+        raise type(error)(f"X_new cannot be predicted. {error.template}") from error
 
 
 def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tuple[str, ...]]:

@@ -265,9 +265,9 @@ def output_lines(report: ReportContent) -> list[str]:
     """Return the table for a terminal, at most 80 columns wide; no lines for a model of one output."""
     if not report.outputs:
         return []
-    head = f"  {'By output':<{OUTPUT_WIDTH}}{'error':>12}{'at infinity':>14}{'members':>22}"
+    head = f"  {'':<{OUTPUT_WIDTH}}{'error':>12}{'at infinity':>14}{'members':>22}"
     lines = [f"  {row.name:<{OUTPUT_WIDTH}}{row.error:>12}{row.limit:>14}{row.size:>22}" for row in output_rows(report)]
-    return [head, *lines, *_others(report)]
+    return ["", "By output:", head, *lines, *_others(report), ""]
 
 
 def output_markdown(report: ReportContent) -> list[str]:

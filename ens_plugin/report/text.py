@@ -202,7 +202,7 @@ def _price(report: ReportContent, size: int) -> str:
     metric, there = printable(curve.metric, 40), error_text(curve.at(size), curve.metric)
     now = error_text(report.error, curve.metric)
     if there == now:
-        return f" With {size}, the {metric} would be {now} too."
+        return f" With {size}, the {metric} would still be {now}."
     return f" With {size}, the {metric} would be {there} instead of {now}."
 
 

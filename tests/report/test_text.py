@@ -83,7 +83,7 @@ def test_summary_shows_every_warning() -> None:
         (10, 59, (29, 119), "10 members are too few for 99 % agreement: about 59 are needed.", "instead of 4.64 %."),
         (40, 59, (29, 119), "40 members are perhaps too few for 99 % agreement: about 59", "instead of 4.22 %."),
         (59, 59, (29, 119), "59 members are just enough.", ""),
-        (60, 59, (29, 119), "60 members are probably enough: about 59 are needed.", "4.17 % too."),
+        (60, 59, (29, 119), "60 members are probably enough: about 59 are needed.", "would still be 4.17 %."),
         (500, 59, (29, None), "500 members are probably enough: about 59 are needed.", "instead of 4.09 %."),
         (119, 59, (29, 119), "119 members are enough.", "With 59, the 0-1 error would be 4.17 % instead of 4.12 %."),
         (10, None, (29, None), "10 members are too few for 99 % agreement, and even 20001 would be.", ""),

@@ -13,7 +13,7 @@ from ens_plugin.core.tallies.known_rows import drawn_share_of_error, is_lower_wh
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.errors import EnsPluginError
 
-__all__ = ["doubt_about_changed_rows"]
+__all__ = ["changed_rows_share", "doubt_about_changed_rows"]
 
 COMPARED_ROWS = 1000
 # Drawing the bags of more cells takes seconds.
@@ -37,20 +37,33 @@ def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: ND
     str or None
         None where nothing shows changed training rows, or bags do not follow from positions.
     """
+    share = changed_rows_share(adapter, features, target)
+    if share is None:
+        return None
+    return (
+        "These rows seem to be the training rows, with values changed since: rounded, scaled or filled in. Members "
+        f"that drew the training row at the same position have {100 * share:.0f} % of the error of the others. Then "
+        "the error is far too low. Pass the values the model was trained on, not as held-out rows, or pass rows "
+        "that were not used for training."
+    )
+
+
+def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> float | None:
+    """Return the error of members that drew the row at the same position, as a share of the error of the others.
+
+    Parameters are those of :func:`doubt_about_changed_rows`.
+
+    Returns
+    -------
+    float or None
+        None where the error is not clearly lower, or bags do not follow from positions.
+    """
     chosen = spread_rows(len(target), COMPARED_ROWS)
     in_bag = _drawn_positions(adapter, target, chosen)
     if in_bag is None:
         return None
     errors = _member_errors(adapter, features[chosen], target[chosen])
-    if not is_lower_where_drawn(errors, in_bag):
-        return None
-    share = drawn_share_of_error(errors, in_bag)
-    return (
-        "These rows seem to be the training rows, with values changed since: rounded, scaled or filled in. Members "
-        f"that drew the training row at the same position have {share:.0%} of the error of the others. Then the error "
-        'is far too low. Pass the values that the model was trained on, without {data="holdout"}, or rows that were '
-        "not used for training."
-    )
+    return drawn_share_of_error(errors, in_bag) if is_lower_where_drawn(errors, in_bag) else None
 
 
 def _drawn_positions(

@@ -160,8 +160,8 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
     if unknown:
         raise InputError(
             f"y holds labels that the ensemble does not have: {shown(unknown[:5])}; its labels are "
-            f"{shown(classes.tolist()[:10])}. Pass the labels as the ensemble was trained on them (a booster keeps "
-            "only their codes)."
+            f"{shown(classes.tolist()[:10])}. Pass the labels as the ensemble was trained on them"
+            f"{_label_hint(unknown, classes)}."
         )
     if len(labels) < 2:
         raise InputError(
@@ -169,6 +169,17 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
             "others. Pass rows of at least two classes."
         )
     return np.array(codes, dtype=np.int64)[which]
+
+
+def _label_hint(unknown: list[Any], classes: NDArray[Any]) -> str:
+    """Return how labels of another type become those of the ensemble; empty where the type is not the reason."""
+    if classes.dtype.kind not in "biu" or not any(isinstance(label, str) for label in unknown):
+        return ""
+    if {str(label) for label in unknown} <= {str(label) for label in classes.tolist()}:
+        return (
+            f": these are texts and those are numbers, so convert y, with y.astype({classes.dtype.name!r}) for example"
+        )
+    return ": these are texts, and the ensemble knows numbers alone (a booster always does), so pass the code of each"
 
 
 def _remedy(adapter: EnsembleAdapter) -> str:

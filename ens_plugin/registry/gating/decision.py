@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ens_plugin.registry.gating.policy import Requirement
+from ens_plugin.report.tables import wrapped
 from ens_plugin.report.text import escaped_markdown, printable
 
 __all__ = ["Check", "GateDecision", "apart"]
@@ -40,7 +41,8 @@ class Check:
         wanted = self.requirement
         subject = self.subject or f"{printable(f'{wanted.table}.{wanted.name}', NAME_WIDTH)} is"
         value, threshold = apart(self.value, wanted.threshold)
-        return f"{subject} {value}, {'at most' if wanted.bound == 'max' else 'at least'} {threshold} allowed"
+        bound = f"at most {threshold} allowed" if wanted.bound == "max" else f"at least {threshold} required"
+        return f"{subject} {value}, {bound}"
 
 
 def apart(value: float, threshold: float) -> tuple[str, str]:
@@ -138,8 +140,12 @@ class GateDecision:
 
     def summary(self) -> str:
         """Return the decision as plain text, without control characters."""
-        return "\n".join([f"{self.verdict.upper()}: {self._headline()}", *(f"  {line}" for line in self.reasons),
-                          *self._origin()])  # fmt: skip
+        lines = [f"{self.verdict.upper()}: {self._headline()}"]
+        for reason in self.reasons:
+            lines.extend(wrapped(reason, indent="  ", later="  "))
+        for sentence in self._origin():
+            lines.extend(wrapped(sentence, later="    "))
+        return "\n".join(lines)
 
     def to_markdown(self) -> str:
         """Return the decision in Markdown, with all names escaped."""
@@ -155,13 +161,18 @@ class GateDecision:
             f"version {self.version} of {printable(self.name, NAME_WIDTH)} {meets} the policy {self.policy_digest[:19]}"
         )
 
+    def _move(self) -> str:
+        if self.promoted_from == self.version:
+            return f"stays at version {self.version}"
+        before = "" if self.promoted_from is None else f", before at version {self.promoted_from}"
+        return f"points at version {self.version}{before}"
+
     def _origin(self) -> list[str]:
         lines = [f"Evidence: {printable(self.evidence, WORDS_WIDTH)}."]
         if self.comparison is not None:
             lines.append(f"Baseline: {printable(self.comparison, WORDS_WIDTH)}.")
         if self.promoted is not None:
-            before = "" if self.promoted_from is None else f", before at version {self.promoted_from}"
-            lines.append(f"Alias {self.promoted!r} points at version {self.version}{before}.")
+            lines.append(f"Alias {self.promoted!r} {self._move()}.")
         return [*lines, *(printable(note, WORDS_WIDTH) for note in self.notes)]
 
 

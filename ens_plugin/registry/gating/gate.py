@@ -26,6 +26,7 @@ from ens_plugin.registry.gating.evidence import (
 )
 from ens_plugin.registry.gating.lease import Lease, lease
 from ens_plugin.registry.gating.policy import Policy, Requirement, check_share_bounds, read_policy, scorer_of
+from ens_plugin.registry.gating.remedies import NEW_VERSION, report_remedy
 from ens_plugin.registry.gating.verdict import check_alias_stayed, move_alias, write_verdict
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
@@ -253,7 +254,7 @@ def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
             raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
         checks.append(Check(requirement, value, _holds(requirement, value), _subject(requirement, baseline)))
     decision = _decision(version, request.policy, tuple(checks), evidence, baseline)
-    return decision if decision.passed else replace(decision, notes=_notes(client, request, decision, baseline))
+    return decision if decision.passed else replace(decision, notes=_notes(client, request, decision, baseline, tables))
 
 
 def _subject(requirement: Requirement, baseline: BaselineEvidence) -> str:
@@ -263,11 +264,21 @@ def _subject(requirement: Requirement, baseline: BaselineEvidence) -> str:
 
 
 def _notes(
-    client: MlflowClient, request: GateRequest, decision: GateDecision, baseline: BaselineEvidence
+    client: MlflowClient,
+    request: GateRequest,
+    decision: GateDecision,
+    baseline: BaselineEvidence,
+    tables: Mapping[str, Mapping[str, float]],
 ) -> tuple[str, ...]:
-    """Return what to do about failed comparisons, and where the alias stays that a pass would have moved."""
+    """Return what to do about failed requirements, and where the alias stays that a pass would have moved."""
     failed = [check.requirement for check in decision.checks if not check.passed]
-    notes = [
+    of_report = [
+        report_remedy(requirement, tables["report"]) for requirement in failed if requirement.table == "report"
+    ]
+    notes = [note for note in of_report if note is not None]
+    if notes:
+        notes.append(NEW_VERSION)
+    notes += [
         remedy(requirement, baseline.comparison)
         for requirement in failed
         if baseline.comparison is not None and (requirement.table, requirement.bound) == ("baseline", "max")

@@ -22,7 +22,7 @@ PASSED = replace(DECISION, verdict="pass", checks=(UPPER,), promoted="champion",
 
 def test_reasons_name_value_and_threshold_failed_ones_first() -> None:
     assert DECISION.reasons == (
-        "FAILED: report.agreement is 0.98, at least 0.99 allowed",
+        "FAILED: report.agreement is 0.98, at least 0.99 required",
         "ok: report.error_upper is 0.0604, at most 0.08 allowed",
     )
 
@@ -47,6 +47,17 @@ def test_text() -> None:
     assert PASSED.passed
 
 
+def test_long_lines_are_wrapped_at_80_columns() -> None:
+    where = "569 out-of-bag rows, as logged at runs:/0123456789abcdef0123456789abcdef/ensemble/report.html"
+    lines = replace(DECISION, evidence=where).summary().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "    runs:/0123456789abcdef0123456789abcdef/ensemble/report.html." in lines
+
+
+def test_an_alias_that_did_not_move_stays() -> None:
+    assert replace(PASSED, promoted_from="7").summary().endswith("Alias 'champion' stays at version 7.")
+
+
 def test_json_holds_everything() -> None:
     content = json.loads(PASSED.to_json())
     assert content == PASSED.to_dict()
@@ -62,7 +73,9 @@ def test_no_name_acts_as_markup_or_on_a_terminal(text: str) -> None:
     hostile = replace(PASSED, name=text, comparison=text, evidence=text, checks=(check,))
     summary, markdown = hostile.summary(), hostile.to_markdown()
     assert summary.replace("\n", "").isprintable()
-    assert len(summary.splitlines()) == len(PASSED.summary().splitlines())
+    # The rest of a long line is indented by four spaces, so that no name begins a line.
+    begun = [line for line in summary.splitlines() if not line.startswith("    ")]
+    assert len(begun) == len(PASSED.summary().splitlines())
     assert not {*"<>`|"} & {*markdown}
     assert len(markdown.splitlines()) == len(PASSED.to_markdown().splitlines())
     assert json.loads(hostile.to_json())["name"] == text

@@ -1,0 +1,59 @@
+"""What to do about a requirement on a report that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ens_plugin.registry.gating.policy import Requirement
+
+__all__ = ["NEW_VERSION", "report_remedy"]
+
+NEW_VERSION = "Log the report of the new model, register it and gate that version."
+_MORE = "Train more members, with ens_plugin.grow for example."
+_FEWER = "Cut the model to fewer members, with ens_plugin.rightsize for example."
+_BETTER = "Train a better model: more members remove no more than excess_error."
+_ROWS = "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
+_BY_SIZE = {
+    ("agreement", "min"): _MORE,
+    ("excess_error", "max"): _MORE,
+    ("algorithmic_sd", "max"): _MORE,
+    ("size_ratio", "min"): _MORE,
+    ("n_members", "min"): _MORE,
+    ("size_ratio", "max"): _FEWER,
+    ("n_members", "max"): _FEWER,
+}
+_OTHER = {"max": "min", "min": "max"}
+_ENDS = ("_lower", "_upper")
+_OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size", "size_capped", "agreement")
+
+
+def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str | None:
+    """Return what to do where a scalar of the report fails its bound; None where no single answer is right.
+
+    Parameters
+    ----------
+    requirement : Requirement
+        On the table "report".
+    scalars : mapping of str to float
+        The scalars of the report.
+
+    Examples
+    --------
+    >>> report_remedy(Requirement("report", "agreement", "min", 0.99), {"agreement": 0.98})
+    'Train more members, with ens_plugin.grow for example.'
+    >>> report_remedy(Requirement("report", "error_upper", "max", 0.08), {"error": 0.07, "error_upper": 0.09})[:20]
+    'The interval is wide'
+    """
+    name, bound = requirement.name, requirement.bound
+    if (name, bound) in _BY_SIZE:
+        return _BY_SIZE[name, bound]
+    if name in _OF_THE_MEMBERS or (name, _OTHER[bound]) in _BY_SIZE:
+        return None
+    value = scalars.get(name.removesuffix("_upper").removesuffix("_lower"))
+    if value is not None and name.endswith(_ENDS) and _holds(value, requirement):
+        return _ROWS
+    return _BETTER
+
+
+def _holds(value: float, requirement: Requirement) -> bool:
+    return value <= requirement.threshold if requirement.bound == "max" else value >= requirement.threshold

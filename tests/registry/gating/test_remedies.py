@@ -1,0 +1,33 @@
+"""What the gate advises where a requirement on the report fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from ens_plugin.registry.gating.policy import Bound, Requirement
+from ens_plugin.registry.gating.remedies import report_remedy
+
+SCALARS = {"error": 0.07, "error_upper": 0.09, "roc_auc": 0.91, "roc_auc_lower": 0.85, "size_ratio": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "threshold", "advice"),
+    [
+        ("agreement", "min", 0.99, "Train more members"),
+        ("size_ratio", "max", 0.2, "Cut the model"),
+        ("error", "max", 0.05, "Train a better model"),
+        ("error_upper", "max", 0.08, "Analyse more rows"),
+        ("error_upper", "max", 0.05, "Train a better model"),
+        ("roc_auc_lower", "min", 0.9, "Analyse more rows"),
+        ("roc_auc_lower", "min", 0.95, "Train a better model"),
+    ],
+)
+def test_the_advice_fits_what_failed(name: str, bound: Bound, threshold: float, advice: str) -> None:
+    found = report_remedy(Requirement("report", name, bound, threshold), SCALARS)
+    assert found is not None
+    assert advice in found
+
+
+def test_no_advice_where_no_single_one_is_right() -> None:
+    assert report_remedy(Requirement("report", "bias", "max", 0.1), SCALARS) is None
+    assert report_remedy(Requirement("report", "agreement", "max", 0.1), SCALARS) is None
