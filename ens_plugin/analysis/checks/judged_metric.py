@@ -21,6 +21,8 @@ __all__ = ["JudgedMetric", "judge_metric", "metric_difference", "rows_of_both"]
 N_RESAMPLES = 400
 # Groups of members that are left out, one after the other.
 N_GROUPS = 20
+# Jeffreys' prior of the mean of a Poisson count adds half a row to its variance.
+PRIOR_ROWS = 0.5
 
 
 class JudgedMetric(NamedTuple):
@@ -101,9 +103,44 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
     draws = [worse(counts) for counts in bootstrap_counts(candidate.rows, places[0], N_RESAMPLES, rng)]
     variance = _row_factor(candidate.rows) * float(np.var(draws, ddof=1))
     variance += candidate.seed_variance + baseline.seed_variance
+    if candidate.rows.is_of_labels and baseline.rows.is_of_labels:
+        variance += _variance_of_unseen(candidate.rows, baseline.rows, places)
     estimate = worse(np.ones(places[0].size)) + sign * (candidate.shift - baseline.shift)
     reach = float(norm.ppf(0.5 + level / 2.0)) * np.sqrt(variance)
     return Difference(estimate, float(estimate - reach), float(estimate + reach))
+
+
+def _variance_of_unseen(
+    candidate: MetricRows, baseline: MetricRows, places: tuple[NDArray[np.intp], NDArray[np.intp]]
+) -> float:
+    """Return the variance of the difference by half a row for each label and ensemble that alone predicts it right."""
+    pair = (candidate, baseline)
+    outputs = [rows.linked[here] for rows, here in zip(pair, places, strict=True)]
+    target = candidate.sample.block.target[places[0]].astype(np.intp)
+    wrong = [_commonest_other(target, np.argmax(output, axis=1), candidate.sample.block.n_labels) for output in outputs]
+
+    def level(right: int, row: int) -> float:
+        own, other = np.eye(outputs[0].shape[1])[[target[row], wrong[1 - right][target[row]]]]
+        first, second = (
+            rows.linked_value(np.vstack([output, own if of == right else other]), np.append(here, here[row]))
+            for of, (rows, output, here) in enumerate(zip(pair, outputs, places, strict=True))
+        )
+        return first - second
+
+    without = [rows.linked_value(output, here) for rows, output, here in zip(pair, outputs, places, strict=True)]
+    first_rows = np.unique(target, return_index=True)[1]
+    changes = [level(right, row) - (without[0] - without[1]) for row in first_rows for right in (0, 1)]
+    return PRIOR_ROWS * float(np.sum(np.square(changes)))
+
+
+def _commonest_other(target: NDArray[np.intp], predicted: NDArray[np.intp], n_labels: int) -> NDArray[np.intp]:
+    """Return, for each label, the one that is most often predicted in its place; without any, the most frequent one."""
+    confused = np.zeros((n_labels, n_labels))
+    np.add.at(confused, (target, predicted), 1.0)
+    # Less than one row, so that it decides only where nothing else does.
+    confused += np.bincount(target, minlength=n_labels) / (2.0 * target.size)
+    np.fill_diagonal(confused, -1.0)
+    return np.asarray(np.argmax(confused, axis=1))
 
 
 def _row_factor(rows: MetricRows) -> float:

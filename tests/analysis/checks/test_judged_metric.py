@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 
 from ens_plugin import CustomEnsemble
 from ens_plugin.adapters import find_adapter
@@ -158,3 +158,25 @@ def test_a_row_that_one_member_is_right_about_is_not_all_of_the_variance_over_se
     single = of_outputs(np.stack([1.0 - second, second], axis=2), np.ones((40, 200), dtype=bool), y, "neg_log_loss")
     # To first order the row adds the relative spread of its probability, which one member of 40 has.
     assert single.seed_variance < usual.seed_variance + 2.0 / 200**2
+
+
+@pytest.mark.slow
+def test_of_few_rows_with_other_labels_the_interval_holds_the_difference_of_two_seeds() -> None:
+    held = []
+    for repetition in range(8):
+        rng = np.random.default_rng(repetition)
+        rows = rng.normal(size=(4000, 5))
+        target = (rng.random(4000) < 1.0 / (1.0 + np.exp(5.5 - 2.0 * rows[:, 0] - rows[:, 1]))).astype(int)
+        own, fresh = slice(0, 400), slice(400, None)
+        forests = [
+            RandomForestClassifier(30, min_samples_leaf=10, random_state=seed).fit(rows[own], target[own])
+            for seed in (0, 1)
+        ]
+        first, second = (analyze_rows(model, rows[own], target[own], data="oob", metric="f1")[1] for model in forests)
+        assert isinstance(first, JudgedMetric)
+        assert isinstance(second, JudgedMetric)
+        found = metric_difference(second, first, 0.95)
+        scores = [f1_score(target[fresh], model.predict(rows[fresh]), zero_division=0.0) for model in forests]
+        held.append(found.lower <= scores[0] - scores[1] <= found.upper)
+    # Of 8 intervals at 95 %, fewer than 6 hold in one of 170 runs.
+    assert sum(held) >= 6
