@@ -166,7 +166,8 @@ def test_members_that_do_not_add_up_to_the_prediction_are_refused() -> None:
 
 def unread(adapter: XGBoostTreesAdapter) -> XGBoostTreesAdapter:
     """The adapter without the leaf values it has read."""
-    del adapter.__dict__["_leaf_values"]
+    for name in ("_leaf_values", "_leaf_margins"):
+        del adapter.__dict__[name]
     return adapter
 
 
