@@ -70,9 +70,13 @@ class Claim:
 
 
 def claims_table(claims: Sequence[Claim]) -> str:
-    """Return claims with target and verdict, and under them what was tried where a target is missed."""
+    """Return claims with target and verdict, and under them what was tried where targets are missed."""
     rows = [[claim.measure, claim.measured(), claim.target(), _verdict(claim)] for claim in claims]
-    notes = [f"- Missed: {claim.measure}. Tried: {claim.tried or 'nothing yet.'}" for claim in claims if not claim.met]
+    missed: dict[str, list[str]] = {}
+    for claim in claims:
+        if not claim.met:
+            missed.setdefault(claim.tried or "nothing yet.", []).append(claim.measure)
+    notes = [f"- Missed: {'; '.join(measures)}. Tried: {tried}" for tried, measures in missed.items()]
     text = table(["measure", "measured", "target", "verdict"], rows)
     return f"{text}\n\n" + "\n".join(notes) if notes else text
 

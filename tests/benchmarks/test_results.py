@@ -41,6 +41,12 @@ def test_missed_targets_stay_with_what_was_tried() -> None:
     assert "Missed: bias. Tried: more rows" in text
 
 
+def test_what_was_tried_for_several_targets_stands_there_once() -> None:
+    claims = [Claim(name, 0.3, high=0.25, tried=tried) for name, tried in (("a", "rows"), ("b", ""), ("c", "rows"))]
+    notes = [line for line in claims_table(claims).splitlines() if line.startswith("- Missed")]
+    assert notes == ["- Missed: a; c. Tried: rows", "- Missed: b. Tried: nothing yet."]
+
+
 def test_the_verdict_is_on_the_number_as_measured() -> None:
     assert not Claim("bias", 0.2501, high=0.25).met
     assert Claim("coverage", 95.0, low=93, high=98).met
