@@ -13,7 +13,7 @@ from ens_plugin import analyze
 
 pytestmark = pytest.mark.slow
 
-N_TRAIN, N_MEMBERS, N_SEEDS, N_ANALYSED = 300, 25, 160, 40
+N_TRAIN, N_MEMBERS, N_SEEDS, N_ANALYSED = 300, 25, 160, 20
 
 
 def two_labels() -> Any:
@@ -40,7 +40,7 @@ def friedman() -> Any:
     ids=["two labels", "soft votes", "four labels", "regression"],
 )
 def test_held_out_sd_is_that_over_seeds(data: Any, forest: Any) -> None:
-    """Within 20 %: 160 forests give the truth to 5.6 %, 40 analyses their own mean to a few percent."""
+    """Within 20 %: 160 forests give the truth to 5.6 %, 20 analyses their own mean to a few percent."""
     X, y = data()
     train, held_out = slice(0, N_TRAIN), slice(N_TRAIN, None)
     losses, estimates = [], []

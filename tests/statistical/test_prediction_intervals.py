@@ -13,7 +13,7 @@ from benchmarks.prediction_intervals import HIGH, LOW, SETTINGS, Setting, measur
 def test_intervals_contain_nine_in_ten_to_97_of_100_fresh_rows(setting: Setting) -> None:
     if setting.library != "sklearn":
         pytest.importorskip(setting.library, reason=f"needs {setting.library}")
-    found = measure(setting, repetitions=30, seed=1)
+    found = measure(setting, repetitions=20, seed=1)
     print(setting.name, found)
     assert LOW < found.coverage < HIGH
     if setting.name == "heteroscedastic":
