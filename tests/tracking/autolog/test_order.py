@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.tracking.stores import MLFLOW_WARNINGS
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging", "canned_report")]
 
 Step = Callable[[], object]
+Way = Callable[[str, mlflow.MlflowClient], Run]
 
 
 def ours() -> None:
@@ -108,31 +110,36 @@ def check_one_report(client: mlflow.MlflowClient, run: Run) -> None:
     assert not repeated(client, run)
 
 
-@pytest.mark.parametrize("order", ["sklearn, ours", "ours, sklearn"])
+@pytest.mark.parametrize(
+    ("order", "fits"),
+    [("sklearn, ours", QUICK_FITS[::2]), ("ours, sklearn", ["forest", *QUICK_FITS[1::2]])],
+    ids=["sklearn, ours", "ours, sklearn"],
+)
 def test_each_fit_has_one_report_in_its_own_run_or_the_users(
-    order: str, embedded: mlflow.MlflowClient, canned_report: list[Any]
+    order: str, fits: list[str], embedded: mlflow.MlflowClient, canned_report: list[Any]
 ) -> None:
-    """Half of the fits each; `make slow` has all orders with all fits."""
-    check_each_fit(order, ["forest", *QUICK_FITS[1 + list(ORDERS).index(order) % 2 :: 2]], embedded, canned_report)
+    check_each_fit(order, fits, [fit_alone, fit_in_a_run], embedded, canned_report)
 
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("order", ORDERS)
-def test_each_fit_in_each_order(order: str, embedded: mlflow.MlflowClient, canned_report: list[Any]) -> None:
-    """Over the orders, each fit is made alone about as often as in a run of the user's."""
-    check_each_fit(order, list(FITS), embedded, canned_report)
+@pytest.mark.parametrize(("turn", "order"), list(enumerate(ORDERS)), ids=list(ORDERS))
+def test_each_fit_in_each_order(turn: int, order: str, embedded: mlflow.MlflowClient, canned_report: list[Any]) -> None:
+    """Each fit is made alone in every other order, and in a run of the user's in the rest."""
+    ways = [fit_alone, fit_in_a_run][:: (-1) ** turn]
+    check_each_fit(order, list(FITS), ways, embedded, canned_report)
 
 
-def check_each_fit(order: str, fits: list[str], client: mlflow.MlflowClient, reports: list[Any]) -> None:
+def check_each_fit(
+    order: str, fits: list[str], ways: list[Way], client: mlflow.MlflowClient, reports: list[Any]
+) -> None:
+    """Make the fits in turn in each of the ways, and compare what is logged."""
     for step in ORDERS[order]:
         step()
-    ways = (fit_alone, fit_in_a_run)
-    turn = list(ORDERS).index(order)
-    for number, name in enumerate(fits):
-        run = ways[(number + turn) % 2](name, client)
+    for number, (name, way) in enumerate(zip(fits, cycle(ways), strict=False), start=1):
+        run = way(name, client)
         check_one_report(client, run)
-        assert len(reports) == number + 1, name
+        assert len(reports) == number, name
         if name == "forest":
             assert ("max_depth" in run.data.params) == mlflow_logs_forests(order)
 
