@@ -89,7 +89,8 @@ class Upload:
     sent: threading.Event = field(default_factory=threading.Event)
 
 
-_queues: dict[str, deque[Upload]] = {}  # by store; the first of a queue is being sent
+# By store. Each queue has one worker thread, which is sending its first upload; none is empty.
+_queues: dict[str, deque[Upload]] = {}
 _lock = threading.Lock()
 _is_waited_for = False
 _first_at_exit: dict[Callable[[], object], None] = {}
@@ -160,18 +161,17 @@ def _start_worker(store: str) -> None:
 
 
 def _work(store: str) -> None:
-    while True:
-        with _lock:
-            waiting = _queues[store]
-            if not waiting:
-                del _queues[store]
-                return
-            upload = waiting[0]
+    waiting = _queues[store]
+    while waiting:
+        upload = waiting[0]
         try:
             upload.send()
         finally:
             with _lock:
                 waiting.popleft()
+                # An upload that is posted after this has a queue and a worker of its own.
+                if not waiting:
+                    del _queues[store]
             upload.sent.set()
 
 

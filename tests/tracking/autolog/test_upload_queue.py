@@ -30,6 +30,22 @@ class TestPost:
         assert post(Upload("store", lambda: done.append(2)), 30)
         assert done == [0, 1, 2]
 
+    def test_one_that_is_posted_as_another_ends_is_sent_once(self) -> None:
+        done: list[str] = []
+
+        def send_second() -> None:
+            done.append("second")
+            threading.Event().wait(0.2)  # time enough for another worker to send it too
+
+        class PostsAnother(threading.Event):
+            def set(self) -> None:
+                post(Upload("store", send_second), 0.0)
+                super().set()
+
+        assert post(Upload("store", lambda: done.append("first"), sent=PostsAnother()), 30)
+        assert wait_until_sent(30)
+        assert done == ["first", "second"]
+
     def test_a_store_that_hangs_holds_up_no_other(self) -> None:
         released = threading.Event()
         assert not post(Upload("hanging", lambda: released.wait(30)), 0.0)
