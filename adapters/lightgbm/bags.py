@@ -92,7 +92,7 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
             f"This forest was trained without bagging (bagging_freq={frequency}, bagging_fraction="
             f"{parameters['bagging_fraction']}): every tree was trained on every row, so no row is out of bag. Pass "
             '{data="holdout"} with rows the model was not trained on, or refit with bagging_freq=1 and '
-            "bagging_fraction=0.632."
+            "bagging_fraction=0.632, which LGBMClassifier and LGBMRegressor call subsample_freq and subsample."
         )
     return Sampling(int(parameters["bagging_seed"]), frequency, fractions)
 
