@@ -218,10 +218,8 @@ def main(arguments: list[str] | None = None) -> str:
         [
             "## The compiled search for leaves",
             __doc__ or "",
-            "`with fast` is `pip install 'ens-plugin[fast]'`; one thread. The targets are of larger data: scikit-learn "
-            "20000 rows and 200 trees (100 of 100 labels), boosters 100000 rows and 500 trees, of which what an "
-            "analysis does once is a smaller share. All leaves: the outputs of all members for all rows, with the "
-            "reading of the trees and the comparison with the library.",
+            "`with fast` is `pip install 'ens-plugin[fast]'`; one thread. All leaves: the outputs of all "
+            "members for all rows, with the reading of the trees and the comparison with the library.",
         ],
         claims,
         [table(["walk installed", ""], [["", "yes" if leaf_walk.is_installed() else "no"]])],

@@ -18,9 +18,15 @@ from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 
-__all__ = ["Sampling", "bag_sizes", "draw_rounds", "draw_rows", "read_sampling"]
+__all__ = ["BAGGING", "Sampling", "bag_sizes", "draw_rounds", "draw_rows", "read_sampling"]
 
 UIntArray = NDArray[np.uint32]
+
+# Parameters that give each tree a bag of its own, for the messages that recommend them.
+BAGGING = (
+    "bagging_freq=1 and bagging_fraction=0.632, which LGBMClassifier and LGBMRegressor call subsample_freq and "
+    "subsample"
+)
 
 BLOCK_ROWS = 1024
 RESOLUTION = 32768
@@ -91,8 +97,8 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
         raise BagError(
             f"This forest was trained without bagging (bagging_freq={frequency}, bagging_fraction="
             f"{parameters['bagging_fraction']}): every tree was trained on every row, so no row is out of bag. Pass "
-            '{data="holdout"} with rows the model was not trained on, or refit with bagging_freq=1 and '
-            "bagging_fraction=0.632, which LGBMClassifier and LGBMRegressor call subsample_freq and subsample."
+            '{data="holdout"} with rows the model was not trained on, or refit with '
+            f"{BAGGING}."
         )
     return Sampling(int(parameters["bagging_seed"]), frequency, fractions)
 

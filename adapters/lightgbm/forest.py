@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
-from ens_plugin.adapters.lightgbm.bags import Sampling, read_sampling
+from ens_plugin.adapters.lightgbm.bags import BAGGING, Sampling, read_sampling
 from ens_plugin.adapters.lightgbm.data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm.document.text import ModelText, parse_model, split_values
 from ens_plugin.adapters.lightgbm.document.tree_walk import TreeWalk
@@ -351,8 +351,7 @@ def _check_mode(text: ModelText) -> None:
     if not text.averages:
         raise UnsupportedModelError(
             "This LightGBM model sums its trees: each corrects those before it, so none of them predicts on its own. "
-            "ens_plugin covers random forests: train with boosting_type='rf', bagging_freq=1 and "
-            "bagging_fraction=0.632."
+            f"ens_plugin covers random forests: train with boosting_type='rf', {BAGGING}."
         )
     if not text.trees:
         raise NotFittedError("This LightGBM model has no trees; train it first.")
