@@ -28,8 +28,9 @@ EXPONENT = 1.05
 
 TRIED_FIRST = (
     "pages and figures imported when they are drawn, versions read from the head of a distribution's metadata. What "
-    "is left: half is the import of some 120 modules (most of it the making of dataclasses); the rest is the search "
-    "for the libraries whose threads are limited, for adapters of installed distributions, and the first curve."
+    "is left: about a third is one full garbage collection over the objects of the libraries, which the import of "
+    "some 120 modules sets off, and a third is these imports; the rest is the search for the libraries whose threads "
+    "are limited, for adapters of installed distributions, and the first curve."
 )
 
 
