@@ -134,7 +134,8 @@ class Forest:
             raise ValueError(f"the features have shape {rows.shape}, and the trees {self.n_features} columns")
         if not 0 <= chosen.start <= chosen.stop <= self.n_trees or chosen.step != 1:
             raise ValueError(f"{chosen} is no range of {self.n_trees} trees")
-        shape = (len(chosen), rows.shape[0])
+        n_rows, n_features = rows.shape
+        shape = (len(chosen), n_rows)
         is_wanted = None if wanted is None else np.ascontiguousarray(wanted, np.bool_)
         if is_wanted is not None and is_wanted.shape != shape:
             raise ValueError(f"wanted has shape {is_wanted.shape}, not {shape}")
@@ -143,7 +144,7 @@ class Forest:
         outputs = (np.empty if is_wanted is None else np.zeros)(shape, table.dtype)
         roots = self._roots[chosen.start : chosen.stop]
         _kernel.walk(
-            _address(rows), _address(is_wanted), *rows.shape, self.dtype == np.float64,
+            _address(rows), _address(is_wanted), n_rows, n_features, self.dtype == np.float64,
             _address(self._nodes), _address(roots), len(chosen),
             _address(self._set_words), _address(self._set_starts), self._least_category,
             _address(table), _address(outputs), table.dtype.itemsize,
@@ -170,8 +171,10 @@ class Forest:
         if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
             raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
+        left, right, feature, threshold, missing_left = map(_address, arrays[:5])
         found = _kernel.put_tree(
-            *map(_address, arrays[:5]), _address(sets), n_nodes, self.n_features, n_sets, self.dtype == np.float64,
+            left, right, feature, threshold, missing_left, _address(sets),
+            n_nodes, self.n_features, n_sets, self.dtype == np.float64,
             _address(self._nodes[start:stop]), _address(self._order[start:stop]),
         )  # fmt: skip
         if found < 0:

@@ -182,8 +182,9 @@ class LeafWalk:
     def _forest(self, dtype: DTypeLike) -> Any:
         key = np.dtype(dtype)
         if key not in self._forests:
-            from ens_plugin_walk import Forest
+            from ens_plugin_walk import Forest, Tree
 
             flat = self.forest
-            self._forests[key] = Forest(flat.trees, flat.n_features, key, flat.least_category)
+            trees = [Tree(*tree) for tree in flat.trees]
+            self._forests[key] = Forest(trees, flat.n_features, key, flat.least_category)
         return self._forests[key]
