@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
-from ens_plugin.analysis.metrics.resolution import resolve_metric
+from ens_plugin.analysis.metrics.resolution import check_metric, resolve_metric
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import (
     CLASSIFICATION_ESTIMATORS,
@@ -29,6 +29,7 @@ from ens_plugin.errors import InputError, TooFewMembersError
 
 __all__ = [
     "as_seed",
+    "check_wanted",
     "clip_sizes_to_oob",
     "granted_threads",
     "refuse_weighted_metric",
@@ -67,7 +68,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
         raise InputError(
             f"data must be 'oob' (the training rows) or 'holdout' (rows no member was trained on), got {shown(data)}."
         )
-    _check_shares(options)
+    check_wanted(options)
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
         raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
     metric = resolve_metric(options.metric, adapter)
@@ -89,7 +90,11 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
     )
 
 
-def _check_shares(options: AnalysisOptions) -> None:
+def check_wanted(options: AnalysisOptions) -> None:
+    """Raise InputError for a metric, criterion, confidence, tolerance or interval_level that suits no ensemble."""
+    check_metric(options.metric)
+    if not isinstance(options.criterion, str) or options.criterion not in CRITERIA:
+        raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(options.criterion)}.")
     for name in ("confidence", "tolerance", "interval_level"):
         given, may_be_none = getattr(options, name), getattr(AnalysisOptions, name) is None
         if not isinstance(given, Real) and not (given is None and may_be_none):
@@ -105,8 +110,6 @@ def _check_shares(options: AnalysisOptions) -> None:
 def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> str:
     """Return the name by which a report knows the criterion of the recommended size."""
     criterion, task = options.criterion, adapter.info.task
-    if not isinstance(criterion, str) or criterion not in CRITERIA:
-        raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(criterion)}.")
     if criterion == "metric" and metric is None:
         raise InputError("criterion='metric' needs a metric: pass metric='roc_auc' for example.")
     is_about_labels = task == "classification" and options.confidence is not None

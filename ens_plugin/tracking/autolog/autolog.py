@@ -10,8 +10,8 @@ from types import ModuleType
 from ens_plugin.adapters.entry_points import offered_adapters, offered_libraries
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import libraries, on_registration
-from ens_plugin.analysis.metrics.resolution import check_metric
-from ens_plugin.analysis.options import Metric
+from ens_plugin.analysis.arguments import check_wanted
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.autolog.delivery import forget_unreachable
@@ -54,7 +54,10 @@ def autolog(
     max_overhead: float = 0.1,
     prefix: str = DEFAULT_PREFIX,
     log_artifacts: bool = True,
-    metric: Metric | None = None,
+    metric: Metric | None = AnalysisOptions.metric,
+    criterion: str = AnalysisOptions.criterion,
+    confidence: float | None = AnalysisOptions.confidence,
+    tolerance: float | None = AnalysisOptions.tolerance,
     trackers: Sequence[object] = (MLFLOW,),
 ) -> None:
     """Log a report to MLflow, or to other trackers, after every fit of a bagged ensemble.
@@ -93,6 +96,9 @@ def autolog(
         As for :func:`ens_plugin.analyze`; curve and recommended size are of it.  Fits of the other task get no report,
         and the first one a warning.  `max_overhead` counts up to about 800 evaluations of it, by the time of one on
         up to 2048 rows.
+    criterion, confidence, tolerance : optional
+        What the recommended size has to meet, as for :func:`ens_plugin.analyze`.  A criterion of labels is for
+        classifiers; other fits get no report, and the first one a warning.
     trackers : sequence of str or object, default=("mlflow",)
         What each report is logged to, and nothing else: names and objects as for the `tracker` of
         :func:`ens_plugin.log_report`.  ``["mlflow", "wandb"]`` logs to both, ``["wandb"]`` not to MLflow.  The run of
@@ -102,9 +108,9 @@ def autolog(
     Raises
     ------
     InputError
-        If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `max_overhead` is not a
-        share, no name can start with `prefix`, or one of `trackers` is no tracker, is there twice, or needs a library
-        that is not installed.
+        If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `criterion`,
+        `confidence` or `tolerance` is out of range, `max_overhead` is not a share, no name can start with `prefix`, or
+        one of `trackers` is no tracker, is there twice, or needs a library that is not installed.
 
     Notes
     -----
@@ -129,12 +135,13 @@ def autolog(
             "for no limit."
         )
     check_prefix(prefix)
-    check_metric(metric)
+    analysis = AnalysisOptions(metric=metric, criterion=criterion, confidence=confidence, tolerance=tolerance)
+    check_wanted(analysis)
     checked = check_trackers(trackers)
     with _lock:
         _disable()
         if not disable:
-            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, metric, checked))
+            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, analysis, checked))
 
 
 def _check_switches(**switches: object) -> None:

@@ -24,7 +24,6 @@ from ens_plugin.adapters.training import TrainingData
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.metrics.resolution import resolve_metric
-from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
@@ -197,11 +196,11 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
         deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
     deadline -= SENDING_S + (RENDERING_S if settings.log_artifacts else 0.0)
     allowance = settings.seconds_for(fit.seconds)
-    options = AnalysisOptions(sample_weight=data.sample_weight, metric=settings.metric, n_jobs=_n_jobs(ensemble))
+    options = replace(settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
     cautions: list[str] = []
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
-        rng, metric = np.random.default_rng(options.random_state), resolve_metric(settings.metric, adapter)
+        rng, metric = np.random.default_rng(options.random_state), resolve_metric(options.metric, adapter)
         enough = PILOT_SHARE * (deadline - time.perf_counter())
         metric_pace = (
             0.0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ens_plugin.analysis.options import Metric
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.tracking.trackers import MLFLOW
 
 __all__ = ["LEAST_SECONDS", "AutologOptions", "attempt", "inform", "warn_once"]
@@ -31,8 +31,8 @@ class AutologOptions:
         Share of a fit's time that its report may take.
     prefix : str
         Start of the first report's names in a run.
-    metric : str, scorer, callable or None
-        Of the curve.
+    analysis : AnalysisOptions
+        Of every report, without what differs from fit to fit.
     trackers : tuple of object
         What reports are logged to: ``"mlflow"``, other names, and trackers.
     process : int
@@ -46,7 +46,7 @@ class AutologOptions:
     max_overhead: float
     prefix: str
     log_artifacts: bool
-    metric: Metric | None = None
+    analysis: AnalysisOptions
     trackers: tuple[object, ...] = (MLFLOW,)
     process: int = field(default_factory=os.getpid)
     warned: dict[str, object] = field(default_factory=dict)

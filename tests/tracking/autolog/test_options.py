@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from ens_plugin import EnsembleReport, autolog
+from ens_plugin import EnsembleReport, analyze, autolog
 from ens_plugin.adapters import Trainable, libraries
 from ens_plugin.errors import InputError
 from ens_plugin.tracking import data_digest
@@ -293,3 +293,19 @@ def test_metric_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment
 def test_unknown_metric_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="near are 'roc_auc'"):
         autolog(metric="roc_auk")
+
+
+def test_criterion_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
+    autolog(criterion="agreement", confidence=0.9, log_artifacts=False, max_overhead=PATIENT)
+    model = classifier().fit(X, y)
+    assert wait_until_sent(60.0)
+    expected = analyze(model, X, y, criterion="agreement", confidence=0.9)
+    size = only_run(embedded, experiment).data.metrics["ens.recommended_size"]
+    assert size == expected.recommended_size
+    assert size != analyze(model, X, y).recommended_size
+
+
+@pytest.mark.parametrize("wanted", [{"criterion": "size"}, {"confidence": 99}, {"tolerance": -1.0}])
+def test_what_no_size_can_meet_is_refused_at_once(wanted: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(wanted))):
+        autolog(**wanted)
