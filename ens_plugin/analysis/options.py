@@ -14,10 +14,31 @@ __all__ = [
     "REGRESSION_ESTIMATORS",
     "AnalysisOptions",
     "Metric",
+    "ScorerOfLabel",
 ]
 
-# The name of a scorer of scikit-learn, a scorer, or a user's own function.
-Metric = str | Callable[..., float]
+
+@dataclass(frozen=True)
+class ScorerOfLabel:
+    """A scorer of scikit-learn for two labels of which one is named as the positive one.
+
+    In Python, ``sklearn.metrics.make_scorer(..., pos_label=...)`` does the same; the command line and policies of the
+    gate have text alone.
+
+    Attributes
+    ----------
+    name : str
+        Of the scorer.
+    positive_label : str
+        One of the labels of the model, as text.
+    """
+
+    name: str
+    positive_label: str
+
+
+# The name of a scorer of scikit-learn, with or without a positive label, a scorer, or a user's own function.
+Metric = str | ScorerOfLabel | Callable[..., float]
 
 CLASSIFICATION_ESTIMATORS = ("deconvolved", "hypergeometric", "binomial", "path")
 REGRESSION_ESTIMATORS = ("closed_form", "path")

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, CRITERIA, REGRESSION_ESTIMATORS, AnalysisOptions
+from ens_plugin.analysis.options import (
+    CLASSIFICATION_ESTIMATORS,
+    CRITERIA,
+    REGRESSION_ESTIMATORS,
+    AnalysisOptions,
+    ScorerOfLabel,
+)
 from ens_plugin.cli.console import only_results_on_stdout, paragraph, progress_bar, quiet_libraries
 from ens_plugin.cli.store import use_store
 from ens_plugin.cli.table import ModelRows, left_out_note, rows_for_model
@@ -119,6 +125,12 @@ ARGUMENTS = (
         "it. By default the 0-1 error, or the mean squared error.",
     ),
     click.option(
+        "--positive-label",
+        metavar="LABEL",
+        help="With --metric, such as f1 or average_precision: the label of two that it is about. Without this it is 1, "
+        "as in scikit-learn.",
+    ),
+    click.option(
         "--criterion",
         type=click.Choice(CRITERIA),
         default=AnalysisOptions.criterion,
@@ -172,8 +184,12 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the shared arguments, which are passed to `command` as one AnalysisRequest."""
 
     @wraps(command)
-    def with_request(holdout: bool, **values: Any) -> None:
+    def with_request(holdout: bool, positive_label: str | None, **values: Any) -> None:
         chosen = {name: values.pop(name) for name in OPTIONS}
+        if positive_label is not None:
+            if chosen["metric"] is None:
+                raise click.UsageError("--positive-label is the label that a metric is about. Add --metric.")
+            chosen["metric"] = ScorerOfLabel(chosen["metric"], positive_label)
         options = AnalysisOptions(data="holdout" if holdout else "oob", **chosen)
         command(request=_request(values, options), **values)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
+from ens_plugin.analysis.options import Metric
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
@@ -47,7 +48,7 @@ class Measurement(NamedTuple):
     digest: str
 
 
-def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows, metric: str | None) -> Measurement:
+def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows, metric: Metric | None) -> Measurement:
     """Analyse a registered version on `rows`, by a metric if one is named.  Loading the model runs code stored with it.
 
     Raises

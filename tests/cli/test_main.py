@@ -343,3 +343,17 @@ def test_metric_by_name(run: Run) -> None:
     assert outcome.code == 2
     assert "near are 'roc_auc'" in " ".join(outcome.err.split())
     assert run("analyze", *DIABETES, "--metric", "roc_auc").code == 2
+
+
+def test_positive_label_of_a_metric(run: Run) -> None:
+    named = [
+        run("analyze", *CANCER, "--metric", "recall", "--positive-label", label, "--format", "json") for label in "01"
+    ]
+    values = [json.loads(outcome.out)["error_curve"]["asymptote"] for outcome in named]
+    assert [outcome.code for outcome in named] == [0, 0]
+    assert values[0] != values[1]
+    outcome = run("recommend", *CANCER, "--metric", "recall", "--positive-label", "2")
+    assert outcome.code == 2
+    assert "not one of the two labels of this ensemble, [0, 1]" in " ".join(outcome.err.split())
+    outcome = run("recommend", *CANCER, "--positive-label", "1")
+    assert (outcome.code, "Add --metric." in outcome.err) == (2, True)

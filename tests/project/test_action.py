@@ -104,6 +104,13 @@ def test_a_model_that_meets_the_demands_passes_with_a_summary(workshop: Path, tm
 
 
 @pytest.mark.slow
+def test_the_metric_is_about_the_positive_label(workshop: Path, tmp_path: Path) -> None:
+    job = run_action(workshop, tmp_path, metric="recall", positive_label="0", measure="false")
+    assert job.code == 0, job.stderr
+    assert run_action(workshop, tmp_path, metric="recall", positive_label="2", measure="false").code == 2
+
+
+@pytest.mark.slow
 def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Path, tmp_path: Path) -> None:
     job = run_action(workshop, tmp_path, criterion="agreement", max_size_ratio="1.1", measure="false")
     assert job.code == 1

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
+from ens_plugin.analysis.metrics.positive_label import resolve_scorer_of_label
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, accepts_weights
 from ens_plugin.analysis.metrics.scorers import has_greatest, is_scorer, resolve_scorer, scorer_called
-from ens_plugin.analysis.options import Metric
+from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError
 
@@ -26,7 +27,7 @@ def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedM
 
     Parameters
     ----------
-    metric : str, scorer, callable or None
+    metric : str, scorer, ScorerOfLabel, callable or None
         As for :func:`ens_plugin.analyze`.
     adapter : EnsembleAdapter
         Of the ensemble that it will be computed for.
@@ -41,6 +42,8 @@ def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedM
         return _own(adapter.loss, adapter.loss_name) if isinstance(adapter, JudgedByLoss) else None
     if isinstance(metric, str):
         return resolve_scorer(metric, scorer_called(metric), adapter.classes, _outputs_of(adapter))
+    if isinstance(metric, ScorerOfLabel):
+        return resolve_scorer_of_label(metric, adapter.classes, _outputs_of(adapter))
     if is_scorer(metric):
         return resolve_scorer(None, metric, adapter.classes, _outputs_of(adapter))
     name = getattr(metric, "__name__", None)
@@ -54,8 +57,8 @@ def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedM
 
 def check_metric(metric: object) -> None:
     """Raise InputError for what is neither the name of a scorer of scikit-learn, nor a callable, nor None."""
-    if isinstance(metric, str):
-        scorer_called(metric)
+    if isinstance(metric, str | ScorerOfLabel):
+        scorer_called(metric if isinstance(metric, str) else metric.name)
     elif metric is not None and not callable(metric):
         raise InputError(
             "metric must be the name of a scorer of scikit-learn, a scorer, a callable (y, mean_output) -> float, or "

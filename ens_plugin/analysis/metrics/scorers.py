@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from inspect import signature
 from math import inf
 from typing import Any, NamedTuple, NoReturn
 
@@ -148,7 +149,8 @@ def resolve_scorer(
     Parameters
     ----------
     name : str or None
-        Name of the scorer; None for an object, which is named after its function.
+        Name of the scorer; None for an object. An object has the name of scikit-learn's scorer that it differs from in
+        the positive label at most, or that of its function.
     scorer : callable
     classes : ndarray, shape (n_labels,), or None
         Labels in the order of the outputs; None for regression.
@@ -161,14 +163,15 @@ def resolve_scorer(
         If the scorer is for the other task, or needs another name for more than two labels.
     """
     parts = _parts(scorer)
-    called = name or one_line(("neg_" if parts.is_negated else "") + parts.name)
+    known = name or _name_of(scorer)
+    called = known or one_line(("neg_" if parts.is_negated else "") + parts.name)
     _refuse_other_task(called, parts.function, is_classifier=classes is not None)
     if called == "roc_auc" and classes is not None and classes.size > 2:
         raise InputError(
             f"metric 'roc_auc' is of two labels, and this ensemble has {classes.size}. Use 'roc_auc_ovr' (each label "
             "against the others) or 'roc_auc_ovo' (pairs of labels)."
         )
-    lowest, highest = _range(parts, is_named=name is not None)
+    lowest, highest = _range(parts, is_named=known is not None)
     return ResolvedMetric(
         name=called,
         evaluate=_Scorer(called, scorer, _estimator(classes, output_kind)),
@@ -191,6 +194,23 @@ def _parts(scorer: Callable[..., float]) -> _Parts:
     name = own_name if isinstance(own_name, str) else type(function).__name__
     known = name if is_of_scikit_learn(function) and not counts_rows else ""
     return _Parts(name, known, negated, accepts_weights(function))
+
+
+def _name_of(scorer: Callable[..., float]) -> str | None:
+    """Return the name of scikit-learn's scorer that a scorer differs from in the positive label at most, or None."""
+    if not is_of_scikit_learn(getattr(scorer, "_score_func", scorer)):
+        return None
+    own = _content(scorer)
+    return next((name for name in get_scorer_names() if _content(get_scorer(name)) == own), None)
+
+
+def _content(scorer: Callable[..., float]) -> tuple[object, ...]:
+    """Return what makes the values of a scorer, without its positive label."""
+    # As in _parts, no public name leads to it.
+    function, given = getattr(scorer, "_score_func", scorer), getattr(scorer, "_kwargs", {})
+    options = {key: each.default for key, each in signature(function).parameters.items()} | given
+    takes_labels = getattr(scorer, "_response_method", "predict") == "predict"
+    return function, getattr(scorer, "_sign", 1), takes_labels, options | {"pos_label": None}
 
 
 def _range(parts: _Parts, *, is_named: bool) -> tuple[float, float]:
@@ -233,7 +253,7 @@ def _refuse_failed(name: str, error: Exception, classes: Sequence[Any] | None) -
         labels = "" if classes is None else f" The labels are {shown(np.asarray(classes).tolist()[:10])}."
         remedy = (
             f"{labels} Name the positive one: make_scorer(function, pos_label=...), for a metric of probabilities with "
-            "response_method='predict_proba' too."
+            "response_method='predict_proba' too; at the prompt --positive-label, in a policy positive_label."
         )
     elif "multi_class" in text:
         remedy = " Use 'roc_auc_ovr' or 'roc_auc_ovo', which are of more than two labels."

@@ -117,7 +117,7 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
         return GateEvidence(
             logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}"
         )
-    measured = measure(client, version, request.rows, request.policy.metric)
+    measured = measure(client, version, request.rows, request.policy.measured_metric)
     refuse_doubts(measured.report, version)
     words = f"{_rows_in_words(measured.report)}, measured by the gate (digest {measured.digest})"
     return GateEvidence(measured.report, None, measured, words)
@@ -215,7 +215,7 @@ def _compared(
         return compare_intervals(evidence.report, _relied_on(client, baseline, request))
     assert request.rows is not None
     try:
-        measured = measure(client, baseline, request.rows, request.policy.metric)
+        measured = measure(client, baseline, request.rows, request.policy.measured_metric)
         refuse_doubts(measured.report, baseline)
         return compare_pairs(evidence.measurement, measured)
     except NOT_SCORED as error:

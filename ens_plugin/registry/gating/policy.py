@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
@@ -44,7 +45,7 @@ SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}")
 BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
 NO_WORSE = "no_worse"
 REQUIRED = "required"
-METRIC = "metric"
+METRIC, POSITIVE_LABEL = "metric", "positive_label"
 TABLES = ("report", "baseline", "metrics")
 BOUNDS: tuple[Bound, ...] = ("max", "min")
 # Every model would meet a bound on a share outside of these: 6 in place of 0.06, for example.
@@ -98,12 +99,22 @@ class Policy:
         Name of the scorer of scikit-learn that reports and comparisons are of; None for the error.
     digest : str
         ``"sha256:"`` and the sum of the policy file's bytes, as ``sha256sum`` prints it.
+    positive_label : str or None
+        The label that `metric` is about, as text; None for that of scikit-learn, 1.
     """
 
     requirements: tuple[Requirement, ...]
     baseline_required: bool
     metric: str | None
     digest: str
+    positive_label: str | None = None
+
+    @property
+    def measured_metric(self) -> Metric | None:
+        """The metric of the reports that the gate makes itself."""
+        if self.metric is None or self.positive_label is None:
+            return self.metric
+        return ScorerOfLabel(self.metric, self.positive_label)
 
     def compares(self) -> bool:
         """Return whether the policy has requirements on the difference to a baseline."""
@@ -239,8 +250,9 @@ def _policy(content: Mapping[str, Any], digest: str) -> Policy:
     baseline = tables["baseline"]
     required = _switch(baseline.pop(REQUIRED, True), f"baseline.{REQUIRED}")
     metric = _metric(tables["report"].pop(METRIC, None))
+    positive_label = _positive_label(tables["report"].pop(POSITIVE_LABEL, None), metric)
     requirements = (
-        *_requirements("report", tables["report"], (*REPORT_SCALARS, METRIC)),
+        *_requirements("report", tables["report"], (*REPORT_SCALARS, METRIC, POSITIVE_LABEL)),
         *_baseline_requirements(baseline),
         *_requirements("metrics", tables["metrics"], None),
     )
@@ -249,7 +261,7 @@ def _policy(content: Mapping[str, Any], digest: str) -> Policy:
             "The policy has no requirement, so every model would pass. Add one, 'error_upper.max = 0.1' under "
             "'[report]' for example."
         )
-    return Policy(requirements, required, metric, digest)
+    return Policy(requirements, required, metric, digest, positive_label)
 
 
 def _baseline_requirements(table: dict[str, Any]) -> Iterator[Requirement]:
@@ -351,6 +363,22 @@ def _metric(value: Any) -> str | None:
             'metric = "roc_auc" for example.'
         )
     return value
+
+
+def _positive_label(value: Any, metric: str | None) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | int | float):
+        raise InputError(
+            f"The policy has 'report.{POSITIVE_LABEL}' = {_quoted(value)}, which is no label. Write "
+            f'{POSITIVE_LABEL} = "yes" for example.'
+        )
+    if metric is None:
+        raise InputError(
+            f"The policy has 'report.{POSITIVE_LABEL}' = {_quoted(value)} without a metric that it is the label of. "
+            f'Write {METRIC} = "average_precision" for example, or remove the line.'
+        )
+    return str(value)
 
 
 def _quoted(value: object) -> str:

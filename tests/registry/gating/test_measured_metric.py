@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import mlflow
+import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import average_precision_score, make_scorer
 
 import ens_plugin
 from ens_plugin import gate
@@ -35,3 +37,28 @@ def test_a_policy_on_a_metric_is_measured_on_the_rows_given(embedded: mlflow.Mlf
     unnamed = {"report": {"roc_auc": {"min": 0.9}}}
     with pytest.raises(GateError, match=r"requires 'report\.roc_auc', which is not available"):
         gate("models:/metric/1", unnamed, X=X, y=y)
+
+
+@pytest.mark.slow
+def test_a_policy_on_a_metric_of_a_label_that_is_a_word(embedded: mlflow.MlflowClient) -> None:
+    X, codes = load_breast_cancer(return_X_y=True)
+    y = np.where(codes == 1, "benign", "malignant")
+    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
+    scorer = make_scorer(average_precision_score, pos_label="malignant", response_method="predict_proba")
+    report = ens_plugin.analyze(forest, X, y, metric=scorer)
+    with mlflow.start_run():
+        info = mlflow.sklearn.log_model(
+            forest,
+            name="forest",
+            registered_model_name="words",
+            serialization_format="cloudpickle",
+            pip_requirements=[],
+        )
+        ens_plugin.log_report(report, model_id=info.model_id)
+    policy = {
+        "report": {"metric": "average_precision", "positive_label": "malignant", "average_precision": {"min": 0.9}}
+    }
+    logged, measured = gate("models:/words/1", policy), gate("models:/words/1", policy, X=X, y=y)
+    assert logged.passed
+    assert measured.passed
+    assert logged.checks[0].value == pytest.approx(measured.checks[0].value, rel=1e-12)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ens_plugin.analysis.options import ScorerOfLabel
 from ens_plugin.errors import InputError
 from ens_plugin.registry.gating import REPORT_SCALARS, Requirement, read_policy
 from tests.reports import HOSTILE_STRINGS, all_reports
@@ -197,3 +198,14 @@ def test_a_policy_names_a_metric_of_scikit_learn() -> None:
         read_policy({"report": {"metric": "roc_auk", "error": {"max": 0.1}}})
     with pytest.raises(InputError, match="no requirement"):
         read_policy({"report": {"metric": "roc_auc"}})
+
+
+def test_a_policy_names_the_positive_label_of_its_metric() -> None:
+    report = {"metric": "f1", "positive_label": "yes", "f1": {"min": 0.9}}
+    policy = read_policy({"report": report})
+    assert (policy.metric, policy.measured_metric) == ("f1", ScorerOfLabel("f1", "yes"))
+    assert read_policy({"report": {**report, "positive_label": 0}}).measured_metric == ScorerOfLabel("f1", "0")
+    with pytest.raises(InputError, match=r"'report\.positive_label' = 'yes' without a metric"):
+        read_policy({"report": {"positive_label": "yes", "error": {"max": 0.1}}})
+    with pytest.raises(InputError, match=r"'report\.positive_label' = \['yes'\], which is no label"):
+        read_policy({"report": {**report, "positive_label": ["yes"]}})

@@ -1,0 +1,133 @@
+"""Scorers with a positive label given as text, compared with scikit-learn's own with ``pos_label``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import (
+    average_precision_score,
+    brier_score_loss,
+    f1_score,
+    fbeta_score,
+    jaccard_score,
+    make_scorer,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
+
+from ens_plugin import CustomEnsemble, analyze
+from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
+from ens_plugin.analysis.options import ScorerOfLabel
+from ens_plugin.errors import InputError
+
+X, CODES = load_breast_cancer(return_X_y=True)
+NAMES = np.where(CODES == 1, "benign", "malignant")
+OF_LABELS = {"f1": f1_score, "jaccard": jaccard_score, "precision": precision_score, "recall": recall_score}
+OF_PROBABILITIES = {"average_precision": average_precision_score, "neg_brier_score": brier_score_loss}
+
+
+def forest_of(labels: Any) -> RandomForestClassifier:
+    return RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, labels)
+
+
+def resolved(metric: Any, model: Any) -> ResolvedMetric:
+    found = resolve_metric(metric, find_adapter(model))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("positive", ["benign", "malignant"])
+@pytest.mark.parametrize("name", [*OF_LABELS, *OF_PROBABILITIES])
+def test_value_is_that_with_the_positive_label(name: str, positive: str) -> None:
+    forest = forest_of(NAMES)
+    function = {**OF_LABELS, **OF_PROBABILITIES}[name]
+    predicted = (
+        forest.predict(X) if name in OF_LABELS else forest.predict_proba(X)[:, forest.classes_.tolist().index(positive)]
+    )
+    weight = np.random.default_rng(0).random(CODES.size) + 0.5
+    metric = resolved(ScorerOfLabel(name, positive), forest)
+    sign = -1.0 if name.startswith("neg_") else 1.0
+    assert metric.name == name
+    assert metric.value(NAMES, forest.predict_proba(X), weight) == pytest.approx(
+        sign * function(NAMES, predicted, pos_label=positive, sample_weight=weight), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("positive", ["benign", "malignant"])
+def test_a_metric_without_a_positive_label_is_as_it_was(positive: str) -> None:
+    forest = forest_of(NAMES)
+    for name in ("roc_auc", "balanced_accuracy", "f1_macro", "neg_log_loss"):
+        own = resolved(name, forest).value(NAMES, forest.predict_proba(X))
+        assert resolved(ScorerOfLabel(name, positive), forest).value(NAMES, forest.predict_proba(X)) == pytest.approx(
+            own, rel=1e-12
+        )
+
+
+def test_a_tie_is_the_first_label_as_in_predict() -> None:
+    votes = np.array([["no", "yes", "no"], ["yes", "no", "no"]])
+    ensemble = CustomEnsemble(votes, None, aggregation="vote")
+    tied = np.array([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]])
+    y = np.array(["no", "yes", "yes"])
+    assert resolved(ScorerOfLabel("recall", "no"), ensemble).value(y, tied) == 1.0
+    assert resolved(ScorerOfLabel("recall", "yes"), ensemble).value(y, tied) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"),
+    [(CODES, "0"), (CODES + 0.0, "1"), (CODES + 0.0, "1.0"), (CODES == 1, "True")],
+)
+def test_labels_are_named_as_text(labels: Any, positive: str) -> None:
+    forest = forest_of(labels)
+    value = resolved(ScorerOfLabel("recall", positive), forest).value(labels, forest.predict_proba(X))
+    wanted = forest.classes_[0] if positive == "0" else forest.classes_[1]
+    assert value == recall_score(labels, forest.predict(X), pos_label=wanted)
+
+
+def test_curve_and_size_are_of_the_positive_label() -> None:
+    named = analyze(forest_of(NAMES), X, NAMES, metric=ScorerOfLabel("average_precision", "malignant"))
+    coded = analyze(forest_of(1 - CODES), X, 1 - CODES, metric="average_precision")
+    assert named.error == pytest.approx(coded.error, rel=1e-12)
+    assert named.recommended_size == coded.recommended_size
+    assert named.error_curve.metric == "average_precision"
+
+
+class TestRefusals:
+    def test_a_label_that_is_not_there(self) -> None:
+        with pytest.raises(InputError, match=r"'spam' is not one of the two labels .*'benign', 'malignant'"):
+            resolved(ScorerOfLabel("f1", "spam"), forest_of(NAMES))
+
+    def test_three_labels_and_values(self) -> None:
+        with pytest.raises(InputError, match="has 3 labels"):
+            resolved(ScorerOfLabel("f1", "0"), forest_of(np.arange(CODES.size) % 3))
+        values = RandomForestRegressor(3, random_state=0).fit(X, CODES)
+        with pytest.raises(InputError, match="predicts values"):
+            resolved(ScorerOfLabel("f1", "1"), values)
+
+    def test_a_name_that_no_scorer_has(self) -> None:
+        with pytest.raises(InputError, match="near are 'f1'"):
+            resolved(ScorerOfLabel("f1_", "benign"), forest_of(NAMES))
+
+
+@pytest.mark.parametrize(
+    ("scorer", "name"),
+    [
+        (make_scorer(f1_score, pos_label="malignant"), "f1"),
+        (
+            make_scorer(average_precision_score, pos_label="malignant", response_method="predict_proba"),
+            "average_precision",
+        ),
+        (make_scorer(recall_score, average="macro"), "recall_macro"),
+        (make_scorer(fbeta_score, beta=2, pos_label="malignant"), "fbeta_score"),
+        (make_scorer(f1_score, average="micro", zero_division=0), "f1_score"),
+        # Of labels, in place of probabilities, it is another metric.
+        (make_scorer(roc_auc_score), "roc_auc_score"),
+    ],
+)
+def test_a_scorer_that_differs_in_the_positive_label_has_the_name_of_scikit_learn(scorer: Any, name: str) -> None:
+    assert resolved(scorer, forest_of(NAMES)).name == name
