@@ -11,8 +11,8 @@ import xgboost
 from numpy.typing import NDArray
 
 import ens_plugin
-from benchmarks.forests import FEW, Plan, Record
-from benchmarks.problems import FORMULAS
+from benchmarks.shared.forests import FEW, Plan, Record
+from benchmarks.shared.problems import FORMULAS
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
 from ens_plugin.core.tallies.tally import RowBlock

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.results import Claim, table
+from benchmarks.shared.results import Claim, table
 
 __all__ = ["SIZES", "Deviations", "Errors", "Targets", "by_size", "deviation_claims", "deviation_table"]
 

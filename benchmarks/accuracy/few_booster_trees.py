@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 import ens_plugin
-from benchmarks.accuracy import MAX_SIZE, VOTE_SETS, plans
-from benchmarks.boosters import LIBRARIES, fresh_error, scores, tossed_rows
-from benchmarks.deviations import SIZES, Deviations, Errors, Targets, by_size, deviation_claims, deviation_table
-from benchmarks.forests import FEW, Plan, Record, grow_all
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.accuracy.booster_forests import LIBRARIES, fresh_error, scores, tossed_rows
+from benchmarks.accuracy.deviations import (
+    SIZES,
+    Deviations,
+    Errors,
+    Targets,
+    by_size,
+    deviation_claims,
+    deviation_table,
+)
+from benchmarks.accuracy.few_trees import MAX_SIZE, VOTE_SETS, plans
+from benchmarks.shared.forests import FEW, Plan, Record, grow_all
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.errors import WeakEstimateWarning
 
@@ -166,11 +174,11 @@ def _checked(options: Options, library: str, problem: str, labels: str, sample: 
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.booster_accuracy", __doc__, 20, arguments)
+    options = read_options("benchmarks.accuracy.few_booster_trees", __doc__, 20, arguments)
     sections = [accuracy_section(options), fresh_section(options)]
     claims = [claim for found, _ in sections for claim in found]
     return conclude(
-        "benchmarks.booster_accuracy",
+        "benchmarks.accuracy.few_booster_trees",
         options,
         [
             "## Accuracy with LightGBM and XGBoost",

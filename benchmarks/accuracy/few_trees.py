@@ -10,8 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ens_plugin
-from benchmarks.deviations import SIZES, Deviations, Errors, Targets, by_size, deviation_claims, deviation_table
-from benchmarks.forests import (
+from benchmarks.accuracy.deviations import (
+    SIZES,
+    Deviations,
+    Errors,
+    Targets,
+    by_size,
+    deviation_claims,
+    deviation_table,
+)
+from benchmarks.shared.forests import (
     FEW,
     FRESH_ROWS,
     TRAINING_ROWS,
@@ -22,8 +30,8 @@ from benchmarks.forests import (
     soft_outputs,
     value_outputs,
 )
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.estimates.error_curve import binomial_curve
 from ens_plugin.core.row_models.mixture import fit_mixture
@@ -179,11 +187,11 @@ def value_section(options: Options) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy", __doc__, 30, arguments)
+    options = read_options("benchmarks.accuracy.few_trees", __doc__, 30, arguments)
     sections = [vote_section(options), soft_section(options), value_section(options)]
     claims = [claim for found, _ in sections for claim in found]
     return conclude(
-        "benchmarks.accuracy",
+        "benchmarks.accuracy.few_trees",
         options,
         [
             "## Accuracy",

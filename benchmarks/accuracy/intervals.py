@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ens_plugin
-from benchmarks.forests import (
+from benchmarks.shared.forests import (
     FRESH_ROWS,
     HELD_OUT_ROWS,
     TRAINING_ROWS,
@@ -20,8 +20,8 @@ from benchmarks.forests import (
     hard_votes,
     seed_votes,
 )
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.uncertainty.intervals import wilson_interval
 
@@ -260,11 +260,11 @@ def seed_claims(problem: str, spread: SeedSpread) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.intervals", __doc__, 200, arguments, smoke=3)
+    options = read_options("benchmarks.accuracy.intervals", __doc__, 200, arguments, smoke=3)
     sections = [coverage_section(options), seed_section(options)]
     claims = [claim for found, _ in sections for claim in found]
     return conclude(
-        "benchmarks.intervals",
+        "benchmarks.accuracy.intervals",
         options,
         [
             "## Intervals",

@@ -18,9 +18,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, ParameterSampler
 from tqdm import tqdm
 
-from benchmarks.options import Options, read_options
-from benchmarks.problems import FORMULAS, REAL_DATA, friedman1
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import FORMULAS, REAL_DATA, friedman1
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.oob.search import OneFold, make_oob_scorer
 
@@ -261,10 +261,10 @@ def compared(name: str, options: Options) -> list[Comparison]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.oob_search", __doc__, 10, arguments)
+    options = read_options("benchmarks.accuracy.oob_search", __doc__, 10, arguments)
     results = run(options)
     about: Sequence[str] = ["## Search without folds", __doc__ or "", NOTES]
-    return conclude("benchmarks.oob_search", options, about, claims(results), [results_table(results)])
+    return conclude("benchmarks.accuracy.oob_search", options, about, claims(results), [results_table(results)])
 
 
 if __name__ == "__main__":

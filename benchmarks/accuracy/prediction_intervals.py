@@ -15,8 +15,8 @@ from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make
 from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 
 __all__ = ["SETTINGS", "Outcome", "Setting", "measure"]
 
@@ -176,11 +176,13 @@ def _model(setting: Setting, seed: int) -> Any:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.prediction_intervals", __doc__, 100, arguments, smoke=2)
+    options = read_options("benchmarks.accuracy.prediction_intervals", __doc__, 100, arguments, smoke=2)
     known = [setting for setting in SETTINGS if setting.library == "sklearn" or find_spec(setting.library)]
     settings = known[:1] + known[3:4] if options.smoke else known
     outcomes = {setting: measure(setting, options.repetitions, options.seed, options.n_jobs) for setting in settings}
-    return conclude("benchmarks.prediction_intervals", options, _about(options), _claims(outcomes), [_detail(outcomes)])
+    return conclude(
+        "benchmarks.accuracy.prediction_intervals", options, _about(options), _claims(outcomes), [_detail(outcomes)]
+    )
 
 
 def _about(options: Options) -> list[str]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
 
@@ -250,10 +250,10 @@ def results_table(results: dict[str, Array]) -> str:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.reach", __doc__, 20, arguments, smoke=2)
+    options = read_options("benchmarks.accuracy.reach", __doc__, 20, arguments, smoke=2)
     results = run(options)
     about: Sequence[str] = ["## Ensembles of other libraries", __doc__ or "", NOTES]
-    return conclude("benchmarks.reach", options, about, claims(results), [results_table(results)])
+    return conclude("benchmarks.accuracy.reach", options, about, claims(results), [results_table(results)])
 
 
 if __name__ == "__main__":

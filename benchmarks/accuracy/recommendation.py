@@ -15,8 +15,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import ens_plugin
-from benchmarks.options import read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.report.estimates import SizeRecommendation
 
 Array = NDArray[Any]
@@ -225,7 +225,7 @@ def rule_row(rule: str, found: Sequence[Outcome]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.recommendation", __doc__, 10, arguments)
+    options = read_options("benchmarks.accuracy.recommendation", __doc__, 10, arguments)
     problems = list(DATA)[4:5] if options.smoke else list(DATA)
     n_trees = 110 if options.smoke else ALL_TREES
     plans = [(problem, options.seed + index) for problem in problems for index in range(options.repetitions)]
@@ -249,7 +249,7 @@ def main(arguments: list[str] | None = None) -> str:
         for problem, found in by_problem.items()
     ]
     return conclude(
-        "benchmarks.recommendation",
+        "benchmarks.accuracy.recommendation",
         options,
         [
             "## The rule behind the recommended size",

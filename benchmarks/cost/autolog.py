@@ -20,10 +20,10 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude
-from benchmarks.speed import N_FEATURES, N_ROWS, N_TREES, alternate, ratio
-from benchmarks.tracking_server import serving
+from benchmarks.cost.speed import N_FEATURES, N_ROWS, N_TREES, alternate, ratio
+from benchmarks.cost.tracking_server import serving
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
@@ -33,7 +33,7 @@ IMPORTS = {"ens_plugin": "import ens_plugin", "NumPy and SciPy": "import numpy, 
 
 
 def sample(n_rows: int, seed: int) -> tuple[Array, Array]:
-    """The rows of `benchmarks.speed`."""
+    """The rows of `benchmarks.cost.speed`."""
     features, y = make_classification(n_rows, N_FEATURES, n_informative=10, flip_y=0.05, random_state=seed)
     return features, y
 
@@ -138,7 +138,7 @@ def _tracking_to(uri: str) -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.autolog", __doc__, 7, arguments)
+    options = read_options("benchmarks.cost.autolog", __doc__, 7, arguments)
     n_rows, n_trees = (1_000, 40) if options.smoke else (N_ROWS, N_TREES)
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     claims = [
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> str:
         *import_claims(options),
     ]
     return conclude(
-        "benchmarks.autolog",
+        "benchmarks.cost.autolog",
         options,
         [
             "## Cost beside MLflow",

@@ -15,9 +15,9 @@ import xgboost
 from numpy.typing import NDArray
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude
-from benchmarks.speed import alternate, ratio
+from benchmarks.cost.speed import alternate, ratio
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.adapters.lightgbm.bags import draw_rounds
 from ens_plugin.adapters.xgboost.draws import RowSampler, generator_outputs
 
@@ -118,7 +118,7 @@ def memory_claim(library: str, options: Options) -> Claim:
     """Measure the peak of one analysis in a process of its own."""
     n_rows, n_trees = (500, 10) if options.smoke else (MEASURED_ROWS, MEASURED_TREES)
     arguments = f"{library!r}, {n_rows}, {n_trees}, {options.seed}"
-    call = f"from benchmarks.booster_speed import measure; print(measure({arguments}))"
+    call = f"from benchmarks.cost.boosters import measure; print(measure({arguments}))"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", call], check=True, capture_output=True, text=True)
     what = f"{NAMES[library]}, {n_rows} rows, {n_trees} trees: peak above model and data (MB)"
     return Claim(what, float(done.stdout), high=200, digits=0, tried=TRIED_MEMORY)
@@ -134,11 +134,11 @@ TRIED_MEMORY = "posteriors of the sampled rows only, blocks budgeted in bytes, m
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.booster_speed", __doc__, 5, arguments)
+    options = read_options("benchmarks.cost.boosters", __doc__, 5, arguments)
     claims = [claim for library in NAMES for n_labels in LABELS for claim in speed_claims(library, n_labels, options)]
     claims += [memory_claim(library, options) for library in NAMES]
     return conclude(
-        "benchmarks.booster_speed",
+        "benchmarks.cost.boosters",
         options,
         [
             "## Speed and memory with LightGBM and XGBoost",

@@ -12,8 +12,8 @@ from importlib.metadata import distribution, requires
 import numpy as np
 from packaging.requirements import Requirement
 
-from benchmarks.options import read_options
-from benchmarks.results import Claim, conclude
+from benchmarks.shared.options import read_options
+from benchmarks.shared.results import Claim, conclude
 
 FOREST = """
 from sklearn.datasets import make_classification
@@ -57,7 +57,7 @@ def installed() -> tuple[int, float]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.first_use", __doc__, 5, arguments, smoke=1)
+    options = read_options("benchmarks.cost.first_use", __doc__, 5, arguments, smoke=1)
     works = WORKS if options.smoke else {**WORKS, "ens-plugin demo": DEMO}
     taken = {name: [processor_seconds(code) for _ in range(options.repetitions)] for name, code in works.items()}
     seconds = {name: float(np.median(times)) for name, times in taken.items()}
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> str:
         __doc__ or "",
         "Processor time (user and system) of fresh processes, medians over repetitions.",
     ]
-    return conclude("benchmarks.first_use", options, about, claims)
+    return conclude("benchmarks.cost.first_use", options, about, claims)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier
 
 import ens_plugin
-from benchmarks.options import read_options
-from benchmarks.results import Claim, conclude
+from benchmarks.shared.options import read_options
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 
@@ -73,7 +73,7 @@ def _analyse(forest: ExtraTreesClassifier, features: Array, y: Array) -> None:
 
 def measure_apart(n_rows: int, n_trees: int, dtype: str, seed: int) -> tuple[float, float]:
     """Call :func:`measure` in a new process, whose memory nothing else has touched."""
-    call = f"from benchmarks.memory import measure; print(*measure({n_rows}, {n_trees}, {dtype!r}, {seed}))"
+    call = f"from benchmarks.cost.memory import measure; print(*measure({n_rows}, {n_trees}, {dtype!r}, {seed}))"
     done = subprocess.run([sys.executable, "-c", call], check=True, capture_output=True, text=True)
     allocated, resident = done.stdout.split()
     return float(allocated), float(resident)
@@ -81,7 +81,7 @@ def measure_apart(n_rows: int, n_trees: int, dtype: str, seed: int) -> tuple[flo
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.memory", __doc__, 1, arguments)
+    options = read_options("benchmarks.cost.memory", __doc__, 1, arguments)
     n_rows, trees = (4_000, (10, 20)) if options.smoke else (N_ROWS, TREES)
     few, many = (measure_apart(n_rows, n_trees, "float32", options.seed) for n_trees in trees)
     doubles = measure_apart(n_rows, trees[-1], "float64", options.seed)
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> str:
         Claim(f"{what}: rise of the resident memory after fitting (MB)", many[1], digits=0),
     ]
     return conclude(
-        "benchmarks.memory",
+        "benchmarks.cost.memory",
         options,
         [
             "## Memory",

@@ -15,11 +15,11 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from benchmarks.booster_speed import grown
-from benchmarks.first_analysis import FIRST_ROWS, FIRST_TREES
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
-from benchmarks.stages import REST, STAGES, clocked
+from benchmarks.cost.boosters import grown
+from benchmarks.cost.first_analysis import FIRST_ROWS, FIRST_TREES
+from benchmarks.cost.stages import REST, STAGES, clocked
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
 
@@ -203,7 +203,8 @@ def exponent_claims(options: Options) -> tuple[list[Claim], list[list[str]]]:
 
 def first_claims(options: Options) -> list[Claim]:
     """Time the first analysis in processes of their own."""
-    call = "import sklearn.ensemble, sklearn.datasets; from benchmarks.first_analysis import measure; print(*measure())"
+    imports = "import sklearn.ensemble, sklearn.datasets; from benchmarks.cost.first_analysis import measure"
+    call = f"{imports}; print(*measure())"
     found = []
     for _ in range(options.repetitions):
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", call], check=True, capture_output=True, text=True)
@@ -218,7 +219,7 @@ def first_claims(options: Options) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.profile", __doc__, 3, arguments, smoke=1)
+    options = read_options("benchmarks.cost.profile", __doc__, 3, arguments, smoke=1)
     found, ratios = {}, {}
     for train in cases(options):
         case = train()
@@ -229,7 +230,7 @@ def main(arguments: list[str] | None = None) -> str:
         [stage, *row] for stage, row in zip(["analyze / predict", *stages], _transposed(found, ratios), strict=True)
     ]
     return conclude(
-        "benchmarks.profile",
+        "benchmarks.cost.profile",
         options,
         [
             "## Profile",

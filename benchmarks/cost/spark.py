@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from benchmarks.options import read_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.shared.options import read_options
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
 from ens_plugin.report.result import EnsembleReport
 
 N_FEATURES, N_TREES, MAX_DEPTH = 20, 100, 10
@@ -141,7 +141,7 @@ def _workers(driver: int) -> list[int]:
 def apart(measure: str, model_path: Path, rows_path: Path, warm_path: Path) -> dict[str, float]:
     """Call a measurement in a new process, whose memory nothing else has touched."""
     call = (
-        f"import json; from benchmarks.spark import {measure}; "
+        f"import json; from benchmarks.cost.spark import {measure}; "
         f"print(json.dumps({measure}({str(model_path)!r}, {str(rows_path)!r}, {str(warm_path)!r}, {N_CORES})))"
     )
     done = subprocess.run([sys.executable, "-c", call], check=True, capture_output=True, text=True)
@@ -151,7 +151,7 @@ def apart(measure: str, model_path: Path, rows_path: Path, warm_path: Path) -> d
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.spark", __doc__, 3, arguments, smoke=1)
+    options = read_options("benchmarks.cost.spark", __doc__, 3, arguments, smoke=1)
     sizes = (4_000, 8_000) if options.smoke else SIZES
     with tempfile.TemporaryDirectory() as directory:
         model_path = Path(directory, "forest.joblib")
@@ -169,7 +169,7 @@ def main(arguments: list[str] | None = None) -> str:
                 found.append(apart("measure_spark", model_path, rows_path, Path(directory, str(sizes[0]))))
     body = _section(sizes, found, pairs, options.seed)
     if not options.smoke:
-        publish("benchmarks.spark", body)
+        publish("benchmarks.cost.spark", body)
     return body
 
 

@@ -16,8 +16,8 @@ from sklearn.ensemble import RandomForestClassifier
 from threadpoolctl import threadpool_limits
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.row_blocks import tally_rows
 from ens_plugin.core.estimates.ensemble_size import recommended_size
@@ -204,13 +204,13 @@ def curve_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.speed", __doc__, 7, arguments)
+    options = read_options("benchmarks.cost.speed", __doc__, 7, arguments)
     # As in analyze(): a BLAS that competes with other threads for two cores is ten times slower than one thread.
     with threadpool_limits(limits=1, user_api="blas"):
         (claims, rows), (curve_claims, _) = forest_section(options), curve_section(options)
         label_claims, label_rows = label_section(options)
     return conclude(
-        "benchmarks.speed",
+        "benchmarks.cost.speed",
         options,
         [
             "## Speed",

@@ -16,10 +16,10 @@ from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 import ens_plugin
-from benchmarks.booster_speed import SHARE, sample
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
-from benchmarks.speed import own_score, ratio
+from benchmarks.cost.boosters import SHARE, sample
+from benchmarks.cost.speed import own_score, ratio
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.learners import DynamicPruningClassifier
@@ -203,7 +203,7 @@ def own_prediction(library: str, model: Any) -> Callable[[Array], object]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.walker", __doc__, 2, arguments)
+    options = read_options("benchmarks.cost.walker", __doc__, 2, arguments)
     with threadpool_limits(limits=1, user_api="blas"):
         claims = [
             *forest_section(options),
@@ -213,7 +213,7 @@ def main(arguments: list[str] | None = None) -> str:
             *booster_section("xgboost", 5, Limits(1.2, 3.5), options),
         ]
     return conclude(
-        "benchmarks.walker",
+        "benchmarks.cost.walker",
         options,
         [
             "## The compiled search for leaves",

@@ -8,16 +8,16 @@ from importlib import import_module
 __all__ = ["SCRIPTS", "main"]
 
 SCRIPTS = (
-    "hard_labels",
-    "hard_scores",
-    "hard_sizes",
-    "hard_curves",
-    "hard_losses",
-    "hard_cells",
-    "hard_seeds",
-    "hard_repeats",
-    "hard_metrics",
-    "hard_training_variance",
+    "labels",
+    "scores",
+    "sizes",
+    "curves",
+    "losses",
+    "cells",
+    "seeds",
+    "repeats",
+    "metrics",
+    "training_variance",
 )
 
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--smoke", action="store_true", help="tiny sizes; RESULTS.md stays as it is")
     options = parser.parse_args(arguments)
     for script in SCRIPTS:
-        print(import_module(f"benchmarks.{script}").main(["--smoke"] if options.smoke else []))
+        print(import_module(f"benchmarks.hard_data.{script}").main(["--smoke"] if options.smoke else []))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from scipy.special import expit, ndtr
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
 
@@ -108,11 +108,11 @@ def _rare(n_rows: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_cells", __doc__, 60, arguments)
+    options = read_options("benchmarks.hard_data.cells", __doc__, 60, arguments)
     found = [size_coverage(name, options) for name in (list(CELLS)[:1] if options.smoke else CELLS)]
     header = ["features", "covered (%)", "interval: factor each way", "size doubted (%)"]
     return conclude(
-        "benchmarks.hard_cells",
+        "benchmarks.hard_data.cells",
         options,
         [
             "## Few different rows, and even sizes",

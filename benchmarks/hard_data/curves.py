@@ -13,8 +13,8 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
 
@@ -115,7 +115,7 @@ def measure(case: Case, options: Options) -> Curves:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_curves", __doc__, 50, arguments, smoke=3)
+    options = read_options("benchmarks.hard_data.curves", __doc__, 50, arguments, smoke=3)
     claims, rows = [], []
     for case in cases(20 if options.smoke else 300):
         curves = measure(case, options)
@@ -143,7 +143,7 @@ def main(arguments: list[str] | None = None) -> str:
     header = ["sd (points) at size", "3", "9", "25", "101", "largest at", "seconds of an analysis"]
     about = "One model for each problem (300 trees), analysed under as many values of random_state as repetitions."
     return conclude(
-        "benchmarks.hard_curves",
+        "benchmarks.hard_data.curves",
         options,
         ["## Curves without corners", __doc__ or "", about],
         claims,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.errors import TooFewMembersError
 
 FloatArray = NDArray[np.float64]
@@ -190,7 +190,7 @@ def chosen_cells(options: Options) -> list[Cell]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run the script and return its section."""
-    options = read_options("benchmarks.hard_labels", __doc__, 20, arguments)
+    options = read_options("benchmarks.hard_data.labels", __doc__, 20, arguments)
     cells = chosen_cells(options)
     sizes = (20, 1000) if options.smoke else (N_TREES, FRESH_ROWS)
     found = []
@@ -207,7 +207,7 @@ def main(arguments: list[str] | None = None) -> str:
         "either refused, or compared with the forest's error on 20 000 fresh rows. What the best possible rule's error "
         "on the training rows has of luck is taken out of the bias.",
     ]
-    return conclude("benchmarks.hard_labels", options, about, claims_of(found), [cells_table(found)])
+    return conclude("benchmarks.hard_data.labels", options, about, claims_of(found), [cells_table(found)])
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
 Noise = Callable[[np.random.Generator, int], Array]
@@ -246,7 +246,7 @@ def claims_of(cells: dict[str, list[Outcome]]) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_losses", __doc__, 60, arguments, smoke=2)
+    options = read_options("benchmarks.hard_data.losses", __doc__, 60, arguments, smoke=2)
     cells = run(options)
     fields = ("covered", "covered_normal", "covered_size", "doubted")
     rows = [
@@ -259,7 +259,7 @@ def main(arguments: list[str] | None = None) -> str:
     ]
     header = ["per cent of the forests", "error", "error, normal interval", "size", "with a doubt", "width / normal"]
     return conclude(
-        "benchmarks.hard_losses",
+        "benchmarks.hard_data.losses",
         options,
         [
             "## Squared loss with long tails",

@@ -12,9 +12,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import roc_auc_score
 
 import ens_plugin
-from benchmarks.hard_losses import friedman
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.hard_data.losses import friedman
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]
@@ -167,7 +167,7 @@ def claims_of(cells: dict[str, list[Outcome]]) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_metrics", __doc__, 40, arguments, smoke=2)
+    options = read_options("benchmarks.hard_data.metrics", __doc__, 40, arguments, smoke=2)
     cells = run(options)
     rows = []
     for name, found in cells.items():
@@ -179,7 +179,7 @@ def main(arguments: list[str] | None = None) -> str:
         rows.append([name, f"{100 * np.mean([each.refused for each in found]):.0f}", *shown])
     header = ["metric", "refused (%)", "held, current size (%)", "held, infinity (%)", "bias at infinity"]
     return conclude(
-        "benchmarks.hard_metrics",
+        "benchmarks.hard_data.metrics",
         options,
         [
             "## Metrics of the user's own",

@@ -14,8 +14,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]
@@ -239,10 +239,10 @@ def stop_section(options: Options) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_repeats", __doc__, 60, arguments)
+    options = read_options("benchmarks.hard_data.repeats", __doc__, 60, arguments)
     sections = [stop_section(options), coverage_section(options)]
     return conclude(
-        "benchmarks.hard_repeats",
+        "benchmarks.hard_data.repeats",
         options,
         [
             "## Rows that repeat",

@@ -13,8 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 from xgboost import XGBRFClassifier
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 
@@ -180,7 +180,7 @@ def _subset_error(outputs: Array, counts: Array, target: Array, size: int, rng: 
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_scores", __doc__, 20, arguments, smoke=2)
+    options = read_options("benchmarks.hard_data.scores", __doc__, 20, arguments, smoke=2)
     pool = 40 if options.smoke else POOL
     claims, rows = [], []
     for cell in cells():
@@ -210,7 +210,7 @@ def main(arguments: list[str] | None = None) -> str:
         "may be as large as half of the interval's half-width, or half a point."
     )
     return conclude(
-        "benchmarks.hard_scores",
+        "benchmarks.hard_data.scores",
         options,
         ["## Skewed scores and many labels", __doc__ or "", about],
         claims,

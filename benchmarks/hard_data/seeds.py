@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ens_plugin
-from benchmarks.forests import TRAINING_ROWS, Plan, Record, grow_all, leaf_values, out_of_bag
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all, leaf_values, out_of_bag
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.analysis.analyze import analyze_rows
 from ens_plugin.core.uncertainty.paired_losses import Difference
 from ens_plugin.registry.gating.baseline_comparison import compare_pairs
@@ -94,7 +94,7 @@ def claims_of(members: int, found: Array, count: int) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options: Options = read_options("benchmarks.hard_seeds", __doc__, 100, arguments)
+    options: Options = read_options("benchmarks.hard_data.seeds", __doc__, 100, arguments)
     problems = PROBLEMS[:1] if options.smoke else PROBLEMS
     records: list[Record] = []
     for problem in problems:
@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> str:
         lines.append([f"{members} trees", *(f"{value:.1f}" for value in found)])
     header = ["called (%)", "worse", "better", "small trees: worse", "before: worse", "before: better"]
     return conclude(
-        "benchmarks.hard_seeds",
+        "benchmarks.hard_data.seeds",
         options,
         [
             "## Two forests that differ in the seed",

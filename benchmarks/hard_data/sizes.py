@@ -12,9 +12,9 @@ from sklearn import datasets
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from benchmarks.forests import Plan, Record, grow_all, random_numbers
-from benchmarks.options import read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.forests import Plan, Record, grow_all, random_numbers
+from benchmarks.shared.options import read_options
+from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
 
@@ -148,7 +148,7 @@ def claims_of(problem: str, members: int, found: Sequence[Outcome]) -> list[Clai
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_sizes", __doc__, 20, arguments, smoke=2)
+    options = read_options("benchmarks.hard_data.sizes", __doc__, 20, arguments, smoke=2)
     claims: list[Claim] = []
     rows: list[list[str]] = []
     n_trees = 200 if options.smoke else OTHER_TREES
@@ -169,7 +169,7 @@ def main(arguments: list[str] | None = None) -> str:
         "the recommended size from their votes: out-of-bag ones on the training rows, all of them on fresh rows."
     )
     return conclude(
-        "benchmarks.hard_sizes",
+        "benchmarks.hard_data.sizes",
         options,
         ["## Agreement at the recommended size", __doc__ or "", about],
         claims,

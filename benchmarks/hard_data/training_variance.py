@@ -13,8 +13,8 @@ from sklearn.ensemble import BaggingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import ens_plugin
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 
 FRESH_ROWS = 300
 NOISE = 1.0
@@ -102,12 +102,12 @@ def measure(setting: Setting, refits: int, forests: int, n_trees: int, seed: int
 
 def main(arguments: list[str] | None = None) -> str:
     """Run the script; `arguments` None means the process's own."""
-    options = read_options("benchmarks.hard_training_variance", __doc__, 100, arguments, smoke=4)
+    options = read_options("benchmarks.hard_data.training_variance", __doc__, 100, arguments, smoke=4)
     settings = SETTINGS[:1] + SETTINGS[-1:] if options.smoke else SETTINGS
     outcomes = [_outcome(setting, options) for setting in settings]
     claims = [_claim(setting, outcome) for setting, outcome in zip(settings, outcomes, strict=True)]
     return conclude(
-        "benchmarks.hard_training_variance", options, _about(options), claims, [_detail(settings, outcomes)]
+        "benchmarks.hard_data.training_variance", options, _about(options), claims, [_detail(settings, outcomes)]
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import growth, model_averaging, pruning
+from benchmarks.learners import growth, model_averaging, pruning
 
 
 def main(arguments: list[str] | None = None) -> str:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from tqdm import tqdm
 
-from benchmarks.forests import Plan, Record, kept, leaf_values, out_of_bag
-from benchmarks.options import Options, read_options
-from benchmarks.problems import FORMULAS
-from benchmarks.results import Claim, conclude, table
+from benchmarks.shared.forests import Plan, Record, kept, leaf_values, out_of_bag
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import FORMULAS
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.errors import NotConvergedWarning
 from ens_plugin.learners.growth.growth import PROBE_SIZES, grow
 from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size
@@ -209,11 +209,11 @@ def run(options: Options) -> dict[str, Sequence[Record]]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.growth", __doc__, 10, arguments)
+    options = read_options("benchmarks.learners.growth", __doc__, 10, arguments)
     results = run(options)
     tables = [disagreement_table(results), cost_table(results)]
     about = ["## Growth", __doc__ or "", NOTES]
-    return conclude("benchmarks.growth", options, about, claims(results), tables)
+    return conclude("benchmarks.learners.growth", options, about, claims(results), tables)
 
 
 if __name__ == "__main__":

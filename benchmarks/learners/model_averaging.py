@@ -14,11 +14,11 @@ from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 
-from benchmarks.forests import Plan, Record, grow_all
-from benchmarks.options import Options, read_options
-from benchmarks.paper_2004 import bootstrap_share
-from benchmarks.problems import FORMULAS, load_real
-from benchmarks.results import Claim, conclude, table
+from benchmarks.papers.model_averaging_2004 import bootstrap_share
+from benchmarks.shared.forests import Plan, Record, grow_all
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import FORMULAS, load_real
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin import BootstrapModelAveragingClassifier
 from ens_plugin.papers.model_averaging_2004.bound_formulas import mean_bound
 from ens_plugin.papers.model_averaging_2004.joint_scores import joint_scores
@@ -361,11 +361,11 @@ and cannot where the prior pulls them apart (share 0.1), however many models the
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.model_averaging", __doc__, 100, arguments, smoke=3)
+    options = read_options("benchmarks.learners.model_averaging", __doc__, 100, arguments, smoke=3)
     found = cells(options)
     posterior, posterior_table = posterior_sections(options)
     return conclude(
-        "benchmarks.model_averaging",
+        "benchmarks.learners.model_averaging",
         options,
         [
             "## Model averaging",

@@ -14,11 +14,11 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
-from benchmarks.forests import TRAINING_ROWS, Plan, Record, grow_all
-from benchmarks.options import Options, read_options
-from benchmarks.problems import FORMULAS
-from benchmarks.results import Claim, conclude, table
-from benchmarks.speed import alternate
+from benchmarks.cost.speed import alternate
+from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import FORMULAS
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin import DynamicPruningClassifier
 from ens_plugin.errors import WeakEstimateWarning
 
@@ -204,14 +204,14 @@ def timing_section(kind: str, problems: Sequence[str], options: Options, rounds:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.pruning", __doc__, 20, arguments)
+    options = read_options("benchmarks.learners.pruning", __doc__, 20, arguments)
     claims, counts = counting_section(options)
     others = other_section(options)
     with threadpool_limits(limits=1):
         fast, speeds = timing_section("forest", PROBLEMS[-2:] if options.smoke else PROBLEMS, options, 11)
         other_speeds = [timing_section(kind, OTHER_PROBLEMS[:1], options, 3)[1] for kind in OTHERS]
     return conclude(
-        "benchmarks.pruning",
+        "benchmarks.learners.pruning",
         options,
         [
             "## Dynamic pruning",

@@ -12,11 +12,11 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import make_scorer, mean_pinball_loss
 
 import ens_plugin
-from benchmarks.hard_losses import friedman
-from benchmarks.metric_cost import cost_claims
-from benchmarks.metric_truth import GRID, drawn_means, gap_at, known_rows_errors, true_curve, true_size
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.hard_data.losses import friedman
+from benchmarks.metrics.cost import cost_claims
+from benchmarks.metrics.truth import GRID, drawn_means, gap_at, known_rows_errors, true_curve, true_size
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.arguments import DEFAULT_SCORE_TOLERANCE, DEFAULT_TOLERANCE
 from ens_plugin.analysis.metrics.resolution import resolve_metric
@@ -291,7 +291,7 @@ def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.metrics", __doc__, 20, arguments, smoke=2)
+    options = read_options("benchmarks.metrics.by_name", __doc__, 20, arguments, smoke=2)
     costs = cost_claims(smoke=options.smoke)
     cells = run(options)
     wheres = [*map(str, SIZES), "infinity"]
@@ -301,7 +301,7 @@ def main(arguments: list[str] | None = None) -> str:
     ]  # fmt: skip
     rows = [[name, metric, str(count), *summary_of(found)] for (name, metric, count), found in cells.items()]
     return conclude(
-        "benchmarks.metrics",
+        "benchmarks.metrics.by_name",
         options,
         [
             "## Metrics of scikit-learn",

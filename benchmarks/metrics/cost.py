@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from benchmarks.results import Claim
+from benchmarks.shared.results import Claim
 
 __all__ = ["cost_claims"]
 

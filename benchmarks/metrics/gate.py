@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.metrics import logistic
-from benchmarks.options import Options, read_options
-from benchmarks.results import Claim, conclude, table
+from benchmarks.metrics.by_name import logistic
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis import analyze_rows
 from ens_plugin.analysis.checks.judged_metric import JudgedMetric, metric_difference
@@ -191,12 +191,12 @@ def row_of(cell: tuple[str, str, str], found: list[Outcome | None]) -> list[str]
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.gate_metrics", __doc__, 100, arguments, smoke=2)
+    options = read_options("benchmarks.metrics.gate", __doc__, 100, arguments, smoke=2)
     cells = run(options)
     header = ["problem", "candidate", "metric", "refused", "true difference", "bias", "sd of the estimate",
               "mean half-width / 1.96", "held (%)", "rejected (%)"]  # fmt: skip
     return conclude(
-        "benchmarks.gate_metrics",
+        "benchmarks.metrics.gate",
         options,
         [
             "## The gate's comparison by a metric",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
-from benchmarks.wavelengths import WIDTH_LAWS, Sample, WidthLaw, bag, cross_validate, draw_samples
+from benchmarks.papers.wavelengths import WIDTH_LAWS, Sample, WidthLaw, bag, cross_validate, draw_samples
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
 from ens_plugin.papers.bagging_error_1996.bagged_error import e2, mix, ratio, simple_estimate, simple_estimates, v2
 from ens_plugin.papers.bagging_error_1996.stacking import conservative_stacking, target_unit, weighted_stacking
 
@@ -272,7 +272,7 @@ What the paper does not pin down:
 
 def read_options(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line; `arguments` None means the process's own."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.paper_1996", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.papers.bagging_error_1996", description=__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--smoke", action="store_true", help=f"{SMOKE_TARGETS} targets; RESULTS.md stays as it is")
     size.add_argument("--full", action="store_true", help=f"the paper's {FULL_TARGETS} targets")
@@ -296,7 +296,7 @@ def main(arguments: list[str] | None = None) -> str:
         ["## Paper 1996", __doc__ or "", NOTES, facts, claims_table(claims(results) + paired), rows_table(results)]
     )
     if not options.smoke:
-        publish("benchmarks.paper_1996", body)
+        publish("benchmarks.papers.bagging_error_1996", body)
     return body
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.forests import FEW, Plan, Record, grow_all
-from benchmarks.paper_options import PaperOptions, Repetitions, read_paper_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
-from benchmarks.votes import METHODS, out_of_bag_path, unpacked
+from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
+from benchmarks.papers.votes import METHODS, out_of_bag_path, unpacked
+from benchmarks.shared.forests import FEW, Plan, Record, grow_all
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
 from ens_plugin.core.row_models.majority import subset_majority_error
 from ens_plugin.papers.ensemble_size_2013.borderline import (
     borderline_density,
@@ -324,7 +324,7 @@ def run_case(method: str, problem: str, options: PaperOptions) -> tuple[dict[str
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.paper_2013", __doc__, REPETITIONS, arguments)
+    options = read_paper_options("benchmarks.papers.ensemble_size_2013", __doc__, REPETITIONS, arguments)
     cases = [("bagging", "circle")] if options.smoke else list(PAPER)
     measured = {where: run_case(*where, options) for where in cases}
     results = {where: found for where, (found, _) in measured.items()}
@@ -335,7 +335,7 @@ def main(arguments: list[str] | None = None) -> str:
     tables = [size_table(method, results) for method in methods]
     body = "\n\n".join(["## Paper 2013", __doc__ or "", NOTES, facts, claims_table(made), *tables])
     if not options.smoke:
-        publish("benchmarks.paper_2013", body)
+        publish("benchmarks.papers.ensemble_size_2013", body)
     return body
 
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.forests import Plan, Record, grow_all
-from benchmarks.paper_options import PaperOptions, Repetitions, read_paper_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
-from benchmarks.votes import bagging_mistakes, unpacked
+from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
+from benchmarks.papers.votes import bagging_mistakes, unpacked
+from benchmarks.shared.forests import Plan, Record, grow_all
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
 from ens_plugin.core.estimates.error_curve import binomial_curve
 from ens_plugin.core.row_models.mixture import fit_mixture
 from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_curve
@@ -178,14 +178,14 @@ def section(name: str, options: PaperOptions) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.paper_2007", __doc__, REPETITIONS, arguments)
+    options = read_paper_options("benchmarks.papers.error_curves_2007", __doc__, REPETITIONS, arguments)
     sections = [section(name, options) for name in (PROBLEMS[:1] if options.smoke else PROBLEMS)]
     made = [claim for found, _ in sections for claim in found]
     facts = run_facts(options.seed, options.repetitions)
     tables = [text for _, text in sections]
     body = "\n\n".join(["## Paper 2007", __doc__ or "", NOTES, facts, claims_table(made), *tables])
     if not options.smoke:
-        publish("benchmarks.paper_2007", body)
+        publish("benchmarks.papers.error_curves_2007", body)
     return body
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 
-from benchmarks.paper_options import Repetitions, read_paper_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.papers.options import Repetitions, read_paper_options
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
 from ens_plugin.papers.model_averaging_2004.bound_formulas import (
     general_sd_bound,
     mean_bound,
@@ -217,7 +217,7 @@ section 8.3, Fig. 5) did not survive in the copy at hand."""
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.paper_2004", __doc__, REPETITIONS, arguments)
+    options = read_paper_options("benchmarks.papers.model_averaging_2004", __doc__, REPETITIONS, arguments)
     found = exceedance(options.repetitions, options.seed)
     n_sets, reference = (2, 500) if options.smoke else (REGION_SETS, REGION_REFERENCE)
     regions, region_table = region_sections(n_sets, reference, options.seed)
@@ -234,7 +234,7 @@ def main(arguments: list[str] | None = None) -> str:
         ]
     )
     if not options.smoke:
-        publish("benchmarks.paper_2004", body)
+        publish("benchmarks.papers.model_averaging_2004", body)
     return body
 
 

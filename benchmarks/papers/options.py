@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.forests import DEFAULT_CACHE
+from benchmarks.shared.forests import DEFAULT_CACHE
 
 __all__ = ["PaperOptions", "Repetitions", "read_paper_options"]
 

@@ -9,12 +9,12 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from benchmarks.bite_fits import FITS, MIXINGS, OURS, matched
-from benchmarks.bite_sizes import SizeCase, SizeCell, measure_sizes, size_cases, size_section
-from benchmarks.bites import SETTINGS, Setting, Truth, bite_scores, ground_truth, single_loss
-from benchmarks.paper_options import PaperOptions, Repetitions, read_paper_options
-from benchmarks.results import Claim, claims_table, publish, run_facts, table
-from benchmarks.table_simulation import CELLS, CellError, simulate_cell
+from benchmarks.papers.bites.fits import FITS, MIXINGS, OURS, matched
+from benchmarks.papers.bites.scores import SETTINGS, Setting, Truth, bite_scores, ground_truth, single_loss
+from benchmarks.papers.bites.sizes import SizeCase, SizeCell, measure_sizes, size_cases, size_section
+from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
+from benchmarks.papers.table_simulation import CELLS, CellError, simulate_cell
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
 from ens_plugin.papers.score_tables_2017.cache import load_score_tables
 from ens_plugin.papers.score_tables_2017.score_losses import loss_curve, score_bias_variance
 from ens_plugin.papers.score_tables_2017.score_models import NormalScores
@@ -289,7 +289,7 @@ TRIED_SHRINKING = TRIED_GROUPS
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.paper_2017", __doc__, REPETITIONS, arguments)
+    options = read_paper_options("benchmarks.papers.score_tables_2017", __doc__, REPETITIONS, arguments)
     plan = plan_of(options)
     found = measured(plan, options)
     learners = list(plan.settings)
@@ -312,7 +312,7 @@ def main(arguments: list[str] | None = None) -> str:
         ]
     )
     if not options.smoke:
-        publish("benchmarks.paper_2017", body)
+        publish("benchmarks.papers.score_tables_2017", body)
     return body
 
 

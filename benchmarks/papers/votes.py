@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.forests import Plan, Record, leaf_values, out_of_bag
-from benchmarks.problems import FORMULAS
+from benchmarks.shared.forests import Plan, Record, leaf_values, out_of_bag
+from benchmarks.shared.problems import FORMULAS
 
 __all__ = ["METHODS", "bagging_mistakes", "forest_mistakes", "out_of_bag_path", "unpacked"]
 

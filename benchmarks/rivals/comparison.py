@@ -17,12 +17,12 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 import ens_plugin
-from benchmarks import rival_tools
-from benchmarks.options import Options, read_options
-from benchmarks.problems import FORMULAS
-from benchmarks.results import Claim, conclude, table
-from benchmarks.rival_tools import Answer, Rows, Sizes, missing
-from benchmarks.rival_truth import Members, Truth, truth
+from benchmarks.rivals import tools
+from benchmarks.rivals.tools import Answer, Rows, Sizes, missing
+from benchmarks.rivals.truth import Members, Truth, truth
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import FORMULAS
+from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
 
@@ -62,10 +62,10 @@ def outcomes(problem: str, seed: int, sizes: Sizes, libraries: Sequence[str], *,
     rows = rows_of(problem, seed, smoke)
     answers: dict[str, tuple[str, Answer]] = {}
     grown: dict[str, Callable[[], Members]] = {
-        "scikit-learn": lambda: rival_tools.sklearn_members(rows, sizes, seed),
-        "YDF": lambda: rival_tools.ydf_members(rows, sizes, seed),
+        "scikit-learn": lambda: tools.sklearn_members(rows, sizes, seed),
+        "YDF": lambda: tools.ydf_members(rows, sizes, seed),
     }
-    for name, (library, run) in rival_tools.tools(sizes).items():
+    for name, (library, run) in tools.python_tools(sizes).items():
         if name.startswith(("ens_plugin", "scikit-learn")) or name in libraries:
             answers[name] = (library, run(rows, sizes, seed))
     truths = {
@@ -83,9 +83,9 @@ def outcomes(problem: str, seed: int, sizes: Sizes, libraries: Sequence[str], *,
 def _of_r(package: str, rows: Rows, sizes: Sizes, seed: int) -> tuple[Answer, Members]:
     every = package == "randomForest"
     curve_sizes = tuple(range(sizes.compared[0], sizes.largest + 1, sizes.compared[0])) if every else sizes.grid
-    curve, members, _ = rival_tools.r_run(package, rows, sizes.all_trees, curve_sizes, seed)
+    curve, members, _ = tools.r_run(package, rows, sizes.all_trees, curve_sizes, seed)
     assert members is not None
-    return Answer(curve, rival_tools.by_plateau(curve), sizes.largest if every else sum(sizes.grid)), members
+    return Answer(curve, tools.by_plateau(curve), sizes.largest if every else sum(sizes.grid)), members
 
 
 def curve_cells(found: Sequence[Outcome], size: int, which: str) -> str:
@@ -132,7 +132,7 @@ def times(options: Options, libraries: Sequence[str]) -> dict[str, float]:
     rounds = [_timed_round(forest, rows, sizes, options.seed, libraries) for _ in range(1 if options.smoke else 3)]
     found = {name: float(np.median([each[name] for each in rounds])) for name in rounds[0]}
     if "ranger" in libraries:
-        _, _, measured = rival_tools.r_run("ranger", rows, n_trees, (n_trees,), options.seed)
+        _, _, measured = tools.r_run("ranger", rows, n_trees, (n_trees,), options.seed)
         assert measured is not None
         found["ranger"] = float(np.median(measured[:, 1] / measured[:, 0])) - 1.0
     return found
@@ -145,14 +145,11 @@ def _timed_round(
     analysis = seconds(lambda: ens_plugin.analyze(forest, rows.features, rows.labels, n_jobs=1))
     found = {
         f"ens_plugin, from {SIZES.largest} trees": analysis / fit,
-        "scikit-learn's warm-start loop": seconds(lambda: rival_tools.loop(rows, sizes, seed)) / fit - 1.0,
-        f"scikit-learn's validation curve, {rival_tools.FOLDS} folds": seconds(
-            lambda: rival_tools.folds(rows, sizes, seed)
-        )
-        / fit,
+        "scikit-learn's warm-start loop": seconds(lambda: tools.loop(rows, sizes, seed)) / fit - 1.0,
+        f"scikit-learn's validation curve, {tools.FOLDS} folds": seconds(lambda: tools.folds(rows, sizes, seed)) / fit,
     }
     if "YDF" in libraries:
-        train = partial(rival_tools.ydf_model, rows.features, rows.labels, sizes.largest, seed)
+        train = partial(tools.ydf_model, rows.features, rows.labels, sizes.largest, seed)
         plain, logged = seconds(partial(train, curve=False)), seconds(partial(train, curve=True))
         found["YDF"] = logged / plain - 1.0
     return found
@@ -212,7 +209,7 @@ def tables_of(found: Mapping[str, Sequence[Outcome]], spent: Mapping[str, float]
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.rivals", __doc__, 6, arguments)
+    options = read_options("benchmarks.rivals.comparison", __doc__, 6, arguments)
     sizes, problems = (SMOKE_SIZES, ["twonorm"]) if options.smoke else (SIZES, list(TRAINING_ROWS))
     reasons = {name: missing(name) for name in ("mlxtend", "rf-plateau-hpo", "YDF", *R_PACKAGES)}
     libraries = [name for name, reason in reasons.items() if reason is None]
@@ -228,7 +225,7 @@ def main(arguments: list[str] | None = None) -> str:
                 found[name].append(outcome)
     left_out = {name: reason for name, reason in {**reasons, **NEVER_RUN}.items() if reason is not None}
     return conclude(
-        "benchmarks.rivals",
+        "benchmarks.rivals.comparison",
         options,
         [
             "## Rivals in one run",
@@ -238,8 +235,8 @@ def main(arguments: list[str] | None = None) -> str:
             "trees of its own library, grown from another seed on the same rows: on the same rows (out of bag, so "
             "many trees for each row) and on fresh rows. Where a tool has a curve and no rule, the size is the first "
             "from which on its curve stays within 1 % of its last value. rf-plateau-hpo keeps the default forest and "
-            f"chooses the number of trees alone, in {rival_tools.PLATEAU_TRIALS} trials. mlxtend has a quarter of "
-            f"the training rows as its test set and {rival_tools.ROUNDS} rounds (its default is 200). ranger has no "
+            f"chooses the number of trees alone, in {tools.PLATEAU_TRIALS} trials. mlxtend has a quarter of "
+            f"the training rows as its test set and {tools.ROUNDS} rounds (its default is 200). ranger has no "
             f"curve: one forest for each of the sizes {', '.join(map(str, sizes.grid))}. Time: {TIMED_ROWS} rows, "
             f"20 features, {TIMED_TREES} trees, processor time, one thread; randomForest cannot leave its curve out.",
             "\n".join(f"- Left out: {name}: {reason}." for name, reason in left_out.items()),

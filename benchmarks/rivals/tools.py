@@ -18,9 +18,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split, validation_curve
 
 import ens_plugin
-from benchmarks.rival_truth import Members
+from benchmarks.rivals.truth import Members
 
-__all__ = ["Answer", "Rows", "Sizes", "missing", "r_run", "sklearn_members", "tools", "ydf_members", "ydf_model"]
+__all__ = ["Answer", "Rows", "Sizes", "missing", "python_tools", "r_run", "sklearn_members", "ydf_members", "ydf_model"]
 
 Array = NDArray[Any]
 
@@ -230,7 +230,7 @@ def _frame(features: Array) -> pd.DataFrame:
     return pd.DataFrame(features, columns=[f"x{column}" for column in range(features.shape[1])])
 
 
-def tools(sizes: Sizes) -> dict[str, tuple[str, Callable[[Rows, Sizes, int], Answer]]]:
+def python_tools(sizes: Sizes) -> dict[str, tuple[str, Callable[[Rows, Sizes, int], Answer]]]:
     """Return the tools of Python by name, each with the library whose forests it is about."""
     few = sizes.compared[1]
     return {

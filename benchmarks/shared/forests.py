@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from tqdm import tqdm
 
-from benchmarks.problems import FORMULAS, friedman1, load_real
+from benchmarks.shared.problems import FORMULAS, friedman1, load_real
 
 __all__ = [
     "DEFAULT_CACHE",

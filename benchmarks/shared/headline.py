@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from benchmarks.markdown import Row, claim_rows, sections, table
+from benchmarks.shared.markdown import Row, claim_rows, sections, table
 
 __all__ = ["PROMISES", "headline", "with_headline"]
 
@@ -24,47 +24,47 @@ class Promise(NamedTuple):
 PROMISES = (
     Promise(
         "the error at infinity, from 50 trees: mean absolute bias in percentage points",
-        "benchmarks.accuracy",
+        "benchmarks.accuracy.few_trees",
         "from 50 trees, B = ∞: mean absolute bias (points)",
     ),
     Promise(
         "the 95 % interval holds the error on fresh rows, in % of cases",
-        "benchmarks.intervals",
+        "benchmarks.accuracy.intervals",
         "95 % interval contains the error on fresh rows, mean of the cells (%)",
     ),
     Promise(
         "the 95 % interval of the size holds the right one, in % of cases",
-        "benchmarks.intervals",
+        "benchmarks.accuracy.intervals",
         "95 % interval of the size contains the reference, mean of the cells (%)",
     ),
     Promise(
         "the recommended size keeps five measures of quality, in % of cases",
-        "benchmarks.recommendation",
+        "benchmarks.accuracy.recommendation",
         "Brier within 0.5 %: cuts that keep every measure (%)",
     ),
     Promise(
         "the size by a metric: error in doublings, over 12 metrics",
-        "benchmarks.metrics",
+        "benchmarks.metrics.by_name",
         "error of the size, in doublings (root mean square)",
     ),
     Promise(
         "the 95 % interval of a prediction holds the target, in % of rows (Friedman 1)",
-        "benchmarks.prediction_intervals",
+        "benchmarks.accuracy.prediction_intervals",
         "coverage, Friedman 1 (%)",
     ),
     Promise(
         "times as fast as scikit-learn's warm-start loop",
-        "benchmarks.speed",
+        "benchmarks.cost.speed",
         "scikit-learn's warm-start loop (step 5) / analyze",
     ),
     Promise(
         "a report after every fit: cost in % of the fit",
-        "benchmarks.autolog",
+        "benchmarks.cost.autolog",
         "autologging to a server / fit (%), 20000 rows, 200 trees, one thread",
     ),
     Promise(
         "a search without folds: times as fast as five folds",
-        "benchmarks.oob_search",
+        "benchmarks.accuracy.oob_search",
         "seconds of five folds over seconds without folds, median",
     ),
 )
@@ -93,7 +93,8 @@ def _line(promise: Promise, rows: list[Row]) -> list[str]:
         if row.measure == promise.measure:
             return [promise.words, *row[1:]]
     raise LookupError(
-        f"The section of {promise.script} has no line {promise.measure!r}. Change the line of benchmarks/headline.py."
+        f"The section of {promise.script} has no line {promise.measure!r}. "
+        "Change the line of benchmarks/shared/headline.py."
     )
 
 

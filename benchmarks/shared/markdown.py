@@ -35,7 +35,7 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def sections(text: str) -> dict[str, str]:
     """Return the sections of RESULTS.md by the script that wrote them."""
-    return dict(re.findall(r"<!-- (benchmarks\.\w+): begin -->\n(.*?)\n<!-- \1: end -->", text, flags=re.DOTALL))
+    return dict(re.findall(r"<!-- (benchmarks\.[\w.]+): begin -->\n(.*?)\n<!-- \1: end -->", text, flags=re.DOTALL))
 
 
 def claim_rows(section: str) -> list[Row]:

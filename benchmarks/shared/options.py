@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.forests import DEFAULT_CACHE
+from benchmarks.shared.forests import DEFAULT_CACHE
 
 __all__ = ["Options", "read_options"]
 

@@ -14,13 +14,13 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.headline import with_headline
-from benchmarks.markdown import table
-from benchmarks.options import Options
+from benchmarks.shared.headline import with_headline
+from benchmarks.shared.markdown import table
+from benchmarks.shared.options import Options
 
 __all__ = ["RESULTS", "Claim", "claims_table", "conclude", "publish", "run_facts", "table"]
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
+RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 PREFACE = "# Results\n\nWritten by the scripts in this directory; a run replaces its own section and no other.\n"
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 

@@ -17,8 +17,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from tqdm import tqdm
 
-from benchmarks.forests import random_numbers
-from benchmarks.problems import FORMULAS, load_real
+from benchmarks.shared.forests import random_numbers
+from benchmarks.shared.problems import FORMULAS, load_real
 
 __all__ = ["SETTINGS", "Setting", "Truth", "bite_scores", "ground_truth", "single_loss"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from benchmarks.bite_fits import FITS, MIXINGS, OURS
-from benchmarks.bites import SETTINGS, Setting, bite_scores
-from benchmarks.results import Claim, table
+from benchmarks.papers.bites.fits import FITS, MIXINGS, OURS
+from benchmarks.papers.bites.scores import SETTINGS, Setting, bite_scores
+from benchmarks.shared.results import Claim, table
 from ens_plugin.papers.score_tables_2017.cache import load_score_tables
 from ens_plugin.papers.score_tables_2017.score_losses import loss_curve
 from ens_plugin.papers.score_tables_2017.score_models import NormalScores

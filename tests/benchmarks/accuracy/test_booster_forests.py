@@ -11,10 +11,10 @@ from scipy.special import expit
 pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
 pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from benchmarks.booster_accuracy import few_member_plug_in, plug_in_estimate, reference
-from benchmarks.boosters import LIBRARIES, fresh_error, scores, tossed_rows
-from benchmarks.forests import Plan
-from benchmarks.problems import FORMULAS
+from benchmarks.accuracy.booster_forests import LIBRARIES, fresh_error, scores, tossed_rows
+from benchmarks.accuracy.few_booster_trees import few_member_plug_in, plug_in_estimate, reference
+from benchmarks.shared.forests import Plan
+from benchmarks.shared.problems import FORMULAS
 
 SMALL = Plan("twonorm", 150, 80, None, 400, 0, 1)
 every_library = pytest.mark.parametrize("library", LIBRARIES)

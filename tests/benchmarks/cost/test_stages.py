@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from benchmarks.stages import REST, STAGES, clocked
+from benchmarks.cost.stages import REST, STAGES, clocked
 from tests.extras import imported
 
 
@@ -44,7 +44,7 @@ def test_analysis_is_timed_and_then_as_before() -> None:
 def test_exponent_of_a_power() -> None:
     imported("lightgbm")
     imported("xgboost")
-    from benchmarks.profile import exponent
+    from benchmarks.cost.profile import exponent
 
     sizes = [1, 10, 100]
     assert abs(exponent(sizes, [0.5 * size**1.5 for size in sizes]) - 1.5) < 1e-12

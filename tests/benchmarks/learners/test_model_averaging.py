@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
-from benchmarks.model_averaging import (
+from benchmarks.learners.model_averaging import (
     FRESH_ROWS,
     METHODS,
     PROBLEMS,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks import paper_1996, wavelengths
-from benchmarks.paper_1996 import PAPER, REPRODUCED, STATISTICS, Comparison, relative_delta
-from benchmarks.results import RESULTS
-from benchmarks.wavelengths import WIDTH_LAWS, bag, cross_validate, draw_counts, draw_samples, fit, predict
+from benchmarks.papers import bagging_error_1996, wavelengths
+from benchmarks.papers.bagging_error_1996 import PAPER, REPRODUCED, STATISTICS, Comparison, relative_delta
+from benchmarks.papers.wavelengths import WIDTH_LAWS, bag, cross_validate, draw_counts, draw_samples, fit, predict
+from benchmarks.shared.results import RESULTS
 
 FloatArray = NDArray[np.float64]
 LAW = WIDTH_LAWS["squared widths uniform"]
@@ -179,7 +179,7 @@ def test_targets_of_the_benchmark_are_figures_of_the_paper() -> None:
 @pytest.mark.slow
 def test_smoke_leaves_the_results_alone() -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
-    body = paper_1996.main(["--smoke"])
+    body = bagging_error_1996.main(["--smoke"])
     assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
     assert body.startswith("## ")
     assert "nan" not in body
@@ -192,5 +192,5 @@ def test_smoke_leaves_the_results_alone() -> None:
 
 
 def test_same_seed_same_numbers() -> None:
-    runs = [paper_1996.run_law(LAW, 8, (3, 0))["weighted"].estimated for _ in range(2)]
+    runs = [bagging_error_1996.run_law(LAW, 8, (3, 0))["weighted"].estimated for _ in range(2)]
     np.testing.assert_array_equal(*runs)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks import paper_2013
-from benchmarks.forests import Record
-from benchmarks.paper_2013 import (
+from benchmarks.papers import ensemble_size_2013
+from benchmarks.papers.ensemble_size_2013 import (
     LAW_SIZES,
     PAPER,
     PAPER_ERROR,
@@ -20,6 +19,7 @@ from benchmarks.paper_2013 import (
     grown_size,
     law,
 )
+from benchmarks.shared.forests import Record
 from ens_plugin.core.estimates import recommended_size
 from ens_plugin.core.estimates.ensemble_size import agreement
 
@@ -46,8 +46,8 @@ def refuse(*arguments: object) -> None:
 
 @pytest.mark.slow
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper_2013, "publish", refuse)
-    body = paper_2013.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
+    monkeypatch.setattr(ensemble_size_2013, "publish", refuse)
+    body = ensemble_size_2013.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
     assert body.startswith("## Paper 2013")
     assert "| measure" in body
     assert "nan" not in body

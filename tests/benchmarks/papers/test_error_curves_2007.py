@@ -7,9 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import paper_2007
-from benchmarks.forests import Record
-from benchmarks.paper_2007 import MEMBERS, PAPER, ROWS, VALIDATION_ROWS, estimates, plugged_in, predicted_bias
+from benchmarks.papers import error_curves_2007
+from benchmarks.papers.error_curves_2007 import (
+    MEMBERS,
+    PAPER,
+    ROWS,
+    VALIDATION_ROWS,
+    estimates,
+    plugged_in,
+    predicted_bias,
+)
+from benchmarks.shared.forests import Record
 from ens_plugin.core.estimates import binomial_curve
 
 
@@ -31,8 +39,8 @@ def refuse(*arguments: object) -> None:
 
 @pytest.mark.slow
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper_2007, "publish", refuse)
-    body = paper_2007.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
+    monkeypatch.setattr(error_curves_2007, "publish", refuse)
+    body = error_curves_2007.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
     assert body.startswith("## Paper 2007")
     assert "| twonorm, error at B = 1000 (%)" in body
     assert "nan" not in body

@@ -7,8 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import paper_2004
-from benchmarks.paper_2004 import HOLDING, PUBLISHED, bootstrap_share, errata_table, exceedance, joint_scores, misses
+from benchmarks.papers import model_averaging_2004
+from benchmarks.papers.model_averaging_2004 import (
+    HOLDING,
+    PUBLISHED,
+    bootstrap_share,
+    errata_table,
+    exceedance,
+    joint_scores,
+    misses,
+)
 
 
 def refuse(*arguments: object) -> None:
@@ -17,8 +25,8 @@ def refuse(*arguments: object) -> None:
 
 @pytest.mark.slow
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper_2004, "publish", refuse)
-    body = paper_2004.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
+    monkeypatch.setattr(model_averaging_2004, "publish", refuse)
+    body = model_averaging_2004.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
     assert body.startswith("## Paper 2004")
     assert "| measure" in body
     assert "nan" not in body
@@ -39,8 +47,8 @@ def test_misses_count_what_is_above_the_bound() -> None:
 
 
 def test_exceedance_has_a_share_for_every_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper_2004, "MODELS", (10, 30))
-    monkeypatch.setattr(paper_2004, "ROWS", (20,))
+    monkeypatch.setattr(model_averaging_2004, "MODELS", (10, 30))
+    monkeypatch.setattr(model_averaging_2004, "ROWS", (20,))
     found = exceedance(200, 0)
     assert len(found) == 2 * 3 * (len(HOLDING) + 1)
     assert all(0 <= share <= 1 for share in found.values())

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.forests import Plan
-from benchmarks.problems import FORMULAS
-from benchmarks.votes import METHODS, out_of_bag_path, unpacked
+from benchmarks.papers.votes import METHODS, out_of_bag_path, unpacked
+from benchmarks.shared.forests import Plan
+from benchmarks.shared.problems import FORMULAS
 
 PLAN = Plan("circle", 60, 30, None, 45, 0, 1)
 

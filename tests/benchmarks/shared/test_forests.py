@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from benchmarks.forests import Plan, Record, hard_votes, kept, seed_votes, soft_outputs, value_outputs
+from benchmarks.shared.forests import Plan, Record, hard_votes, kept, seed_votes, soft_outputs, value_outputs
 
 SMALL = Plan("twonorm", 120, 200, None, 300, 0, 1)
 
@@ -31,7 +31,7 @@ def test_votes_are_those_of_scikit_learns_out_of_bag_score() -> None:
 def test_fresh_error_counts_ties_half() -> None:
     forest, _, _ = _forest(SMALL)
     _, _, rng = SMALL.sample()
-    from benchmarks.problems import FORMULAS
+    from benchmarks.shared.problems import FORMULAS
 
     fresh, fresh_y = FORMULAS["twonorm"].sample(300, rng)
     wrong = np.mean([tree.predict(fresh) != fresh_y for tree in forest.estimators_[:50]], axis=0)

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.problems import FORMULAS, LOGIT_SCALE, REAL_DATA, friedman1, load_real
+from benchmarks.shared.problems import FORMULAS, LOGIT_SCALE, REAL_DATA, friedman1, load_real
 
 N_ROWS = 100_000
 

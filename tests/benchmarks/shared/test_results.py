@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import results
-from benchmarks.headline import PROMISES, headline, with_headline
-from benchmarks.options import read_options
-from benchmarks.results import RESULTS, Claim, claims_table, conclude, publish, run_facts, table
+from benchmarks.shared import results
+from benchmarks.shared.headline import PROMISES, headline, with_headline
+from benchmarks.shared.options import read_options
+from benchmarks.shared.results import RESULTS, Claim, claims_table, conclude, publish, run_facts, table
 
 
 def test_a_run_replaces_its_own_section_only(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from benchmarks import bite_sizes
-from benchmarks.bite_sizes import (
+from benchmarks.papers.bites import sizes as bite_sizes
+from benchmarks.papers.bites.sizes import (
     GRID,
     SizeCell,
     estimated_size,
