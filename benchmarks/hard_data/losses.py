@@ -13,6 +13,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
 from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import friedman
 from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
@@ -99,12 +100,6 @@ class Outcome(NamedTuple):
     covered_size: bool
     width: float
     doubted: bool
-
-
-def friedman(features: Array) -> Array:
-    """Return Friedman's function of the first five features."""
-    x = features.T
-    return np.asarray(10 * np.sin(np.pi * x[0] * x[1]) + 20 * (x[2] - 0.5) ** 2 + 10 * x[3] + 5 * x[4])
 
 
 def draw(cell: Cell, rng: np.random.Generator, n_rows: int) -> tuple[Array, Array, Array, Array, Array]:

@@ -12,8 +12,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import roc_auc_score
 
 import ens_plugin
-from benchmarks.hard_data.losses import friedman
 from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import friedman
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.errors import EnsPluginError
 

@@ -12,10 +12,10 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import make_scorer, mean_pinball_loss
 
 import ens_plugin
-from benchmarks.hard_data.losses import friedman
 from benchmarks.metrics.cost import cost_claims
 from benchmarks.metrics.truth import GRID, drawn_means, gap_at, known_rows_errors, true_curve, true_size
 from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import friedman
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.arguments import DEFAULT_SCORE_TOLERANCE, DEFAULT_TOLERANCE

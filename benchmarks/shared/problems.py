@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-__all__ = ["FORMULAS", "REAL_DATA", "Formula", "friedman1", "load_real"]
+__all__ = ["FORMULAS", "REAL_DATA", "Formula", "friedman", "friedman1", "load_real"]
 
 FloatArray = NDArray[np.float64]
 LabelArray = NDArray[np.int64]
@@ -164,6 +164,12 @@ def load_real(name: str, n_rows: int | None, rng: np.random.Generator) -> tuple[
         return features, target
     rows = rng.permutation(target.size)[:n_rows]
     return features[rows], target[rows]
+
+
+def friedman(features: FloatArray) -> FloatArray:
+    """Return Friedman's function of the first five features."""
+    x = features.T
+    return np.asarray(10 * np.sin(np.pi * x[0] * x[1]) + 20 * (x[2] - 0.5) ** 2 + 10 * x[3] + 5 * x[4])
 
 
 def friedman1(n_rows: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
