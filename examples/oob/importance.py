@@ -1,6 +1,7 @@
 """Which columns a forest's error depends on, from its training rows alone.
 
-Run with a path to write the picture of docs/how-to/importance.md to, ``python examples/importance.py importance.png``.
+Run with a path to write the picture of docs/how-to/importance.md to,
+``python examples/oob/importance.py importance.png``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How uncertain a forest's predictions are: standard errors, and intervals for the target, without held-out rows.
 
 Run with a path to write the picture of docs/how-to/uncertainty.md to it:
-``python examples/prediction_intervals.py a.png``.
+``python examples/oob/prediction_intervals.py a.png``.
 """
 
 from __future__ import annotations

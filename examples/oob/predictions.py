@@ -1,6 +1,6 @@
 """The picture of docs/how-to/oob.md: what a forest predicts for its training rows, with all trees and out of bag.
 
-Run with a path to write the picture to, ``python examples/oob_predictions.py oob.png``.
+Run with a path to write the picture to, ``python examples/oob/predictions.py oob.png``.
 """
 
 from __future__ import annotations

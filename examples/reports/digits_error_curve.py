@@ -1,6 +1,6 @@
 """The picture at the top of the README: the error curve of a forest on the digits.
 
-Run with a path to write the picture to, ``python examples/digits_error_curve.py curve.png``.
+Run with a path to write the picture to, ``python examples/reports/digits_error_curve.py curve.png``.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The size by a metric of scikit-learn: average precision of a rare digit, out of bag and on rows held out.
 
-Run with a path to draw the picture as well, ``python examples/metrics.py metrics.png``.
+Run with a path to draw the picture as well, ``python examples/reports/metrics.py metrics.png``.
 """
 
 import argparse

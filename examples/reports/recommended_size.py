@@ -1,6 +1,6 @@
 """What each criterion of the recommended size keeps: a rare label of scikit-learn's digits, on rows held out.
 
-Run with a path to draw the picture as well, ``python examples/recommended_size.py sizes.png``.
+Run with a path to draw the picture as well, ``python examples/reports/recommended_size.py sizes.png``.
 """
 
 import argparse

@@ -185,7 +185,7 @@ def test_the_settled_labels() -> None:
     reason="the guide shows figures of scikit-learn 1.9; other releases grow other forests",
 )
 def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> None:
-    script = ROOT / "examples" / "metrics.py"
+    script = ROOT / "examples" / "reports" / "metrics.py"
     printed = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     guide = (ROOT / "docs" / "how-to" / "metrics.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```\n(RandomForestClassifier:.*?)```", guide, flags=re.DOTALL)
