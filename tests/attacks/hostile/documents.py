@@ -12,7 +12,7 @@ from typing import Any
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.registry.gating import read_policy
-from tests.attacks.values import any_value, cases
+from tests.attacks.hostile.values import any_value, cases
 
 __all__ = ["POLICY", "damaged", "hostile_policy", "hostile_report"]
 
