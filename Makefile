@@ -38,25 +38,25 @@ screenshots: $(READY) ## the pictures of MLflow and notebooks in docs/images; ne
 	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser
 
 benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmarks/RESULTS.md (long)
-	$(BIN)/python -m benchmarks.accuracy
-	$(BIN)/python -m benchmarks.booster_accuracy
-	$(BIN)/python -m benchmarks.intervals
-	$(BIN)/python -m benchmarks.prediction_intervals
+	$(BIN)/python -m benchmarks.accuracy.few_trees
+	$(BIN)/python -m benchmarks.accuracy.few_booster_trees
+	$(BIN)/python -m benchmarks.accuracy.intervals
+	$(BIN)/python -m benchmarks.accuracy.prediction_intervals
 	$(BIN)/python -m benchmarks.hard_data
-	$(BIN)/python -m benchmarks.metrics
-	$(BIN)/python -m benchmarks.speed
-	$(BIN)/python -m benchmarks.profile
-	$(BIN)/python -m benchmarks.memory
-	$(BIN)/python -m benchmarks.booster_speed
-	$(BIN)/python -m benchmarks.walker
-	$(BIN)/python -m benchmarks.autolog
+	$(BIN)/python -m benchmarks.metrics.by_name
+	$(BIN)/python -m benchmarks.cost.speed
+	$(BIN)/python -m benchmarks.cost.profile
+	$(BIN)/python -m benchmarks.cost.memory
+	$(BIN)/python -m benchmarks.cost.boosters
+	$(BIN)/python -m benchmarks.cost.walker
+	$(BIN)/python -m benchmarks.cost.autolog
 	$(BIN)/python -m benchmarks.learners
-	$(BIN)/python -m benchmarks.oob_search
-	$(BIN)/python -m benchmarks.recommendation
-	$(BIN)/python -m benchmarks.spark
-	$(BIN)/python -m benchmarks.reach
-	$(BIN)/python -m benchmarks.rivals
-	$(BIN)/python -m benchmarks.first_use
+	$(BIN)/python -m benchmarks.accuracy.oob_search
+	$(BIN)/python -m benchmarks.accuracy.recommendation
+	$(BIN)/python -m benchmarks.cost.spark
+	$(BIN)/python -m benchmarks.accuracy.reach
+	$(BIN)/python -m benchmarks.rivals.comparison
+	$(BIN)/python -m benchmarks.cost.first_use
 
 clean: ## remove the environment, builds and caches
 	rm -rf docs/_build docs/gallery docs/tutorials docs/reference/generated

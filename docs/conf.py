@@ -33,7 +33,7 @@ extensions = [
     "sphinx_click",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "tutorials/*.py", "gallery/*.py"]
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "tutorials/*.py", "gallery/**/*.py"]
 templates_path = ["_templates"]
 nitpicky = False
 

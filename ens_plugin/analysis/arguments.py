@@ -43,9 +43,9 @@ N_DEFAULT_SIZES = 220
 MIN_TOLERANCE = 1e-9
 DEFAULT_CONFIDENCE = 0.99
 DEFAULT_TOLERANCE = 0.01
-# Measured on 14 data sets: rankings, log loss and error are then kept too (benchmarks/recommendation.py).
+# Measured on 14 data sets: rankings, log loss and error are then kept too (benchmarks/accuracy/recommendation.py).
 DEFAULT_PROBABILITY_TOLERANCE = 0.005
-# A difference, for scores with a largest value; what benchmarks/recommendation.py allows rankings to lose.
+# A difference, for scores with a largest value; what benchmarks/accuracy/recommendation.py allows rankings to lose.
 DEFAULT_SCORE_TOLERANCE = 0.005
 
 

@@ -18,7 +18,7 @@ from sklearn.ensemble import BaggingRegressor, IsolationForest, RandomForestClas
 import ens_plugin
 from ens_plugin import autolog
 from ens_plugin.errors import EnsPluginError
-from tests.adapters.h2o_server import connected
+from tests.adapters.h2o.h2o_server import connected
 from tests.extras import INSTALL, needs_pyspark
 from tests.spark.conftest import session  # noqa: F401  (a fixture)
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to

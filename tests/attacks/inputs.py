@@ -34,8 +34,8 @@ import ens_plugin
 from ens_plugin.cli import main as command_line
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.tracking.store import load_model
-from tests.attacks.documents import POLICY, damaged, hostile_policy, hostile_report
-from tests.attacks.values import any_value, array_like, cases, hostile_members
+from tests.attacks.hostile.documents import POLICY, damaged, hostile_policy, hostile_report
+from tests.attacks.hostile.values import any_value, array_like, cases, hostile_members
 
 __all__ = ["KINDS", "attack"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.results import RESULTS
+from benchmarks.shared.results import RESULTS
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
 
@@ -18,47 +18,47 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
 @pytest.mark.parametrize(
     "script",
     [
-        "accuracy",
-        "autolog",
-        "booster_accuracy",
-        "hard_training_variance",
-        "hard_labels",
-        "hard_cells",
-        "hard_seeds",
-        "intervals",
-        "oob_search",
-        "recommendation",
-        "prediction_intervals",
-        "profile",
-        "pruning",
-        "speed",
-        "booster_speed",
-        "model_averaging",
-        "growth",
-        "hard_curves",
-        "hard_sizes",
-        "hard_losses",
-        "hard_metrics",
-        "metrics",
-        "gate_metrics",
-        "hard_repeats",
-        "hard_scores",
-        "reach",
-        "walker",
-        "rivals",
-        "first_use",
-        pytest.param("memory", marks=needs_proc),
-        pytest.param("spark", marks=needs_proc),
+        "accuracy.few_trees",
+        "cost.autolog",
+        "accuracy.few_booster_trees",
+        "hard_data.training_variance",
+        "hard_data.labels",
+        "hard_data.cells",
+        "hard_data.seeds",
+        "accuracy.intervals",
+        "accuracy.oob_search",
+        "accuracy.recommendation",
+        "accuracy.prediction_intervals",
+        "cost.profile",
+        "learners.pruning",
+        "cost.speed",
+        "cost.boosters",
+        "learners.model_averaging",
+        "learners.growth",
+        "hard_data.curves",
+        "hard_data.sizes",
+        "hard_data.losses",
+        "hard_data.metrics",
+        "metrics.by_name",
+        "metrics.gate",
+        "hard_data.repeats",
+        "hard_data.scores",
+        "accuracy.reach",
+        "cost.walker",
+        "rivals.comparison",
+        "cost.first_use",
+        pytest.param("cost.memory", marks=needs_proc),
+        pytest.param("cost.spark", marks=needs_proc),
     ],
 )
 def test_smoke(script: str, tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
-    if script in ("booster_accuracy", "hard_scores", "profile", "pruning", "walker"):
+    if script in ("accuracy.few_booster_trees", "hard_data.scores", "cost.profile", "learners.pruning", "cost.walker"):
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
-    if script in ("pruning", "walker"):
+    if script in ("learners.pruning", "cost.walker"):
         pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
-    if script == "spark":
+    if script == "cost.spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")
         if shutil.which("java") is None:
             pytest.skip("needs Java 17 or newer: apt install default-jre-headless")
@@ -71,6 +71,6 @@ def test_smoke(script: str, tmp_path: Path) -> None:
 
 def test_help_names_the_module(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        import_module("benchmarks.accuracy").main(["--help"])
+        import_module("benchmarks.accuracy.few_trees").main(["--help"])
     assert stop.value.code == 0
-    assert "python -m benchmarks.accuracy" in capsys.readouterr().out
+    assert "python -m benchmarks.accuracy.few_trees" in capsys.readouterr().out

@@ -48,7 +48,7 @@ def cells(script: str, start: str) -> list[list[str]]:
 
 
 def measured(start: str) -> str:
-    ((value, *_),) = cells("metrics", start)
+    ((value, *_),) = cells("metrics.by_name", start)
     return value
 
 
@@ -58,8 +58,8 @@ def metrics() -> str:
 
 
 def test_the_metrics_repetitions_and_coverage(metrics: str) -> None:
-    held = [row[0] for row in cells("metrics", "interval holds the metric at")]
-    (repetitions,) = re.findall(r"(\d+) repetitions;", section("metrics"))
+    held = [row[0] for row in cells("metrics.by_name", "interval holds the metric at")]
+    (repetitions,) = re.findall(r"(\d+) repetitions;", section("metrics.by_name"))
     assert f"In {repetitions} repetitions of 600 rows" in metrics
     assert f"the truth in {min(held, key=float)} to {max(held, key=float)} % of cases" in metrics
     assert measured("reports with a value that the metric cannot have") == "0"
@@ -67,7 +67,7 @@ def test_the_metrics_repetitions_and_coverage(metrics: str) -> None:
 
 
 def test_the_metrics_sizes(metrics: str) -> None:
-    (off_by, target, _) = cells("metrics", SIZE)[0]
+    (off_by, target, _) = cells("metrics.by_name", SIZE)[0]
     assert f"off by {off_by} doublings (root mean square), where {target.split()[-1]} was aimed for" in page(
         "how-to/metrics.md"
     )
@@ -94,13 +94,13 @@ def test_the_metrics_sizes(metrics: str) -> None:
 
 
 def test_the_refused_log_losses(metrics: str) -> None:
-    refused = [int(row[3]) for row in rows("metrics") if len(row) > 3 and row[1] == "neg_log_loss"]
-    (repetitions,) = re.findall(r"(\d+) repetitions;", section("metrics"))
+    refused = [int(row[3]) for row in rows("metrics.by_name") if len(row) > 3 and row[1] == "neg_log_loss"]
+    (repetitions,) = re.findall(r"(\d+) repetitions;", section("metrics.by_name"))
     assert f"refused in {sum(refused)} of {len(refused) * int(repetitions)} reports" in metrics
 
 
 def test_the_metrics_cost(metrics: str) -> None:
-    cost = [row[1] for row in rows("metrics") if "processor time at" in row[0]]
+    cost = [row[1] for row in rows("metrics.by_name") if "processor time at" in row[0]]
     assert f"takes {min(cost, key=float)} to {max(cost, key=float)} times the processor time" in metrics
 
 
@@ -108,7 +108,9 @@ def test_the_averaged_models() -> None:
     guide, explained = page("how-to/model_averaging.md"), page("explanations/model_averaging.md")
     # The first of two tables, of a tenth of the rows for training, is the one that stays.
     tenth = {
-        row[0]: [cell.split()[0] for cell in row[1:]] for row in reversed(rows("model_averaging")) if len(row) == 10
+        row[0]: [cell.split()[0] for cell in row[1:]]
+        for row in reversed(rows("learners.model_averaging"))
+        if len(row) == 10
     }
     single, joint, conditional = ({name: row[column] for name, row in tenth.items()} for column in (0, 1, 3))
     assert (
@@ -126,7 +128,7 @@ def test_the_averaged_models() -> None:
 
 def test_the_standard_deviation_over_seeds() -> None:
     twonorm, ringnorm, logistic, circle, mixture = (
-        cells("intervals", f"{problem}: algorithmic sd on out-of-bag rows")[0][0].split()[0]
+        cells("accuracy.intervals", f"{problem}: algorithmic sd on out-of-bag rows")[0][0].split()[0]
         for problem in ("twonorm", "ringnorm", "noisy logistic", "circle", "hard/easy mixture")
     )
     assert (
@@ -140,19 +142,21 @@ def test_the_variance_over_training_sets() -> None:
     shown = re.findall(r"^\| ([25]00) \| (all|a third).*? \| (\d) \| ([\d.]+) \| ([\d.]+) \|$", methods, re.MULTILINE)
     found = [
         (row[0], row[-2], row[-1])
-        for row in rows("hard_training_variance")
+        for row in rows("hard_data.training_variance")
         if ", bootstrap," in row[0] and len(row) == 5
     ]
     assert len(shown) == 5
     for (n_rows, tried, leaf, corrected, jackknife), measured_row in zip(shown, found, strict=True):
         share = "max_features 1," if tried == "all" else "max_features 0.333333,"
         assert measured_row == (f"{n_rows} rows, bootstrap, {share} leaves of {leaf}", corrected, jackknife)
-    few, many = (row[-2] for row in rows("hard_training_variance") if "without replacement" in row[0] and len(row) == 5)
+    few, many = (
+        row[-2] for row in rows("hard_data.training_variance") if "without replacement" in row[0] and len(row) == 5
+    )
     assert f"{few} times the truth with bags of 30 % of the rows and {many} times with 63 %" in page("methods.md")
 
 
 def test_the_intervals_of_groups() -> None:
-    held = {row[0]: float(row[1].split()[0]) for row in rows("hard_repeats") if row[0].endswith("coverage (%)")}
+    held = {row[0]: float(row[1].split()[0]) for row in rows("hard_data.repeats") if row[0].endswith("coverage (%)")}
     assert len(held) == 9
     fewest = held.pop("20 groups of 10 rows, scikit-learn forest: coverage (%)")
     squared = held.pop("60 groups of 10 rows, regression: coverage (%)")
@@ -166,7 +170,7 @@ def test_the_settled_labels() -> None:
     differing = [
         row[0]
         for data in ("Boolean attributes", "breast cancer")
-        for row in cells("paper_2004", f"{data}, T = ")
+        for row in cells("papers.model_averaging_2004", f"{data}, T = ")
         if row[-2] == "at most 0.05"
     ]
     assert len(differing) == 6
@@ -181,7 +185,7 @@ def test_the_settled_labels() -> None:
     reason="the guide shows figures of scikit-learn 1.9; other releases grow other forests",
 )
 def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> None:
-    script = ROOT / "examples" / "metrics.py"
+    script = ROOT / "examples" / "reports" / "metrics.py"
     printed = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     guide = (ROOT / "docs" / "how-to" / "metrics.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```\n(RandomForestClassifier:.*?)```", guide, flags=re.DOTALL)
@@ -215,7 +219,7 @@ def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_800_times() ->
 
 
 def test_the_other_tools_in_the_readme() -> None:
-    of_rivals = [row for row in rows("rivals") if len(row) == 7 and not row[0].startswith("-")]
+    of_rivals = [row for row in rows("rivals.comparison") if len(row) == 7 and not row[0].startswith("-")]
     second = [row[0] for row in of_rivals].index("tool", 1)
     curves, sizes = of_rivals[1:second], of_rivals[second + 1 :]
     expected = [

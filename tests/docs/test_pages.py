@@ -67,7 +67,7 @@ def test_the_papers_have_the_same_titles_on_the_page_of_methods_and_in_the_citat
 
 
 def test_the_gallery_has_at_least_twelve_pictures() -> None:
-    scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gallery").glob("*.py")]
+    scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gallery").rglob("*.py")]
     assert sum("plt.subplots" in text or "plot" in text for text in scripts) >= 12
 
 

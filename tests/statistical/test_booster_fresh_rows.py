@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
 pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from benchmarks.booster_accuracy import fresh_differences
-from benchmarks.boosters import LIBRARIES, fresh_error, tossed_rows
-from benchmarks.forests import Plan
+from benchmarks.accuracy.booster_forests import LIBRARIES, fresh_error, tossed_rows
+from benchmarks.accuracy.few_booster_trees import fresh_differences
+from benchmarks.shared.forests import Plan
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.prediction_intervals import HIGH, LOW, SETTINGS, Setting, measure
+from benchmarks.accuracy.prediction_intervals import HIGH, LOW, SETTINGS, Setting, measure
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from benchmarks.tracking_server import serving
+from benchmarks.cost.tracking_server import serving
 
 __all__ = ["DOWN", "MLFLOW_WARNINGS", "embedded_store", "linked_metrics", "new_store", "served_store", "tracking_to"]
 

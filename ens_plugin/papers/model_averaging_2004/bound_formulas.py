@@ -165,7 +165,7 @@ def published_sd_bound(sd: ArrayLike, n_models: int, n_rows: int, delta: float =
     -----
     The standard error of a standard deviation of T draws depends on T only; the paper divides by the
     number of rows as well.  With 50 rows and delta = 0.05 it is exceeded in more than half of the
-    cases, whatever T is (``benchmarks/paper_2004.py``).
+    cases, whatever T is (``benchmarks/papers/model_averaging_2004.py``).
 
     Examples
     --------

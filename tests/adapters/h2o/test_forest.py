@@ -20,7 +20,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.testing import check_adapter
-from tests.adapters.h2o_server import connected
+from tests.adapters.h2o.h2o_server import connected
 from tests.extras import imported
 
 imported("h2o")

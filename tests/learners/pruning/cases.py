@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.linear_model import RidgeClassifier
 
-from benchmarks.problems import FORMULAS
+from benchmarks.shared.problems import FORMULAS
 
 Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from benchmarks.problems import FORMULAS
+from benchmarks.shared.problems import FORMULAS
 from ens_plugin import DynamicPruningClassifier
 from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.sklearn import SklearnForestAdapter

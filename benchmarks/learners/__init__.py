@@ -1,0 +1,1 @@
+"""Ensembles grown to size, dynamic pruning and model averaging; one module runs all scripts."""

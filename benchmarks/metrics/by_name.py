@@ -1,0 +1,325 @@
+"""Metrics of scikit-learn by name: bias and coverage of their curves, and how far the recommended sizes are off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import make_scorer, mean_pinball_loss
+
+import ens_plugin
+from benchmarks.metrics.cost import cost_claims
+from benchmarks.metrics.truth import GRID, drawn_means, gap_at, known_rows_errors, true_curve, true_size
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import friedman
+from benchmarks.shared.results import Claim, conclude, table
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.analysis.arguments import DEFAULT_SCORE_TOLERANCE, DEFAULT_TOLERANCE
+from ens_plugin.analysis.metrics.resolution import resolve_metric
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.errors import EnsPluginError
+
+Array = NDArray[Any]
+
+ROWS, FRESH_ROWS = 600, 12000
+FIRST = (50, 100)
+POOL = 600
+SIZES = (100, 500)
+LEAF = 3
+OF_LABELS = (
+    "roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "accuracy", "balanced_accuracy", "f1",
+    "matthews_corrcoef",
+)  # fmt: skip
+OF_MATRIX = OF_LABELS[4:]
+OF_VALUES = ("r2", "neg_mean_squared_error", "neg_mean_absolute_error", "neg_mean_pinball_loss")
+# Share of the way from one member to infinity that a bias may have.
+ALLOWED_BIAS = 0.02
+TRIED = (
+    "errors of each label by their own row models, and by all rows, weighted by their chances of the label. Where a "
+    "curve is flat or turns, its true size is not well defined: see the gaps."
+)
+TRIED_BIAS = (
+    "nothing yet. With few repetitions, twice the estimated standard error is exceeded often without a bias (by 18 % "
+    "of cells with 3), and the metrics of a problem share its rows."
+)
+
+
+def pinball() -> Any:
+    """Return a scorer of the 90 % quantile."""
+    return make_scorer(mean_pinball_loss, greater_is_better=False, alpha=0.9)
+
+
+def logistic(rng: np.random.Generator, n_rows: int, offset: float, slope: float) -> tuple[Array, Array]:
+    """Draw rows whose log odds are linear but for one product."""
+    features = rng.normal(size=(n_rows, 10))
+    score = slope * (features[:, 0] + features[:, 1] * features[:, 2] + 0.5 * features[:, 3]) - offset
+    return features, (rng.random(n_rows) < 1.0 / (1.0 + np.exp(-score))).astype(np.int64)
+
+
+def shells(rng: np.random.Generator, n_rows: int) -> tuple[Array, Array]:
+    """Draw two labels that differ by the distance from the middle, one of them rare."""
+    features = rng.normal(size=(n_rows, 6))
+    return features, ((features**2).sum(axis=1) + rng.normal(size=n_rows) > 10.5).astype(np.int64)
+
+
+def heavy(rng: np.random.Generator, n_rows: int) -> tuple[Array, Array]:
+    """Draw values with long-tailed noise."""
+    features = rng.random((n_rows, 8))
+    return features, friedman(features) + 2.0 * rng.standard_t(4, n_rows)
+
+
+PROBLEMS: dict[str, Callable[[np.random.Generator, int], tuple[Array, Array]]] = {
+    "logistic, even": lambda rng, n: logistic(rng, n, 0.0, 1.0),
+    "logistic, steep": lambda rng, n: logistic(rng, n, 0.0, 3.0),
+    "logistic, 10 % rare": lambda rng, n: logistic(rng, n, 4.2, 2.0),
+    "shells, 8 % rare": shells,
+    "Friedman": lambda rng, n: (features := rng.random((n, 8)), friedman(features) + 1.5 * rng.normal(size=n)),
+    "Friedman, long tails": heavy,
+}
+
+
+class Outcome(NamedTuple):
+    """One report against the truth; NaN where it was refused.
+
+    Attributes
+    ----------
+    errors, held : tuple of float
+        Estimate less truth, and whether the interval holds the truth, at the sizes of SIZES and at infinity.
+    way : float
+        Distance between one member and infinity.
+    log_size : float
+        Binary logarithm of the recommended over the true size; NaN where one of them is not known.
+    gap : float
+        Distance of the metric at the recommended size from that at infinity, in tolerances; NaN where not known.
+    outside : bool
+        Whether a value lies outside of the range of the metric.
+    of_rows : tuple of float
+        Of a metric of labels: binary logarithms of the size by as many fresh rows, of which everything is known, over
+        that by all fresh rows.
+    """
+
+    errors: tuple[float, ...]
+    held: tuple[float, ...]
+    way: float
+    log_size: float
+    gap: float
+    outside: bool
+    of_rows: tuple[float, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Return whether there is no estimate."""
+        return math.isnan(self.errors[0])
+
+
+def metrics_of(name: str) -> tuple[str, ...]:
+    """Return the metrics of a problem."""
+    return OF_VALUES if name.startswith("Friedman") else OF_LABELS
+
+
+def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tuple[str, int], Outcome]:
+    """Train a pool of trees on rows drawn anew, and compare reports on the first ones with the pool on fresh rows."""
+    rng = np.random.default_rng(seed)
+    features, target = PROBLEMS[name](rng, ROWS)
+    fresh, fresh_target = PROBLEMS[name](rng, n_fresh)
+    is_value = name.startswith("Friedman")
+    kind = RandomForestRegressor if is_value else RandomForestClassifier
+    forest = kind(pool, min_samples_leaf=LEAF, max_features=0.5, random_state=int(rng.integers(2**31)))
+    forest.fit(features, target)
+    own, others = _outputs(forest, features, is_value, FIRST[-1]), _outputs(forest, fresh, is_value, pool)
+    in_bag = np.zeros((FIRST[-1], ROWS), dtype=bool)
+    for member, rows in enumerate(forest.estimators_samples_[: FIRST[-1]]):
+        in_bag[member, rows] = True
+    ensembles = {
+        count: ens_plugin.CustomEnsemble(
+            own[:count], in_bag[:count], aggregation="mean" if is_value else "mean_proba",
+            classes=None if is_value else forest.classes_,
+        )
+        for count in FIRST
+    }  # fmt: skip
+    means = drawn_means((others if is_value else others[:, :, 1]).astype(np.float32), rng)
+    found = {}
+    for metric in metrics_of(name):
+        given = pinball() if metric == "neg_mean_pinball_loss" else metric
+        resolved = resolve_metric(given, find_adapter(ensembles[FIRST[0]]))
+        assert resolved is not None
+        truth = true_curve(resolved, fresh_target, None if is_value else forest.classes_, means, pool)
+        of_rows: tuple[float, ...] = ()
+        if metric in OF_MATRIX:
+            of_rows = tuple(
+                known_rows_errors(
+                    resolved, fresh_target, forest.classes_, others[:, :, 1], ROWS, DEFAULT_SCORE_TOLERANCE
+                )
+            )
+        for count, ensemble in ensembles.items():
+            found[metric, count] = _outcome(ensemble, target, given, resolved, truth)._replace(of_rows=of_rows)
+    return found
+
+
+def _outputs(forest: Any, features: Array, is_value: bool, n_trees: int) -> Array:
+    rows = features.astype(np.float32)
+    trees = forest.estimators_[:n_trees]
+    return np.stack([tree.predict(rows) if is_value else tree.predict_proba(rows) for tree in trees])
+
+
+def _outcome(ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, truth: Array) -> Outcome:
+    nothing = (math.nan,) * (len(SIZES) + 1)
+    try:
+        report = ens_plugin.analyze(ensemble, None, target, metric=given, sizes=[1, *SIZES])
+    except EnsPluginError:
+        return Outcome(nothing, nothing, math.nan, math.nan, math.nan, False)
+    curve, wanted = report.error_curve, (*SIZES, math.inf)
+    right = [float(truth[GRID.index(size)]) for size in SIZES] + [float(truth[-1])]
+    ends = [curve.interval_at(size) for size in wanted]
+    distance = DEFAULT_SCORE_TOLERANCE if metric.is_absolute else DEFAULT_TOLERANCE * abs(right[-1])
+    size = report.recommended_size or math.nan
+    values = np.concatenate([curve.error, curve.lower, curve.upper, np.array(ends).reshape(-1)])
+    return Outcome(
+        errors=tuple(curve.at(size) - value for size, value in zip(wanted, right, strict=True)),
+        held=tuple(float(low <= value <= high) for (low, high), value in zip(ends, right, strict=True)),
+        way=abs(float(truth[0] - truth[-1])),
+        log_size=math.log2(size / true_size(truth, distance)),
+        gap=gap_at(truth, size) / distance,
+        outside=bool(values.min() < metric.lowest or values.max() > metric.highest),
+    )
+
+
+def run(options: Options) -> dict[tuple[str, str, int], list[Outcome]]:
+    """Repeat every problem."""
+    cells: dict[tuple[str, str, int], list[Outcome]] = {}
+    pool, n_fresh = (120, 300) if options.smoke else (POOL, FRESH_ROWS)
+    for place, name in enumerate(list(PROBLEMS)[-2:-1] if options.smoke else PROBLEMS):
+        for repetition in range(options.repetitions):
+            found = outcomes(name, [options.seed, place, repetition], pool=pool, n_fresh=n_fresh)
+            for (metric, count), outcome in found.items():
+                cells.setdefault((name, metric, count), []).append(outcome)
+    return cells
+
+
+def summary_of(found: list[Outcome]) -> list[str]:
+    """Return refusals, bias over its allowance by size, coverage by size and the root mean square of the sizes."""
+    kept = [each for each in found if not each.refused]
+    if not kept:
+        return [f"{len(found)}", *["-"] * 8]
+    errors = np.array([each.errors for each in kept])
+    error = errors.std(axis=0, ddof=1) / math.sqrt(len(kept)) if len(kept) > 1 else np.full(errors.shape[1], np.nan)
+    way = float(np.mean([each.way for each in kept]))
+    biases = [
+        f"{100 * mean / way:.1f} ± {100 * sd / way:.1f}" for mean, sd in zip(errors.mean(axis=0), error, strict=True)
+    ]
+    held = [f"{100 * share:.0f}" for share in np.mean([each.held for each in kept], axis=0)]
+    off = root_mean_square([each.log_size for each in kept])
+    return [
+        f"{len(found) - len(kept)}",
+        *biases,
+        *held,
+        "-" if math.isnan(off) else f"{off:.2f}",
+        f"{_median_gap(kept):.2f}",
+    ]
+
+
+def _median_gap(found: list[Outcome]) -> float:
+    gaps = [each.gap for each in found if math.isfinite(each.gap)]
+    return float(np.median(gaps)) if gaps else math.nan
+
+
+def root_mean_square(values: list[float]) -> float:
+    """Return the root mean square of the values that are numbers; NaN without any."""
+    known = np.array([value for value in values if math.isfinite(value)])
+    return float(np.sqrt(np.mean(known**2))) if known.size else math.nan
+
+
+def has_bias(found: list[Outcome], place: int) -> bool:
+    """Return whether a bias is above both two standard errors and the allowed share of the way."""
+    errors = np.array([each.errors[place] for each in found])
+    error = errors.std(ddof=1) / math.sqrt(errors.size) if errors.size > 1 else math.inf
+    way = float(np.mean([each.way for each in found]))
+    return bool(abs(errors.mean()) > max(2.0 * error, ALLOWED_BIAS * way))
+
+
+def claims_of(cells: dict[tuple[str, str, int], list[Outcome]]) -> list[Claim]:
+    """List the targets, each over all cells."""
+    kept = {cell: [each for each in found if not each.refused] for cell, found in cells.items()}
+    kept = {cell: found for cell, found in kept.items() if found}
+    places = [(place, f"{size} members") for place, size in enumerate(SIZES)] + [(len(SIZES), "infinity")]
+    claims = []
+    for place, where in places:
+        biased = 100.0 * float(np.mean([has_bias(found, place) for found in kept.values()]))
+        claims.append(Claim(f"cells without bias at {where} (%)", 100.0 - biased, None, 95, digits=1, tried=TRIED_BIAS))
+        held = [each.held[place] for found in kept.values() for each in found]
+        claims.append(
+            Claim(f"interval holds the metric at {where} (%)", 100 * float(np.mean(held)), None, 90, 99, digits=1)
+        )
+    off = root_mean_square([each.log_size for found in kept.values() for each in found])
+    claims.append(
+        Claim("error of the size, in doublings (root mean square)", off, None, high=0.8, digits=2, tried=TRIED)
+    )
+    for metric in (*OF_LABELS, *OF_VALUES):
+        claims.extend(
+            _size_claims(metric, [each for cell, found in kept.items() if cell[1] == metric for each in found])
+        )
+    outside = sum(each.outside for found in kept.values() for each in found)
+    claims.append(Claim("reports with a value that the metric cannot have", float(outside), None, high=0, digits=0))
+    return claims
+
+
+def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
+    """Return the error of the sizes by one metric, and how close the metric is at them."""
+    off = root_mean_square([each.log_size for each in found])
+    if math.isnan(off):
+        return []
+    gaps = np.array([each.gap for each in found if math.isfinite(each.gap)])
+    of_rows = root_mean_square([value for each in found for value in each.of_rows])
+    known = [
+        Claim(f"{metric}: the same of {ROWS} fresh rows of which everything is known (root mean square)", of_rows, None)
+    ]
+    return [
+        Claim(f"{metric}: error of the size, in doublings (root mean square)", off, None, high=0.8, tried=TRIED),
+        Claim(
+            f"{metric}: size with a metric within twice the tolerance of infinity (%)",
+            100 * float(np.mean(gaps <= 2.0)),
+            None,
+            digits=0,
+        ),
+        *([] if math.isnan(of_rows) else known),
+    ]
+
+
+def main(arguments: list[str] | None = None) -> str:
+    """Run, write the section unless this is a smoke run, and return it."""
+    options = read_options("benchmarks.metrics.by_name", __doc__, 20, arguments, smoke=2)
+    costs = cost_claims(smoke=options.smoke)
+    cells = run(options)
+    wheres = [*map(str, SIZES), "infinity"]
+    header = [
+        "problem", "metric", "trees", "refused", *(f"bias at {where} (% of the way)" for where in wheres),
+        *(f"held at {where} (%)" for where in wheres), "doublings", "gap (tolerances)",
+    ]  # fmt: skip
+    rows = [[name, metric, str(count), *summary_of(found)] for (name, metric, count), found in cells.items()]
+    return conclude(
+        "benchmarks.metrics.by_name",
+        options,
+        [
+            "## Metrics of scikit-learn",
+            __doc__ or "",
+            f"Forests with leaves of {LEAF} rows or more on {ROWS} rows, analysed from their first {FIRST[0]} and "
+            f"{FIRST[1]} trees; truth from a pool of {POOL} trees on the same training rows, on {FRESH_ROWS} fresh "
+            "rows, continued to infinity by a line in 1/B. A bias is a share of the way from one member to infinity; "
+            "doublings are those between the recommended and the true size, by the default tolerances. Where the "
+            "metric changes by little more than the tolerance, or not in one direction, its true size is not well "
+            "defined: the gap is the median distance of the true metric at the recommended size from that at "
+            "infinity, in tolerances. For metrics of labels, the error of the size is also given for an analysis that "
+            f"knows each row's limit and variance exactly, of other samples of {ROWS} rows and their own labels: what "
+            "is left is the noise of the rows.",
+        ],
+        [*claims_of(cells), *costs],
+        [table(header, rows)],
+    )
+
+
+if __name__ == "__main__":
+    print(main())

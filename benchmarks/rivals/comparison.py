@@ -1,0 +1,250 @@
+"""Other tools that show how the error depends on the number of trees, or how many are enough, on the same problems."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits, make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+import ens_plugin
+from benchmarks.rivals import tools
+from benchmarks.rivals.tools import Answer, Rows, Sizes, missing
+from benchmarks.rivals.truth import Members, Truth, truth
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.problems import FORMULAS
+from benchmarks.shared.results import Claim, conclude, table
+
+Array = NDArray[Any]
+
+TRAINING_ROWS = {"twonorm": 300, "noisy logistic": 500, "hard/easy mixture": 500, "digits": 600}
+FRESH_ROWS = 1200
+SIZES = Sizes((10, 50, 500), (10, 20, 50, 100, 200, 500), 2000)
+SMOKE_SIZES = Sizes((5, 10, 20), (5, 10, 20), 120)
+TIMED_ROWS, TIMED_TREES = 2_000, 200
+CRITERIA = {"agreement": "99 % agreement", "excess_error": "1 % of the error"}
+R_PACKAGES = ("ranger", "randomForest")
+NEVER_RUN = {
+    "H2O": "the size that its forests need cannot be found as for the others, from the predictions of single trees",
+    "optRF": "it is on CRAN only, which was not reachable, and not among Debian's packages",
+}
+
+
+class Outcome(NamedTuple):
+    """What one tool found on one problem under one seed, and what is true."""
+
+    answer: Answer
+    truth: Truth
+
+
+def rows_of(problem: str, seed: int, smoke: bool) -> Rows:
+    """Draw the rows of a problem; of digits, those that are not trained on are the fresh ones."""
+    n_rows, n_fresh = (80, 200) if smoke else (TRAINING_ROWS[problem], FRESH_ROWS)
+    if problem == "digits":
+        features, labels = load_digits(return_X_y=True)
+        found = train_test_split(features, labels, train_size=2 * n_rows, random_state=seed, stratify=labels)
+        return Rows(found[0][::2], found[2][::2], found[1], found[3])
+    features, labels = FORMULAS[problem].sample(n_rows + n_fresh, np.random.default_rng(seed))
+    return Rows(features[:n_rows], labels[:n_rows], features[n_rows:], labels[n_rows:])
+
+
+def outcomes(problem: str, seed: int, sizes: Sizes, libraries: Sequence[str], *, smoke: bool) -> dict[str, Outcome]:
+    """Run all tools on one problem, each against many trees of its own library."""
+    rows = rows_of(problem, seed, smoke)
+    answers: dict[str, tuple[str, Answer]] = {}
+    grown: dict[str, Callable[[], Members]] = {
+        "scikit-learn": lambda: tools.sklearn_members(rows, sizes, seed),
+        "YDF": lambda: tools.ydf_members(rows, sizes, seed),
+    }
+    for name, (library, run) in tools.python_tools(sizes).items():
+        if name.startswith(("ens_plugin", "scikit-learn")) or name in libraries:
+            answers[name] = (library, run(rows, sizes, seed))
+    truths = {
+        library: truth(grown[library](), rows.labels, rows.fresh_labels, sizes.compared, seed)
+        for library in {library for library, _ in answers.values()}
+    }
+    for package in R_PACKAGES:
+        if package in libraries:
+            answer, members = _of_r(package, rows, sizes, seed)
+            answers[package] = (package, answer)
+            truths[package] = truth(members, rows.labels, rows.fresh_labels, sizes.compared, seed)
+    return {name: Outcome(answer, truths[library]) for name, (library, answer) in answers.items()}
+
+
+def _of_r(package: str, rows: Rows, sizes: Sizes, seed: int) -> tuple[Answer, Members]:
+    every = package == "randomForest"
+    curve_sizes = tuple(range(sizes.compared[0], sizes.largest + 1, sizes.compared[0])) if every else sizes.grid
+    curve, members, _ = tools.r_run(package, rows, sizes.all_trees, curve_sizes, seed)
+    assert members is not None
+    return Answer(curve, tools.by_plateau(curve), sizes.largest if every else sum(sizes.grid)), members
+
+
+def curve_cells(found: Sequence[Outcome], size: int, which: str) -> str:
+    """Return bias and root mean squared error of a curve at one size, in points."""
+    errors = [
+        100.0 * (each.answer.curve[size] - known[size])
+        for each in found
+        if (known := getattr(each.truth, which)) is not None and size in each.answer.curve
+    ]
+    return f"{np.mean(errors):+.1f} ({math.sqrt(np.mean(np.square(errors))):.1f})" if errors else "-"
+
+
+def off(found: Sequence[Outcome], criterion: str) -> float | None:
+    """Return the mean distance of the recommended size from the needed one, as an absolute logarithm to base 2."""
+    distances = [
+        abs(math.log2(size / each.truth.needed[criterion]))
+        for each in found
+        if (size := each.answer.sizes.get(criterion)) is not None
+    ]
+    return float(np.mean(distances)) if distances else None
+
+
+def size_cell(found: Sequence[Outcome], criterion: str) -> str:
+    """Return the medians of the size recommended and of the size needed."""
+    sizes = [size for each in found if (size := each.answer.sizes.get(criterion)) is not None]
+    needed = np.median([each.truth.needed[criterion] for each in found])
+    return f"{np.median(sizes):.0f} / {needed:.0f}" if sizes else "-"
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Measure the processor time of one call, which other work on the machine does not stretch."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def times(options: Options, libraries: Sequence[str]) -> dict[str, float]:
+    """Return the processor time of each tool besides one fit, over that of the fit; medians of three rounds."""
+    n_rows, n_trees = (300, 20) if options.smoke else (TIMED_ROWS, TIMED_TREES)
+    features, labels = make_classification(n_rows, 20, n_informative=10, flip_y=0.05, random_state=options.seed)
+    rows = Rows(features, labels, features[:10], labels[:10])
+    sizes = Sizes((5, 10, n_trees), tuple(size for size in SIZES.grid if size <= n_trees), n_trees)
+    forest = RandomForestClassifier(n_trees, random_state=options.seed)
+    rounds = [_timed_round(forest, rows, sizes, options.seed, libraries) for _ in range(1 if options.smoke else 3)]
+    found = {name: float(np.median([each[name] for each in rounds])) for name in rounds[0]}
+    if "ranger" in libraries:
+        _, _, measured = tools.r_run("ranger", rows, n_trees, (n_trees,), options.seed)
+        assert measured is not None
+        found["ranger"] = float(np.median(measured[:, 1] / measured[:, 0])) - 1.0
+    return found
+
+
+def _timed_round(
+    forest: RandomForestClassifier, rows: Rows, sizes: Sizes, seed: int, libraries: Sequence[str]
+) -> dict[str, float]:
+    fit = seconds(lambda: forest.fit(rows.features, rows.labels))
+    analysis = seconds(lambda: ens_plugin.analyze(forest, rows.features, rows.labels, n_jobs=1))
+    found = {
+        f"ens_plugin, from {SIZES.largest} trees": analysis / fit,
+        "scikit-learn's warm-start loop": seconds(lambda: tools.loop(rows, sizes, seed)) / fit - 1.0,
+        f"scikit-learn's validation curve, {tools.FOLDS} folds": seconds(lambda: tools.folds(rows, sizes, seed)) / fit,
+    }
+    if "YDF" in libraries:
+        train = partial(tools.ydf_model, rows.features, rows.labels, sizes.largest, seed)
+        plain, logged = seconds(partial(train, curve=False)), seconds(partial(train, curve=True))
+        found["YDF"] = logged / plain - 1.0
+    return found
+
+
+def claims_of(found: Mapping[str, Sequence[Outcome]], sizes: Sizes) -> list[Claim]:
+    """Return the targets for this package."""
+    few, many = (f"ens_plugin, from {size} trees" for size in sizes.compared[1:])
+    # On fresh rows, the luck of which rows were drawn hides a bias of some tenths.
+    biases = [
+        100.0
+        * abs(np.mean([each.answer.curve[size] - same[size] for each in found[many] if (same := each.truth.same)]))
+        for size in sizes.compared
+    ]
+    agreement = off(found[few], "agreement")
+    return [
+        Claim(f"{few}: size for 99 % agreement, mean abs(log2) from the size needed", agreement or 0.0, high=0.5),
+        Claim(f"{many}: largest absolute bias of the curve on the same rows (points)", float(max(biases)), high=0.3),
+    ]
+
+
+def tables_of(found: Mapping[str, Sequence[Outcome]], spent: Mapping[str, float], sizes: Sizes) -> list[str]:
+    """Return the table of curves and the table of sizes, trees and time."""
+    curves = [
+        [name, *(curve_cells(each, size, which) for which in ("same", "fresh") for size in sizes.compared)]
+        for name, each in found.items()
+    ]
+    heads = [f"{which} rows, {size} trees" for which in ("same", "fresh") for size in sizes.compared]
+    needs = []
+    for name, each in found.items():
+        distances = [off(each, criterion) for criterion in CRITERIA]
+        needs.append(
+            [
+                name,
+                *(size_cell(each, criterion) for criterion in CRITERIA),
+                *("-" if distance is None else f"{distance:.2f}" for distance in distances),
+                f"{np.median([one.answer.n_trees for one in each]):.0f}",
+                f"{spent[name]:.2f}" if name in spent else "-",
+            ]
+        )
+    return [
+        "Bias of the curve, with its root mean squared error in brackets, in points of error:",
+        table(["tool", *heads], curves),
+        "Median size recommended / needed, mean abs(log2) of their ratio, trees trained, time besides one fit / fit:",
+        table(
+            [
+                "tool",
+                *CRITERIA.values(),
+                *(f"{name}: abs(log2)" for name in CRITERIA.values()),
+                "trees trained",
+                "time / fit",
+            ],
+            needs,
+        ),
+    ]
+
+
+def main(arguments: list[str] | None = None) -> str:
+    """Run, write the section unless this is a smoke run, and return it."""
+    options = read_options("benchmarks.rivals.comparison", __doc__, 6, arguments)
+    sizes, problems = (SMOKE_SIZES, ["twonorm"]) if options.smoke else (SIZES, list(TRAINING_ROWS))
+    reasons = {name: missing(name) for name in ("mlxtend", "rf-plateau-hpo", "YDF", *R_PACKAGES)}
+    libraries = [name for name, reason in reasons.items() if reason is None]
+    # A run of twenty minutes that is stopped goes on where it was.
+    memory = joblib.Memory(options.cache / "rivals", verbose=0)
+    kept = memory.cache(outcomes)
+    found: dict[str, list[Outcome]] = defaultdict(list)
+    for repetition in range(options.repetitions):
+        for problem in problems:
+            for name, outcome in kept(
+                problem, options.seed + repetition, sizes, libraries, smoke=options.smoke
+            ).items():
+                found[name].append(outcome)
+    left_out = {name: reason for name, reason in {**reasons, **NEVER_RUN}.items() if reason is not None}
+    return conclude(
+        "benchmarks.rivals.comparison",
+        options,
+        [
+            "## Rivals in one run",
+            __doc__ or "",
+            f"Problems: {', '.join(f'{name} ({TRAINING_ROWS[name]} rows)' for name in problems)}, with seeds "
+            f"{options.seed} to {options.seed + options.repetitions - 1}. Each tool is compared with {sizes.all_trees} "
+            "trees of its own library, grown from another seed on the same rows: on the same rows (out of bag, so "
+            "many trees for each row) and on fresh rows. Where a tool has a curve and no rule, the size is the first "
+            "from which on its curve stays within 1 % of its last value. rf-plateau-hpo keeps the default forest and "
+            f"chooses the number of trees alone, in {tools.PLATEAU_TRIALS} trials. mlxtend has a quarter of "
+            f"the training rows as its test set and {tools.ROUNDS} rounds (its default is 200). ranger has no "
+            f"curve: one forest for each of the sizes {', '.join(map(str, sizes.grid))}. Time: {TIMED_ROWS} rows, "
+            f"20 features, {TIMED_TREES} trees, processor time, one thread; randomForest cannot leave its curve out.",
+            "\n".join(f"- Left out: {name}: {reason}." for name, reason in left_out.items()),
+        ],
+        claims_of(found, sizes),
+        tables_of(found, times(options, libraries), sizes),
+    )
+
+
+if __name__ == "__main__":
+    print(main())

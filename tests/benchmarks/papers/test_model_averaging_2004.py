@@ -1,0 +1,66 @@
+"""The 2004 benchmark: its smoke run, and its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.papers import model_averaging_2004
+from benchmarks.papers.model_averaging_2004 import (
+    HOLDING,
+    PUBLISHED,
+    bootstrap_share,
+    errata_table,
+    exceedance,
+    joint_scores,
+    misses,
+)
+
+
+def refuse(*arguments: object) -> None:
+    raise AssertionError("a smoke run must not touch RESULTS.md")
+
+
+@pytest.mark.slow
+def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_averaging_2004, "publish", refuse)
+    body = model_averaging_2004.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
+    assert body.startswith("## Paper 2004")
+    assert "| measure" in body
+    assert "nan" not in body
+
+
+def test_bootstrapped_share_has_the_bootstraps_mean_and_spread() -> None:
+    draws = bootstrap_share(50, 0.5, 400, 400, np.random.default_rng(0))
+    assert draws.mean() == pytest.approx(0.5, abs=1e-3)
+    assert draws.std() == pytest.approx(np.sqrt(0.25 / 50), rel=0.01)
+
+
+def test_misses_count_what_is_above_the_bound() -> None:
+    draws = np.array([[0.5, 0.5, 0.5], [0.9, 0.9, 0.9], [0.44, 0.5, 0.58]])
+    found = misses(draws, 50, 0.5, 0.2)
+    assert set(found) == {*HOLDING, PUBLISHED}
+    assert found["mean, eq. 11"].tolist() == [False, True, False]
+    assert found[PUBLISHED].tolist() == [True, True, False]
+
+
+def test_exceedance_has_a_share_for_every_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_averaging_2004, "MODELS", (10, 30))
+    monkeypatch.setattr(model_averaging_2004, "ROWS", (20,))
+    found = exceedance(200, 0)
+    assert len(found) == 2 * 3 * (len(HOLDING) + 1)
+    assert all(0 <= share <= 1 for share in found.values())
+
+
+def test_errata_print_the_papers_own_figures() -> None:
+    text = errata_table(2000, 0)
+    assert "0.00456" in text
+    assert "0.00163" in text
+
+
+def test_joint_scores_are_log_probabilities_of_row_and_label() -> None:
+    scores = joint_scores("Boolean attributes", 5, np.random.default_rng(0))
+    assert scores.shape == (5, 400, 2)
+    assert np.all(scores < 0)
