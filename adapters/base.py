@@ -239,7 +239,7 @@ class EnsembleAdapter(ABC):
         return self.outputs(features, wanted=is_oob), is_oob
 
     def encode_target(self, y: NDArray[Any]) -> NDArray[Any] | None:
-        """Return a target of a form of its own as label codes or values, or None, the default, for any other target.
+        """Return the target as label codes or values if it has a form of the library's own; else None, as by default.
 
         For libraries whose targets are neither labels nor numbers, such as the censored times of survival analysis.
         Metrics get the target as the user gave it.

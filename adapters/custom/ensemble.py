@@ -339,7 +339,9 @@ def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any
     try:
         together = np.concatenate(own)
     except Exception as error:  # labels of types that cannot be joined
-        raise InputError(f"The models' classes_ cannot be joined ({reason_of(error)}); use one type.") from error
+        raise InputError(
+            f"The models' classes_ cannot be joined ({reason_of(error)}); use labels of one type."
+        ) from error
     return _sorted_labels(together, "classes_")
 
 

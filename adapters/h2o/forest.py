@@ -105,7 +105,7 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
         return np.asarray(np.divide(mean_output, total, out=np.zeros_like(mean_output), where=total > 0))
 
     def cautions(self, data: str) -> tuple[str, ...]:
-        """Return how H2O chooses one of two labels, where it is not by the larger probability."""
+        """Return a warning that H2O chooses between two labels by a threshold of its own; none for more labels."""
         if self.output_kind != "probabilities" or self.classes is None:
             return ()
         return (

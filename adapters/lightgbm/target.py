@@ -217,7 +217,7 @@ def _started(model: ModelText, objective: Objective, p: float) -> float:
 
 
 def _start(model: ModelText, objective: Objective, p: float) -> tuple[float, float]:
-    """Return a label's score before the first tree, and the slope of its score in its share of a leaf's rows."""
+    """Return a label's score before the first tree, and how steeply its score rises with its share of a leaf's rows."""
     own = _started(model, objective, p)
     curvature = max(own * (1.0 - own), 1e-300)
     if objective.name == "multiclass":
@@ -237,7 +237,7 @@ def _mean_values(model: ModelText, tree: TreeText, sums: ProofStatistics) -> Ite
 
 
 def _values(model: ModelText, tree: TreeText, start: float, step: FloatArray) -> FloatArray:
-    """Return leaf values from negated first derivatives, (n_ways, n_leaves): category splits may have a penalty."""
+    """Return the leaf values that sums of negated derivatives give, without and with the penalty of categories."""
     weight = tree.floats("leaf_weight")
     step = np.sign(step) * np.maximum(np.abs(step) - _parameter(model, "lambda_l1", 0.0), 0.0)
     extra = (0.0, _parameter(model, "cat_l2", 10.0)) if tree.has_categorical_splits else (0.0,)

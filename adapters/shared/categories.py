@@ -40,7 +40,7 @@ def check_no_text(table: Any) -> None:
 
 
 def with_trained_categories(table: Any, trained: Mapping[str, Sequence[Any]]) -> Any:
-    """Return a DataFrame with some columns as categories: those of training, and after them values of the table alone.
+    """Return a DataFrame with some columns as categories: first those of training, then values that only the table has.
 
     Parameters
     ----------

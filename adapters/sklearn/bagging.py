@@ -382,7 +382,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             )
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
-        """Return the rows one member drew: those of all members at once take 8 bytes per row and member."""
+        """Return the rows that one member drew; for all members at once they would take 8 bytes per row and member."""
         one_member = copy(self.model)
         # The public estimators_samples_ redraws from these seeds, every member's at once.
         one_member._seeds = self.model._seeds[member : member + 1]

@@ -202,7 +202,8 @@ def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str)
     except ValueError as error:
         raise InputError(
             f"{found.size} of {rows.shape[0]} rows of X hold {name} as {rows.dtype} (row {first} is the first), which "
-            f"the model refuses: {error}"
+            "the model refuses. Fill these values in as for the training, or leave the rows out. The model's own "
+            f"message: {error}"
         ) from error
 
 

@@ -223,7 +223,7 @@ def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
 
 
 def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
-    """Return which nodes store a value that no weights of their rows can make of the targets of these rows."""
+    """Return which nodes store a value that is not a mean of their rows' targets, whatever the weights of the rows."""
     if "by_label" in sums.added:
         drawn = sums.added["by_label"].reshape(value.shape[0], -1)
         return np.asarray(((drawn > 0) & (value[:, 0, :] == 0)).any(axis=1))

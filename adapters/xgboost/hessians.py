@@ -136,7 +136,7 @@ def _check_objective(forest: Forest) -> None:
         return
     raise BagError(
         f"The bags of a booster cannot be proved for objective {objective!r} (XGBoost "
-        f"{'.'.join(map(str, forest.settings.release))}): what its trees count is not known. Known are "
-        f'{", ".join(SUPPORTED)}. Pass {{data="holdout"}} with rows the model was not trained on, or train with one of '
-        "these."
+        f"{'.'.join(map(str, forest.settings.release))}): which sums its leaves store is not known here. "
+        f'Pass {{data="holdout"}} with rows the model was not trained on, or train with one of the objectives for '
+        f"which it is known: {', '.join(SUPPORTED)}."
     )

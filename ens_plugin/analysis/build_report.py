@@ -131,7 +131,7 @@ def _common_estimates(
     *,
     is_even: bool,
 ) -> Estimates:
-    """Return the estimates by the 0-1 or squared error, with the curve of the metric if one was asked for."""
+    """Return the estimates by the 0-1 or squared error, with the curve of the metric if one was requested."""
     groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
     estimates = _estimate(adapter, evidence, usable, settings, is_even=is_even)
     if settings.metric is not None:

@@ -293,7 +293,7 @@ def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
 def _sampled_rows(
     adapter: EnsembleAdapter, weight: FloatArray, rng: np.random.Generator, *, with_metric: bool
 ) -> tuple[IntArray, IntArray]:
-    """Return the rows whose members' outputs are kept, and those of them for all estimates but that of a metric."""
+    """Return the rows whose members' outputs are kept, and those of them for all estimates except that of a metric."""
     weighted = np.flatnonzero(weight > 0)
     limit, seed = sample_limit(adapter, label_count(adapter)), sampling_seed(rng)
     if weighted.size <= limit:

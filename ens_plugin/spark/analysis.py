@@ -151,7 +151,7 @@ def analyze_frame(
     row_id_col: str | None,
     weight_col: str | None,
 ) -> EnsembleReport:
-    """Return the report of :func:`analyze` from its options, without `sample_weight`, `groups` and `n_jobs` of them.
+    """Return the report of :func:`analyze` from its options; `sample_weight`, `groups` and `n_jobs` are not read.
 
     Raises
     ------

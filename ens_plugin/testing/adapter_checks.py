@@ -44,7 +44,10 @@ def _accepts_its_model_only(case: AdapterCase) -> None:
     cls = type(case.adapter)
     for other in (None, object(), "model", case.X):
         if cls.accepts(other):
-            raise AdapterCheckError(f"{cls.__name__}.accepts({type(other).__name__} object) is true.")
+            raise AdapterCheckError(
+                f"{cls.__name__}.accepts returns True for an object of type {type(other).__name__}, which is no model. "
+                "Return True for models of the library only."
+            )
 
 
 def _describes_itself(case: AdapterCase) -> None:

@@ -77,7 +77,7 @@ class TreeWalk:
         )
 
     def _as_array(self, table: Any) -> NDArray[Any] | None:
-        """Return a table as the numbers that LightGBM makes of it; None where only LightGBM can."""
+        """Return a table as the numbers that LightGBM makes of it; None where only LightGBM can convert it."""
         if isinstance(table, np.ndarray):
             return table if table.dtype in (np.float32, np.float64) else table.astype(np.float32)
         if hasattr(table, "iloc"):

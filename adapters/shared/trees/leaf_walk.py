@@ -154,7 +154,7 @@ class LeafWalk:
         trees: range | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any] | None:
-        """Return the leaves of rows that are made an array block by block; None where that cannot be.
+        """Return the leaves of rows that are converted to arrays block by block; None where they cannot be converted.
 
         Parameters
         ----------

@@ -135,7 +135,7 @@ def _leaf_numbers(tree: dict[str, Any], dtype: DTypeLike) -> NDArray[Any]:
 
 
 def _runs(trees: Sequence[int]) -> Iterator[range]:
-    """Yield the trees as ranges in steps of 1."""
+    """Yield the tree numbers as ranges of consecutive numbers."""
     if isinstance(trees, range) and trees.step == 1:
         yield trees
         return
@@ -147,7 +147,7 @@ def _runs(trees: Sequence[int]) -> Iterator[range]:
 
 
 def _as_array(rows: Rows) -> NDArray[np.float32] | None:
-    """Return rows as the numbers that XGBoost makes of them, missing ones NaN; None where only XGBoost can."""
+    """Return rows as the numbers that XGBoost makes of them, missing ones NaN; None where only it can convert them."""
     with np.errstate(over="ignore"):  # XGBoost refuses what is infinite as float32
         array = _float_table(rows.table)
     if array is None:

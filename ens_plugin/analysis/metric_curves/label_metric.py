@@ -95,7 +95,7 @@ class LabelMetricCurve:
         return np.asarray(untied + np.where(is_tied(wanted, np.inf), shift, 0.0))
 
     def even_shift(self, sizes: ArrayLike) -> FloatArray | None:
-        """Return what ties add at each size, an odd one replaced by the even one above; None without ties."""
+        """Return what ties add to the metric at each size, or at the even size above an odd one; None without ties."""
         if self.tie_effects is None:
             return None
         even = previous_odd_size(sizes, np.inf) + 1.0
@@ -112,7 +112,7 @@ class LabelMetricCurve:
         return self.at(sizes) - self.limit
 
     def close_size(self, distance: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the metric stays within a distance of its limit; None above all."""
+        """Return the smallest size from which on the metric is within a distance of its limit, or None."""
         if self.tie_effects is None:
             size = _first_close(self.sizes, self.values, distance)
             return int(size) if size <= max_size else None
@@ -246,5 +246,5 @@ def _knots(values: FloatArray) -> FloatArray:
 
 
 def _first_close(sizes: FloatArray, values: FloatArray, distance: float) -> float:
-    """Return the whole size from which on the values stay within a distance of the last one; infinity beyond all."""
+    """Return the size from which on the values stay within a distance of the last one; infinity where none does."""
     return float(np.ceil(size_of_approach(sizes, np.abs(values[:-1] - values[-1]) - distance) - 1e-9))

@@ -211,7 +211,7 @@ def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample
 
 
 def largest_subsets(trials: IntArray, limit: int | None) -> tuple[int, int]:
-    """Return the largest subset sizes that nine in ten rows, and half of them, have members for; `limit` if given.
+    """Return the largest subset size for which 90 % of the rows have members, and 50 %; both `limit` if that is given.
 
     Raises
     ------
@@ -289,9 +289,10 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
 
 
 def _continued(rows: MetricRows, sizes: IntArray, by_order: FloatArray) -> SubsetAverages:
-    """Return averages of a log loss up to half the largest subset, and its expectation by row from the largest on.
+    """Return averages of a log loss up to half the largest subset, and its expected values by row from the largest on.
 
-    A line through the largest subsets is that of rows whose mean is at times next to 0, as no larger ensemble has.
+    A line through the largest subsets would be too steep: on a few rows, the mean probability of the true label is next
+    to 0 in some of these subsets, but not in larger ensembles.
     """
     largest = int(sizes[-1])
     kept = sizes <= largest / 2.0
@@ -304,7 +305,7 @@ def _continued(rows: MetricRows, sizes: IntArray, by_order: FloatArray) -> Subse
 
 
 def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Generator) -> list[FloatArray]:
-    """Return the linked outputs of the rows of the averages at the two sizes of their ends."""
+    """Return the outputs, through the inverse link, of the averaged rows at the two sizes ``averages.ends``."""
     sizes = averages.sizes[list(averages.ends)]
     if averages.is_expected:
         return list(_expected_outputs(rows, averages.rows, sizes))
@@ -333,12 +334,12 @@ def _orders(
 
 
 def _expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield outputs with the expected loss, at each size, of some rows' members."""
+    """Yield, for each size, outputs whose loss is the one expected of that many members, for some rows."""
     return (_log_outputs if rows.losses == "log" else _squared_outputs)(rows, chosen, sizes)
 
 
 def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield outputs with the squared error expected over all subsets of each size.
+    """Yield, for each size, outputs whose squared error is the mean over all subsets of that size.
 
     Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
     """
@@ -355,7 +356,7 @@ def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray
 
 
 def _log_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield outputs with the expected log loss; rows of one member add nothing to the variance."""
+    """Yield, for each size, outputs with the log loss expected of that size; rows of one member add no variance."""
     block = rows.sample.select(chosen).block
     trials = np.count_nonzero(block.counted, axis=0).astype(np.float64)
     codes = block.target.astype(np.intp)

@@ -80,7 +80,7 @@ class MetricChange:
         return np.asarray(values[:-1] - values[-1])
 
     def close_size(self, distance: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the metric stays within a distance of its limit; None above all."""
+        """Return the smallest size from which on the metric is within a distance of its limit, or None."""
         largest = int(self.law.sizes[-1])
         beyond = abs(float(self.differences(np.array([largest]))[0])) * largest / distance
         if beyond > max_size:

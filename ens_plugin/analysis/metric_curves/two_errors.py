@@ -121,7 +121,7 @@ def _slopes_by_coefficient(
 ) -> FloatArray:
     """Return by how much a coefficient of the chances raises the weighted sum of the error less its limit.
 
-    Both labels have the same: as a row's chance of one label rises, that of the other falls, and so with its errors.
+    The result is the same for both labels: as a row's chance of one label rises, that of the other falls.
 
     Returns
     -------

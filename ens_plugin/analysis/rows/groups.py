@@ -49,7 +49,9 @@ def encode_groups(groups: Any, n_rows: int) -> IntArray:
         labels = groups if isinstance(groups, (pd.Series, pd.Index, pd.Categorical)) else _as_column(groups)
         codes = np.asarray(pd.factorize(labels)[0], dtype=np.int64)
     except Exception as error:  # a user's class may raise anything where it is compared
-        raise InputError(f"groups is not one group for each row ({shown(error)}).") from error
+        raise InputError(
+            f"groups cannot be read as one group for each row ({shown(error)}); pass a list of numbers or texts."
+        ) from error
     if codes.size != n_rows:
         raise InputError(f"groups has {codes.size} entries and there are {n_rows} rows; give one group for each row.")
     missing = np.count_nonzero(codes < 0)

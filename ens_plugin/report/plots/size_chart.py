@@ -173,7 +173,7 @@ def _draw_size_interval(ax: Axes, level: float, interval: tuple[int, int | None]
 
 
 def _add_line(ax: Axes, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
-    """Add a line or marks to the axes; `plot` would take a colour of a cycle that has more than colours."""
+    """Add a line or marks to the axes without ``Axes.plot``, which would use up an entry of the property cycle."""
     from matplotlib.lines import Line2D
 
     _add(ax.add_line(Line2D(x, y, **style)))

@@ -57,7 +57,7 @@ class _Folder:
         self._folder, self._left, self._lock = folder, n_deliveries, threading.Lock()
 
     def release(self) -> None:
-        """Take one delivery as over."""
+        """Count one delivery as over; after the last one, remove the folder."""
         with self._lock:
             self._left -= 1
             is_last = self._left == 0
