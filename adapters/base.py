@@ -263,7 +263,7 @@ class EnsembleAdapter(ABC):
     def target_weights(self, y: NDArray[Any]) -> NDArray[np.float64] | None:
         """Return weights that the evaluation gives rows because of their target, or None, the default, for equal ones.
 
-        They multiply those that the user passes.  Where a target is censored, inverse probabilities of observing it.
+        They multiply those that the user passes.  For censored targets, inverse probabilities of observing them.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class EnsembleAdapter(ABC):
         return ()
 
     def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the members' mean output, divided as the library divides it; by their number by default.
+        """Return the mean of summed outputs, divided as the library does it: by default, by the number of members.
 
         Parameters
         ----------

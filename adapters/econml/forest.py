@@ -163,7 +163,7 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         return total / len(group)
 
     def _check_rows(self, features: NDArray[np.float64], target: NDArray[Any] | None) -> bool:
-        """Raise DataMismatchError unless trees of three members can have been trained; return if y is proved."""
+        """Raise DataMismatchError unless trees of three members can have been trained; return whether y is proved."""
         members = checked_members(self.n_members)
         return all([self._check_tree(self._groups[member][0], features, target) for member in members])
 

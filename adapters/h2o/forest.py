@@ -90,7 +90,7 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Return the values, the probabilities of two labels, or the trees' values for each of more labels."""
+        """Return the values of a regression, the probabilities of two labels, or the trees' values for each of more."""
         chosen = members or range(self.n_members)
         values = np.swapaxes(features[:, chosen.start : chosen.stop], 0, 1).astype(np.float64)
         if self.output_kind == "values":

@@ -89,7 +89,7 @@ def target_sums(
 
 
 def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, ProofStatistics]) -> bool:
-    """Raise DataMismatchError unless the target can have given some trees their leaf values.
+    """Raise DataMismatchError unless the leaf values of some trees can come from the target.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _is_weighted(tree: TreeText) -> bool:
 
 
 def _label_values(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> Iterator[FloatArray]:
-    """Yield the leaf values that follow from the labels, for each way to weigh labels, if one fits the tree."""
+    """Yield the leaf values that follow from the labels, for each way to weigh labels that fits the tree."""
     tree = model.trees[index]
     weight = tree.floats("leaf_weight")
     by_label = sums.added["by_label"].reshape(weight.size, -1).astype(np.float64)

@@ -236,7 +236,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return hold_node_values(members) if self._are_trees else hold_kept_rows(members)
 
     def _show_known_rows(self, features: Any) -> bool:
-        """Return whether training rows would be recognised: members are trees with midpoint splits, or store rows."""
+        """Return whether training rows would be recognised: by members with midpoint splits, or that store rows."""
         if self._are_trees:
             return show_node_values(self._members_with_rows(features))
         return keep_rows(self.model.estimators_)

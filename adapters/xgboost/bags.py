@@ -147,7 +147,7 @@ def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> 
 
 
 def _n_probes(rows: Rows) -> int:
-    """Return how many of the first trees to test guesses on: fewer rows distinguish shares less well."""
+    """Return how many of the first trees to test guesses on: more where few rows distinguish shares less well."""
     return int(np.clip(PROBE_CELLS // rows.shape[0], 3, 50))
 
 
@@ -156,7 +156,7 @@ def _best_guess(
 ) -> tuple[Guess, Bags, Proof]:
     """Return the first guess that all trees confirm, else that which most trees confirm, with bags and proof.
 
-    Of the bags of one draw with two shares one contains the other, so that both pass only if they are equal.
+    Of one draw, the bag with the larger share of rows contains the other, so that both pass only if they are equal.
     """
     best: tuple[Guess, Bags, Proof] | None = None
     for guess in islice(_guesses(forest, rows, probes, share), MAX_PROOFS):

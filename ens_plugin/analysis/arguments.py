@@ -103,7 +103,7 @@ def _check_shares(options: AnalysisOptions) -> None:
 
 
 def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> str:
-    """Return the name by which a report knows the criterion of the recommended size."""
+    """Return the name that reports have for the criterion of the recommended size."""
     criterion, task = options.criterion, adapter.info.task
     if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(criterion)}.")

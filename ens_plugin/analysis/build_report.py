@@ -224,7 +224,7 @@ def refuse_other_outputs(
 
 
 def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
-    """Return which rows have enough out-of-bag members: one for hard votes, else two, for a variance."""
+    """Return which rows have enough out-of-bag members: one for hard votes, else two, which a variance needs."""
     tally, weight = evidence.tally, evidence.weight
     refuse_groups_in_bags(weight, tally.trials >= 2)
     few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))

@@ -105,7 +105,7 @@ class ModelRows:
         return replace(self, features=None, bags=None)
 
     def place(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the places of some of these rows among those given."""
+        """Return the positions of some of these rows among those that the user gave."""
         return rows if self.positions is None else self.positions[rows]
 
 

@@ -98,7 +98,7 @@ class LeafWalk:
             )
 
     def _difference(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> str | None:
-        """Return in words how the walk's leaves differ from the library's, with the parameters of :meth:`compare`."""
+        """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`compare`."""
         try:
             probes = probe_rows(self.forest, rows)
             found, of_probes = self.leaves(rows), self.leaves(probes)

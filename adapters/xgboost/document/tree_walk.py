@@ -35,7 +35,7 @@ class TreeWalk:
         self._walk = LeafWalk(self._flatten, "XGBoost's predict(pred_leaf=True)")
 
     def compare(self, rows: Rows, find_own: Callable[[Rows], NDArray[Any]]) -> None:
-        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, if not done.
+        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, unless that is done.
 
         Parameters
         ----------

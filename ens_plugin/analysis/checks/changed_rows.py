@@ -69,7 +69,7 @@ def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[
 def _drawn_positions(
     adapter: EnsembleAdapter, target: NDArray[Any], chosen: NDArray[np.intp]
 ) -> NDArray[np.bool_] | None:
-    """Return which members drew some positions, if these are as many rows as the model was trained on."""
+    """Return which members drew the training rows at some positions; None if the number of rows is another one."""
     if not isinstance(adapter, Distributable) or isinstance(adapter, JudgedByLoss) or target.ndim > 1:
         return None
     if target.size * adapter.n_members > MOST_CELLS:

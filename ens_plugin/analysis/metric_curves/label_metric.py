@@ -102,7 +102,7 @@ class LabelMetricCurve:
         return np.asarray(np.interp(1.0 / even, 1.0 / (self.sizes[::-1] + 1.0), self.tie_effects[::-1]))
 
     def change_sd(self, sizes: ArrayLike, known: float) -> FloatArray:
-        """Return the posterior standard deviation of the metric at each size less that at a known size."""
+        """Return the posterior standard deviation of the metric's difference from its value at a known size."""
         wanted = 1.0 / np.append(np.asarray(sizes, dtype=np.float64), known)
         values = np.array([np.interp(wanted, *self._ascending(draw)) for draw in self.draws])
         return np.asarray((values[:, :-1] - values[:, -1:]).std(axis=0, ddof=1))

@@ -123,13 +123,13 @@ class MetricRows:
         return self.metric.value(self.target[rows], output, None if self.weight is None else self.weight[rows])
 
     def library_warnings(self) -> tuple[str, ...]:
-        """Return what scikit-learn warns of where the metric is computed on the rows with members."""
+        """Return the warnings that scikit-learn issues where the metric is computed on the rows with members."""
         rows = self.known
         weight = None if self.weight is None else self.weight[rows]
         return self.metric.warnings_on(self.target[rows].copy(), self.linked[rows].copy(), weight)
 
     def of_counts(self, output: FloatArray, rows: NDArray[np.intp]) -> OfWeights:
-        """Return the metric as a function of how often each of some rows counts, by their probabilities or values."""
+        """Return a function of how often each of some rows counts, whose value is the metric of their outputs."""
         if self.formula is None:
             return lambda counts: self._of_repeated(output, rows, counts)
         of_weights = self.formula(self.sample.block.target[rows], output)
@@ -252,9 +252,9 @@ def _reached_by_labels(rows: MetricRows) -> int:
 def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator) -> SubsetAverages:
     """Return the metric by random order of the members and size.
 
-    Nine in ten rows give the curve up to the size they have members for, and half of the rows its steps beyond.  Rows
-    with fewer members shift the whole curve, by their effect on the metric of all members.  At even sizes votes tie, so
-    that the curve of a metric of labels is smooth over odd ones only.
+    Up to the first of the two limits, the metric is computed on the nine in ten rows that have as many members; beyond,
+    its changes are those on the half of the rows that have more.  The rows left out shift the whole curve, by their
+    effect on the metric of all members.  For a metric of labels all sizes are odd, because votes tie at even ones.
     """
     reached = _reached_by_labels(rows)
     common, largest = (min(limit, reached) for limit in limits)

@@ -93,7 +93,7 @@ class ResolvedMetric:
     def warnings_on(
         self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None
     ) -> tuple[str, ...]:
-        """Return what scikit-learn warns of where the metric is computed on these rows, each warning once."""
+        """Return the warnings that scikit-learn issues where the metric is computed on these rows, each once."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.filterwarnings("always", category=UserWarning, module=LIBRARY)
             self.evaluate(target, mean, weight)

@@ -78,9 +78,9 @@ def _as_column(groups: Any) -> NDArray[Any]:
 
 
 def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], level: float) -> RowWeight:
-    """Return the weights with the design effect of their groups, of the ensemble's loss or of a member's.
+    """Return the weights with the design effect of their groups, by which groups of rows raise a variance.
 
-    The larger effect is used, because the size depends on how close votes are; it is raised for few groups.
+    It is the larger one of the effects on the ensemble's loss and on one member's loss, raised where groups are few.
 
     Parameters
     ----------

@@ -294,7 +294,7 @@ def _group_codes(groups: ArrayLike | None, n_rows: int) -> NDArray[np.intp] | No
 
 
 def _by_group(draws: DrawCounts, groups: NDArray[np.intp]) -> DrawCounts:
-    """Return how often each group was drawn: as its rows, where these were always drawn together, else their sum."""
+    """Return how often each group was drawn: as often as each row if they were always drawn together, else the sum."""
     if draws.rule != "with_replacement":
         raise BagError(
             "groups are supported only for bags drawn with replacement, and these were drawn without. Train with a "

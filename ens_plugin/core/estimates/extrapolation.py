@@ -61,7 +61,7 @@ class Extrapolation:
         return np.asarray(np.maximum(np.einsum("si,ij,sj->s", by_average, covariance, by_average), 0.0))
 
     def _weights(self, inverse: FloatArray) -> FloatArray:
-        """Return the derivative of the metric at each size in each average, shape (n_sizes, n_averages)."""
+        """Return the metric's derivatives at each size with respect to the averages, shape (n_sizes, n_averages)."""
         n_known = self.sizes.size
         line: FloatArray = self.line_by_average[0] + inverse[:, None] * self.line_by_average[1]
         residual = np.eye(n_known) - self.line_by_average[0] - self.line_by_average[1] / self.sizes[:, None]

@@ -68,7 +68,7 @@ class DvcLive:
         shutil.copyfile(path, copy)
 
     def log_curve(self, curve: Mapping[str, Mapping[int, float]]) -> None:
-        """Log a plot with the size on its axis; the step of the Live is its owner's."""
+        """Log a plot with the size on its axis; the step of the Live is left to its owner."""
         lines = {name.removeprefix(f"{self._parts.prefix}/"): values for name, values in curve.items()}
         sizes = sorted({size for values in lines.values() for size in values})
         self._live.log_plot(
