@@ -84,7 +84,7 @@ def prepare_rows(model: Any, X: Any, dtype: type | None) -> Any:
         with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is refused below
             rows = check_array(X, accept_sparse="csr", dtype=dtype, order="C", **_ACCEPT_NAN)
     except (TypeError, ValueError) as error:
-        raise InputError(f"X cannot be used: {error}") from error
+        raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
     if rows.shape[1] != model.n_features_in_:
         raise DataMismatchError(
             f"X has {rows.shape[1]} columns, but the {type(model).__name__} was trained on {model.n_features_in_}; "

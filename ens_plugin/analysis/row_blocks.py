@@ -84,7 +84,7 @@ class TalliedRows:
         Chance of each row to be left out of one bag, where they differ and the library keeps them.
     proof : BagProof
     metric_sample : Sample or None
-        As `sample`, of more rows, for a metric; None where there is none, or `sample` has as many.
+        Like `sample`, but of more rows, for a metric; None without a metric, or if `sample` has enough rows.
     """
 
     tally: AnyTally | GroupedValues

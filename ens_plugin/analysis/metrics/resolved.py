@@ -125,5 +125,5 @@ def ranking_caution(metric: ResolvedMetric, block: RowBlock) -> tuple[str, ...]:
         return ()
     return (
         f"Only {fewest} rows have the rarest label, and {metric.name} ranks rows that different out-of-bag members "
-        "predict: its level may be far from that on fresh rows. Compare it with rows held out.",
+        "predict: its level may be far from that on fresh rows. Compare it with that on held-out rows.",
     )

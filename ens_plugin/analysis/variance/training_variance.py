@@ -116,7 +116,7 @@ def training_variance(
     X_new : array-like of shape (n_rows, n_features)
         The rows to predict.
     y_train : array-like of shape (n_training_rows,), optional
-        The training target, for a sharper check that these are the training rows, and of repeated rows.
+        The training target.  With it, other rows than the training rows and repeated rows are recognised more surely.
     groups : array-like of shape (n_training_rows,), optional
         The group of each training row, where groups and not rows were drawn from the population independently.
 

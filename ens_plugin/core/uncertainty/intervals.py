@@ -166,7 +166,7 @@ def draw_posteriors(model: RowModel, density: Density, rng: np.random.Generator,
 
 
 def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:
-    """Return the posterior variance over the rows' parameters of the share of rows that disagree, shape (n_sizes,)."""
+    """Return the variance of the share of rows that disagree, given the posteriors of the rows, shape (n_sizes,)."""
     spread = group_means(model, disagreement**2) - group_means(model, disagreement) ** 2
     return np.asarray(np.maximum(spread @ model.counts / model.counts.sum() ** 2, 1e-18))
 

@@ -24,7 +24,7 @@ def directory_of(prefix: str) -> str:
 
 @contextmanager
 def opened(live: Any, parts: ReportParts) -> Iterator[OpenTracker]:
-    """Open `live`, or else a Live of its own, which is then ended."""
+    """Yield `live`, ready for a report; for None, a new Live, which is ended afterwards."""
     library, failures = imported("dvclive", "dvclive"), imported("dvclive.error", "dvclive")
     dvc = imported("dvc.exceptions", "dvclive")
     with library_errors("DVCLive", ADVICE, failures.DvcLiveError, dvc.DvcException):
