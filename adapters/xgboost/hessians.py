@@ -64,8 +64,8 @@ class Hessians:
             target = rows.label if y is None else y
             if target is None:
                 raise InputError(
-                    f"The booster was trained with scale_pos_weight={positive:g}, so its trees count labels "
-                    "differently; pass y, the training labels."
+                    f"The booster was trained with scale_pos_weight={positive:g}, so its trees weight the "
+                    "labels differently; pass y, the training labels."
                 )
             weight = np.where(target == 1, weight * positive, weight)
         start = forest.base_margin[None, :] if rows.base_margin is None else rows.base_margin

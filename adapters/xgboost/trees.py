@@ -226,7 +226,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
     def cautions(self, data: str) -> tuple[str, ...]:
-        """Return a warning of predictions that a learning rate below 1 leaves near the base score."""
+        """Return a warning if a learning rate below 1 keeps the predictions near the base score."""
         rate = learning_rate(self.forest)
         own = () if rate is None or rate > FULL_RATE else (shrunken(rate),)
         return (*super().cautions(data), *own)

@@ -166,9 +166,9 @@ class SubsetAverages:
     ends : tuple of two ints
         Positions of the two sizes whose difference, from row to row, gives the noise of the curve's slope.
     rows : ndarray of int
-        Positions of the rows that this difference is of.
+        Positions of the rows for which this difference is taken.
     is_expected : bool
-        Whether it is of expected losses, not of one random subset of each row's members.
+        Whether the difference is one of expected losses, not of the losses of one random subset for each row.
     """
 
     sizes: IntArray
@@ -179,12 +179,12 @@ class SubsetAverages:
 
     @property
     def mean_covariance(self) -> FloatArray:
-        """Return the covariance of the averages over orders, shape (n_sizes, n_sizes)."""
+        """Return the covariance, between sizes, of the means of `by_order` over orders, shape (n_sizes, n_sizes)."""
         return np.asarray(self.covariance / self.by_order.shape[0])
 
     @property
     def covariance(self) -> FloatArray:
-        """Return the covariance of the values of one order, shape (n_sizes, n_sizes)."""
+        """Return the covariance of `by_order` between sizes, over random orders, shape (n_sizes, n_sizes)."""
         return np.asarray(np.cov(self.by_order, rowvar=False))
 
 

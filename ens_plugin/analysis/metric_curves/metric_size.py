@@ -131,9 +131,9 @@ def metric_size(
 
     Notes
     -----
-    Beyond the largest subset the law is a line in 1/B, so the distance is a constant over B.  A draw for the interval
-    resamples the orders of the members, adds a normal error of the rows to level and slope, and continues the curve
-    between the line and the parabola whose distance bounds the error of the extrapolation.
+    Beyond the largest subset the metric is a line in 1/size, so its distance from the limit falls as 1/size.  A draw
+    for the interval resamples the orders of the members, adds a normal error of the rows to level and slope, and
+    continues the curve between the line and the parabola whose distance bounds the error of the extrapolation.
     """
     metric = settings.metric
     assert metric is not None

@@ -51,7 +51,7 @@ class ErrorDraws:
     def close_size(self, tolerance: float) -> float:
         """Return the odd size from which on the error is at most ``1 + tolerance`` times its limit.
 
-        Infinity where no size of the grid is, or the limit is 0.
+        Infinity if the error is above that at every size of the grid, or if the limit is 0.
 
         Examples
         --------

@@ -14,7 +14,7 @@ from ens_plugin.tracking.trackers.protocol import OpenTracker
 
 __all__ = ["DvcLive", "directory_of", "opened"]
 
-ADVICE = "Check that its directory can be written, or pass a Live of another one."
+ADVICE = "Check that its directory can be written, or pass a Live of another directory."
 
 
 def directory_of(prefix: str) -> str:

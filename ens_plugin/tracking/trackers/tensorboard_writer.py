@@ -22,7 +22,7 @@ from ens_plugin.user_warnings import warn_user
 
 __all__ = ["TensorboardWriter", "opened"]
 
-ADVICE = "Check that the log directory can be written, or pass a SummaryWriter of another one."
+ADVICE = "Check that the log directory can be written, or pass a SummaryWriter of another directory."
 
 
 @contextmanager
