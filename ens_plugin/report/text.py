@@ -180,7 +180,7 @@ def verdict(report: ReportContent) -> str:
     if not recommendation.is_known:
         return f"it is not known whether {members} enough."
     if not supports_size(report):
-        return f"{report.rows_text} are too few to tell whether {members} enough."
+        return f"{report.rows_text} are too few to decide whether {members} enough."
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
     if now < low:

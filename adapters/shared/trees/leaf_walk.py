@@ -17,7 +17,7 @@ from ens_plugin.user_warnings import warn_user
 
 __all__ = ["COMPARED_ROWS", "LeafWalk", "compared_rows", "is_installed"]
 
-# Of fewer rows, a comparison would say little; the library itself finds their leaves.
+# A comparison on fewer rows would prove little; the library itself finds their leaves.
 FEWEST_ROWS = 8
 COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000

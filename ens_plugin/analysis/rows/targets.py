@@ -179,7 +179,9 @@ def _label_hint(unknown: list[Any], classes: NDArray[Any]) -> str:
         return (
             f": these are texts and those are numbers, so convert y, with y.astype({classes.dtype.name!r}) for example"
         )
-    return ": these are texts, and the ensemble knows numbers alone (a booster always does), so pass the code of each"
+    return (
+        ": these are texts, and the ensemble's labels are numbers (as a booster's always are), so pass the code of each"
+    )
 
 
 def _remedy(adapter: EnsembleAdapter) -> str:

@@ -196,7 +196,7 @@ def _audit_promotion(request: GateRequest, promoted: GateDecision, audit: Audit)
     except InputError as error:
         raise InputError(
             f"The alias {promoted.promoted!r} now points at version {promoted.version} of "
-            f"{printable(promoted.name, 80)}, before at {promoted.promoted_from or 'none'}. Only the line in the audit "
+            f"{printable(promoted.name, 80)} (before: {promoted.promoted_from or 'none'}). Only the line in the audit "
             f"log is missing. {error}"
         ) from error
 

@@ -74,7 +74,7 @@ def _start_line(ax: Axes, curve: SizeCurve) -> None:
     taken = set(ax.get_legend_handles_labels()[1])
     styles = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
     (line,) = ax.plot([], [], linewidth=1.8, label=legend_label(curve.name, taken))
-    # A cycle of few colours starts again: dashes then tell the lines apart.
+    # A cycle of few colours starts again: dashes then distinguish the lines.
     for dashes in DASHES:
         if (line.get_color(), line.get_linestyle()) not in styles:
             break
