@@ -181,7 +181,7 @@ def predict_with_uncertainty(
         refuse_own_loss(adapter, "The interval of a prediction")
         if adapter.classes is not None and sample_weight is not None:
             raise InputError(
-                "sample_weight weighs the residuals behind the interval of a regression, and this model is a "
+                "sample_weight weights the residuals behind the interval of a regression, and this model is a "
                 "classifier; leave it out."
             )
         new = _new_rows(model, adapter, X_new)

@@ -100,7 +100,7 @@ def _check_tree(tree: dict[str, Any], n_features: int, is_binary: bool) -> None:
     parameters = tree["tree_param"]
     n_nodes, n_values = int(parameters["num_nodes"]), int(parameters.get("size_leaf_vector", "1"))
     if n_nodes < 1 or not 0 <= n_values <= MAX_LABELS:
-        raise _DamageError(f"has {n_nodes} nodes and {n_values} values in a leaf")
+        raise _DamageError(f"states that it has {n_nodes} nodes and {n_values} values in a leaf, which is impossible")
     of_tree = int(parameters["num_feature"])
     if not 0 <= of_tree <= n_features:
         raise _DamageError(f"has {of_tree} features, and the model {n_features}")

@@ -85,9 +85,10 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
 
     Notes
     -----
-    Two rows out of bag have trained members that predict the other one.  What row i does to the loss of row j goes with
-    what j does to that of i, so losses are correlated in pairs, which samples of the rows do not show.  At most, this
-    adds what training on other rows adds to the variance of single losses, so the variance at most doubles.
+    Out of bag, row i is in the training of members that predict row j, and row j in that of members that predict row i.
+    The losses of the two rows are therefore correlated, which samples of the rows do not show.  The variance that this
+    adds is at most the part of the variance of single losses that comes from the training rows, so the variance at most
+    doubles.
     """
     places = rows_of_both(candidate, baseline)
     values = [

@@ -366,7 +366,7 @@ def _row_noise(
 def seed_noise(
     tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
 ) -> float:
-    """Return the variance over seeds of the error at the current size, less what is independent between rows.
+    """Return the variance over seeds of the error at the current size, without what is independent from row to row.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class TwoErrors:
     Attributes
     ----------
     errors : tuple of two ErrorDraws
-        Draws of the same place belong together.
+        Draw k of the one belongs to draw k of the other.
     weights : tuple of two floats
     ties : tuple of two ndarrays, each of shape (n_sizes,), or None
         Of hard votes: the probability that the votes on a row of each label tie, at the even size above each size of

@@ -165,7 +165,7 @@ def _still_sending(delivery: Delivery) -> str:
 def _lost(delivery: Delivery) -> str:
     lost = (
         f"The report of {delivery.model} was not sent completely before the program ended, because the "
-        f"{delivery.place} was too slow."
+        f"{delivery.place} was too slow. To log it, analyse the model again."
     )
     if delivery.progress.makes_run:
         return f"{lost} A run was being made for it and may stay RUNNING."
