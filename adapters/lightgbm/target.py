@@ -194,7 +194,7 @@ def _label_values(model: ModelText, objective: Objective, index: int, sums: Proo
 def _label_weights(by_label: FloatArray, weight: FloatArray) -> FloatArray | None:
     """Return label weights that explain the stored weights of a tree's leaves, up to a factor; None if none do.
 
-    With no more leaves than labels, some weights always do: then only equal weights of all rows are recognised.
+    If there are no more leaves than labels, some weights always fit, so that only equal weights are recognised.
     """
     total = by_label.sum(axis=1)
     share = weight / total

@@ -45,8 +45,8 @@ __all__ = ["UNCHECKED_ROWS", "build_report", "compare_with_stored", "refuse_othe
 # Fewer rows of a label do not determine the distribution of its errors.
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
-    "that are not known here, or missing values hide in which leaves its rows fell. If y is not exactly the "
-    "training target, in training order, every error in this report is wrong."
+    "that are not known here, or it is not known into which leaves rows with missing values fell in training. If y is "
+    "not exactly the training target, in training order, every error in this report is wrong."
 )
 UNCHECKED_ROWS = (
     "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "

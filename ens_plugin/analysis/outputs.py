@@ -180,7 +180,7 @@ def _analyze_output(
 
 
 def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
-    """Return the rows with weight that two members predict."""
+    """Return the rows with weight that at least two members predict."""
     usable = rows.weight > 0
     if rows.bags is not None:
         usable &= _oob_counts(rows.bags) >= 2
@@ -199,7 +199,7 @@ def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
 
 
 def _metric_of_output(metric: ResolvedMetric, rows: ModelRows, used: NDArray[np.intp]) -> OutputMetric:
-    """Return the metric of an output with the labels that it takes, in their type for a scorer of scikit-learn."""
+    """Return the metric of an output, with its rows' labels in the form in which the metric takes them."""
     classes = rows.adapter.classes
     if classes is None:
         return OutputMetric(metric, rows.labels.reshape(-1)[used], 0)

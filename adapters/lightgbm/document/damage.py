@@ -77,7 +77,7 @@ def _check_header(model: ModelText) -> None:
     header = model.header
     n_labels, per_iteration = _whole(header, "num_class"), _whole(header, "num_tree_per_iteration")
     if not 1 <= n_labels <= MAX_LEAVES or per_iteration not in (1, n_labels):
-        raise _DamageError(f"it has {n_labels} labels and {per_iteration} trees per iteration")
+        raise _DamageError(f"it states {n_labels} labels and {per_iteration} trees per iteration, which do not fit")
     if len(model.trees) % per_iteration:
         raise _DamageError(f"its {len(model.trees)} trees are no multiple of {per_iteration} per iteration")
     n_features = _whole(header, "max_feature_idx") + 1

@@ -107,7 +107,7 @@ def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
 
 
 def _first_close(sizes: FloatArray, error: FloatArray, tolerance: float) -> float:
-    """Return the odd size from which on the error stays within the tolerance of its limit; infinity if beyond all."""
+    """Return the odd size from which on the error stays within the tolerance of its limit, or infinity."""
     close = size_of_approach(sizes, error[:-1] - (1.0 + tolerance) * max(error[-1], 0.0))
     return float(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
 

@@ -87,7 +87,7 @@ def _naive_sd(model: RowModel, error: FloatArray) -> FloatArray:
 
 
 def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
-    """Return the standard deviation of functions of the density's coefficients by their gradients, shape (n_sizes,)."""
+    """Return the standard deviation of functions of the density's coefficients from the gradients of the functions."""
     return np.asarray(np.sqrt(np.einsum("si,ij,sj->s", gradient, density.covariance, gradient)))
 
 
