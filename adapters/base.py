@@ -239,7 +239,7 @@ class EnsembleAdapter(ABC):
         return self.outputs(features, wanted=is_oob), is_oob
 
     def encode_target(self, y: NDArray[Any]) -> NDArray[Any] | None:
-        """Return a target of a form of its own as label codes or values, or None, the default, for any other target.
+        """Return the target as label codes or values if it has a form of the library's own; else None, as by default.
 
         For libraries whose targets are neither labels nor numbers, such as the censored times of survival analysis.
         Metrics get the target as the user gave it.
@@ -263,7 +263,7 @@ class EnsembleAdapter(ABC):
     def target_weights(self, y: NDArray[Any]) -> NDArray[np.float64] | None:
         """Return weights that the evaluation gives rows because of their target, or None, the default, for equal ones.
 
-        They multiply those that the user passes.  Where a target is censored, inverse probabilities of observing it.
+        They multiply those that the user passes.  For censored targets, inverse probabilities of observing them.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class EnsembleAdapter(ABC):
         return ()
 
     def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the members' mean output, divided as the library divides it; by their number by default.
+        """Return the mean of summed outputs, divided as the library does it: by default, by the number of members.
 
         Parameters
         ----------

@@ -226,7 +226,7 @@ class HeldOutOnly(ABC):
 class JudgedByLoss(ABC):
     """Mixin for adapters of ensembles whose predictions are judged by a loss of their own.
 
-    It takes the place of the 0-1 and the squared error wherever no metric is asked for.  The ensemble's task is
+    It takes the place of the 0-1 and the squared error wherever no metric is requested.  The ensemble's task is
     ``"regression"``, and ``encode_target`` returns the values that would be predicted without any loss.
 
     Examples

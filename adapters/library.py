@@ -303,7 +303,7 @@ class NativeInterface(Library):
     def with_categories(cls, model: Any, table: Any) -> Any:
         """Return a table whose columns of categories are those that the model was trained on.
 
-        Files such as csv do not say which columns are categories.  By default the table is returned as it is.
+        Files such as csv do not state which columns are categories.  By default the table is returned as it is.
 
         Parameters
         ----------

@@ -89,10 +89,10 @@ class FitSite(NamedTuple):
     Attributes
     ----------
     owner : class or module
-        Of a class, the function is a method that trains its first argument; of a module, it returns the model.
+        The function of a class is a method that trains its first argument; that of a module returns the model.
     name : str
     read : callable
-        Returns the training data among the arguments of a call, which it takes by name.
+        Takes the arguments of a call by name, and returns the training data among them.
 
     Examples
     --------

@@ -63,7 +63,7 @@ class DataMismatchError(InputError):
 
 
 class UnsupportedModelError(EnsPluginError, TypeError):
-    """Raised for a kind of model without an adapter, or a form of it that no estimator covers."""
+    """Raised for a kind of model that has no adapter, or a form of it that no estimator covers."""
 
 
 class AdapterError(EnsPluginError, ImportError):

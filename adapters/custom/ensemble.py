@@ -307,7 +307,7 @@ def _distinct(classes: Any, name: str = "classes") -> NDArray[Any]:
 
 
 def _positions(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.intp]:
-    """Return the position of every label in `classes`; labels may also be the codes 0, 1, ... of labels in words."""
+    """Return the position of every label in `classes`; where these are words, codes 0, 1, ... may be given, too."""
     are_codes = labels.dtype.kind in "iu" and bool(((labels >= 0) & (labels < len(classes))).all())
     if are_codes and not any(isinstance(label, Number) for label in classes.tolist()):
         return labels.astype(np.intp)
@@ -339,7 +339,9 @@ def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any
     try:
         together = np.concatenate(own)
     except Exception as error:  # labels of types that cannot be joined
-        raise InputError(f"The models' classes_ cannot be joined ({reason_of(error)}); use one type.") from error
+        raise InputError(
+            f"The models' classes_ cannot be joined ({reason_of(error)}); use labels of one type."
+        ) from error
     return _sorted_labels(together, "classes_")
 
 

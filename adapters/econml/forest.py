@@ -85,7 +85,7 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
             # EconML takes no missing values.
             rows = check_array(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"X cannot be used: {error}") from error
+            raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
         if rows.shape[1] != self.model.n_features_:
             raise DataMismatchError(
                 f"X has {rows.shape[1]} columns, but the {type(self.model).__name__} was trained on "
@@ -163,7 +163,7 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         return total / len(group)
 
     def _check_rows(self, features: NDArray[np.float64], target: NDArray[Any] | None) -> bool:
-        """Raise DataMismatchError unless trees of three members can have been trained; return if y is proved."""
+        """Raise DataMismatchError unless trees of three members can have been trained; return whether y is proved."""
         members = checked_members(self.n_members)
         return all([self._check_tree(self._groups[member][0], features, target) for member in members])
 

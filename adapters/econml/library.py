@@ -12,7 +12,7 @@ __all__ = ["EconML"]
 
 
 class EconML(NamedEnsembles):
-    """The library EconML: its RegressionForest; nothing is imported before it is."""
+    """The library EconML with its RegressionForest, which is recognised without importing the library."""
 
     library: ClassVar[str] = "econml"
     module: ClassVar[str] = "econml.grf"

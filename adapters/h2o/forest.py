@@ -90,7 +90,7 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Return the values, the probabilities of two labels, or the trees' values for each of more labels."""
+        """Return the values of a regression, the probabilities of two labels, or the trees' values for each of more."""
         chosen = members or range(self.n_members)
         values = np.swapaxes(features[:, chosen.start : chosen.stop], 0, 1).astype(np.float64)
         if self.output_kind == "values":
@@ -105,7 +105,7 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
         return np.asarray(np.divide(mean_output, total, out=np.zeros_like(mean_output), where=total > 0))
 
     def cautions(self, data: str) -> tuple[str, ...]:
-        """Return how H2O chooses one of two labels, where it is not by the larger probability."""
+        """Return a warning that H2O chooses between two labels by a threshold of its own; none for more labels."""
         if self.output_kind != "probabilities" or self.classes is None:
             return ()
         return (

@@ -12,7 +12,7 @@ __all__ = ["Imblearn"]
 
 
 class Imblearn(NamedEnsembles):
-    """The library imbalanced-learn: its balanced forest and bagging ensemble; nothing is imported before they are."""
+    """The library imbalanced-learn with its balanced ensembles, which are recognised without importing the library."""
 
     library: ClassVar[str] = "imblearn"
     module: ClassVar[str] = "imblearn.ensemble"

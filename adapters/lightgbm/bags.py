@@ -59,7 +59,7 @@ class Sampling:
         return len(self.fractions) == 2
 
     def limits(self) -> list[tuple[int, ...]]:
-        """Return possible limits below which a draw puts a row in bag, likeliest first: the fraction is rounded.
+        """Return possible limits below which a draw puts a row in bag, likeliest first: the stored fraction is rounded.
 
         Examples
         --------

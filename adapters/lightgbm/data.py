@@ -73,8 +73,8 @@ def prepare_table(booster: Any, X: Any) -> Any:
 def with_categories(booster: Any, table: Any) -> Any:
     """Return a DataFrame whose columns of text, or of values that were categories, are the booster's categories.
 
-    The booster stores the categories of each column in order, without its name.  The table is returned as it is where
-    neither the columns of text nor those that the trees split by category are as many as that.
+    The booster stores the categories of each column in order, without its name.  The table is returned as it is unless
+    its columns of text, or the columns that the trees split by category, are as many as those that are stored.
 
     Raises
     ------

@@ -47,7 +47,10 @@ class DrawnRows(DistributedBags):
     ) -> None:
         limits = sampling.limits()
         if candidate >= len(limits):
-            raise BagError(f"None of the {len(limits)} fractions that round to the model's fits the training rows.")
+            raise BagError(
+                f"None of the {len(limits)} values of bagging_fraction that the model may have drawn its bags with "
+                "gives the numbers of rows in its leaves. Pass the training rows, in training order."
+            )
         self._text, self._sampling, self._objective, self._n_rows = text, sampling, objective, n_rows
         self._limits, self._n_tried = limits[candidate], len(limits)
         self._leaves_of = leaves_of

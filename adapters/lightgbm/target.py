@@ -89,7 +89,7 @@ def target_sums(
 
 
 def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, ProofStatistics]) -> bool:
-    """Raise DataMismatchError unless the target can have given some trees their leaf values.
+    """Raise DataMismatchError unless the leaf values of some trees can come from the target.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _is_weighted(tree: TreeText) -> bool:
 
 
 def _label_values(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> Iterator[FloatArray]:
-    """Yield the leaf values that follow from the labels, for each way to weigh labels, if one fits the tree."""
+    """Yield the leaf values that follow from the labels, for each way to weigh labels that fits the tree."""
     tree = model.trees[index]
     weight = tree.floats("leaf_weight")
     by_label = sums.added["by_label"].reshape(weight.size, -1).astype(np.float64)
@@ -194,7 +194,7 @@ def _label_values(model: ModelText, objective: Objective, index: int, sums: Proo
 def _label_weights(by_label: FloatArray, weight: FloatArray) -> FloatArray | None:
     """Return label weights that explain the stored weights of a tree's leaves, up to a factor; None if none do.
 
-    With no more leaves than labels, some weights always do: then only equal weights of all rows are recognised.
+    If there are no more leaves than labels, some weights always fit, so that only equal weights are recognised.
     """
     total = by_label.sum(axis=1)
     share = weight / total
@@ -217,7 +217,7 @@ def _started(model: ModelText, objective: Objective, p: float) -> float:
 
 
 def _start(model: ModelText, objective: Objective, p: float) -> tuple[float, float]:
-    """Return a label's score before the first tree, and the slope of its score in its share of a leaf's rows."""
+    """Return a label's score before the first tree, and how steeply its score rises with its share of a leaf's rows."""
     own = _started(model, objective, p)
     curvature = max(own * (1.0 - own), 1e-300)
     if objective.name == "multiclass":
@@ -237,7 +237,7 @@ def _mean_values(model: ModelText, tree: TreeText, sums: ProofStatistics) -> Ite
 
 
 def _values(model: ModelText, tree: TreeText, start: float, step: FloatArray) -> FloatArray:
-    """Return leaf values from negated first derivatives, (n_ways, n_leaves): category splits may have a penalty."""
+    """Return the leaf values that sums of negated derivatives give, without and with the penalty of categories."""
     weight = tree.floats("leaf_weight")
     step = np.sign(step) * np.maximum(np.abs(step) - _parameter(model, "lambda_l1", 0.0), 0.0)
     extra = (0.0, _parameter(model, "cat_l2", 10.0)) if tree.has_categorical_splits else (0.0,)

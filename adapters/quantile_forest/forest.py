@@ -44,7 +44,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
     known: ClassVar[tuple[type, ...]] = (RandomForestQuantileRegressor, ExtraTreesQuantileRegressor)
 
     def describe(self) -> EnsembleInfo:
-        """Return the properties of the forest, of which every leaf must keep as many training values.
+        """Return the properties of the forest, whose leaves must all keep the same number of training values.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
         return (MEAN_ONLY,)
 
     def stored_oob_outputs(self) -> None:
-        """Return None: the library stores the means of whole leaves, which it does not predict."""
+        """Return None: the stored outputs are means of all rows in a leaf, which the forest does not predict."""
         return None
 
     def truncated(self, size: int) -> Any:

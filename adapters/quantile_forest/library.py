@@ -11,7 +11,7 @@ __all__ = ["QuantileForest"]
 
 
 class QuantileForest(NamedEnsembles):
-    """The library quantile-forest: its forests; nothing is imported before they are."""
+    """The library quantile-forest with its forests, which are recognised without importing the library."""
 
     library: ClassVar[str] = "quantile_forest"
     module: ClassVar[str] = "quantile_forest"

@@ -38,7 +38,7 @@ class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
         return isinstance(model, QuantileAt)
 
     def describe(self) -> EnsembleInfo:
-        """Return the properties of the forest, of which every leaf must keep one training value."""
+        """Return the properties of the forest, whose leaves must keep one training value each."""
         kept = self.model.forest.max_samples_leaf
         if kept != 1:
             raise UnsupportedModelError(

@@ -40,7 +40,7 @@ def check_no_text(table: Any) -> None:
 
 
 def with_trained_categories(table: Any, trained: Mapping[str, Sequence[Any]]) -> Any:
-    """Return a DataFrame with some columns as categories: those of training, and after them values of the table alone.
+    """Return a DataFrame with some columns as categories: first those of training, then values that only the table has.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _as_categories(column: Any, trained: list[Any]) -> Any:
     import pandas as pd
 
     if all(isinstance(category, str) for category in trained) and column.dtype.kind in "iu":
-        # A csv file does not tell the text "7" from the number.
+        # In a csv file, the text "7" and the number look the same.
         column = column.map(str)
     values = column.dropna().unique().tolist()
     known = set(trained)

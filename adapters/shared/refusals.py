@@ -140,7 +140,7 @@ def no_adapter(model: object) -> str:
 
 
 def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:
-    """Return that something takes models of one output only, and what to do instead.
+    """Return the message that a function takes models of one output only, with what to do instead.
 
     Examples
     --------

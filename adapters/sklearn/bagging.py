@@ -236,7 +236,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return hold_node_values(members) if self._are_trees else hold_kept_rows(members)
 
     def _show_known_rows(self, features: Any) -> bool:
-        """Return whether training rows would be recognised: members are trees with midpoint splits, or store rows."""
+        """Return whether training rows would be recognised: by members with midpoint splits, or that store rows."""
         if self._are_trees:
             return show_node_values(self._members_with_rows(features))
         return keep_rows(self.model.estimators_)
@@ -382,7 +382,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             )
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
-        """Return the rows one member drew: those of all members at once take 8 bytes per row and member."""
+        """Return the rows that one member drew; for all members at once they would take 8 bytes per row and member."""
         one_member = copy(self.model)
         # The public estimators_samples_ redraws from these seeds, every member's at once.
         one_member._seeds = self.model._seeds[member : member + 1]

@@ -84,7 +84,7 @@ def prepare_rows(model: Any, X: Any, dtype: type | None) -> Any:
         with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is refused below
             rows = check_array(X, accept_sparse="csr", dtype=dtype, order="C", **_ACCEPT_NAN)
     except (TypeError, ValueError) as error:
-        raise InputError(f"X cannot be used: {error}") from error
+        raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
     if rows.shape[1] != model.n_features_in_:
         raise DataMismatchError(
             f"X has {rows.shape[1]} columns, but the {type(model).__name__} was trained on {model.n_features_in_}; "
@@ -202,7 +202,8 @@ def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str)
     except ValueError as error:
         raise InputError(
             f"{found.size} of {rows.shape[0]} rows of X hold {name} as {rows.dtype} (row {first} is the first), which "
-            f"the model refuses: {error}"
+            "the model refuses. Fill these values in as for the training, or leave the rows out. The model's own "
+            f"message: {error}"
         ) from error
 
 

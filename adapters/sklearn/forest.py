@@ -235,7 +235,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         )
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
-        """Return the rows one member drew: those of all members at once take 4 bytes per row and tree."""
+        """Return the rows that one tree drew; for all trees at once they would take 4 bytes per row and tree."""
         one_tree, tree = copy(self.model), copy(self.model.estimators_[member])
         if isinstance(tree.random_state, Integral):
             tree.random_state = _seeded(int(tree.random_state))
@@ -244,7 +244,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
 
 def _seeded(seed: int) -> np.random.RandomState:
-    """Return this thread's generator in the state of a new one with the seed, in a fiftieth of the time."""
+    """Return this thread's generator, set to the state of a new one with the seed: fifty times as fast as a new one."""
     if not hasattr(_OF_THREAD, "generator"):
         _OF_THREAD.generator = np.random.RandomState()
     generator: np.random.RandomState = _OF_THREAD.generator

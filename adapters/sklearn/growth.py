@@ -182,7 +182,7 @@ def judge_growth(
 
 
 def _are_checkable(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights_are_known: bool) -> bool:
-    """Return whether only another target, and no weights of rows, can explain other leaf values."""
+    """Return whether other leaf values prove another target, because no weights of rows can explain them."""
     if _counts_draws(tree.tree_, sums, is_leaf):
         return True
     # Of a single leaf, some weights of the labels explain any shares.
@@ -214,7 +214,7 @@ def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> B
 
 
 def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
-    """Return which leaves have weights by label, (n_leaves, n_labels), other than draws times a factor per label."""
+    """Return which leaves have weights by label that are not the draws of the label times a factor of the label."""
     factor = weight.sum(axis=0) / np.maximum(drawn.sum(axis=0), 1.0)
     if weight.shape[0] == 1:
         factor = np.ones_like(factor)
@@ -223,7 +223,7 @@ def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
 
 
 def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
-    """Return which nodes store a value that no weights of their rows can make of the targets of these rows."""
+    """Return which nodes store a value that is not a mean of their rows' targets, whatever the weights of the rows."""
     if "by_label" in sums.added:
         drawn = sums.added["by_label"].reshape(value.shape[0], -1)
         return np.asarray(((drawn > 0) & (value[:, 0, :] == 0)).any(axis=1))

@@ -27,9 +27,9 @@ EULER = float(np.euler_gamma)
 class IsolationForestAdapter(EnsembleAdapter, Truncatable):
     """Adapter of IsolationForest; y has 1 for inliers and -1 for outliers, as ``predict`` returns them.
 
-    A tree's score of a row is the number of splits that isolate it, with the expected number of those that would
-    isolate the rows of its leaf, less the number at which the forest's ``predict`` calls a row an outlier.  The forest
-    predicts an inlier where the mean score is positive, and ranks rows as the mean does (Liu et al. 2008, eq. 2).
+    A tree's score of a row is the number of splits above its leaf, plus the expected number of further splits that
+    would isolate each row of the leaf, minus the threshold of the forest's ``predict``.  The forest predicts an inlier
+    where the mean score is positive, and ranks rows as the mean does (Liu et al. 2008, eq. 2).
 
     References
     ----------

@@ -77,7 +77,7 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
         return np.asarray(one_tree.estimators_samples_[0])
 
     def _check_rows(self, features: Any, y: ArrayLike | None) -> bool:
-        """Raise DataMismatchError unless three trees can have been trained on these rows; return if y is proved."""
+        """Raise DataMismatchError unless three trees can be grown on these rows; return whether y is proved."""
         target = None if y is None else events_and_times(np.asarray(y))
         for member in checked_members(self.n_members):
             self._check_tree(member, features, target)

@@ -85,7 +85,7 @@ class SurvivalAtAdapter(SurvivalTreesAdapter, Truncatable):
 
     @cached_property
     def _place(self) -> int:
-        """Return the position of the last time of the trees' steps up to the time; -1 before the first."""
+        """Return the position of the last step of the survival curves at or before the time; -1 if there is none."""
         return int(np.searchsorted(self.forest.unique_times_, self.model.time, side="right")) - 1
 
     def _tree_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:

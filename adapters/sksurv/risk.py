@@ -69,7 +69,7 @@ class SurvivalForestAdapter(SurvivalTreesAdapter, JudgedByLoss, Truncatable):
         return 1.0 - float(concordance_index_censored(event, time, prediction)[0])
 
     def encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the negative times, those of censored rows a little lower: the risk scores without a loss."""
+        """Return the negative times, those of censored rows a little lower: as risk scores they would have no loss."""
         event, time = events_and_times(y)
         return -np.where(event, time, np.nextafter(time, np.inf)).astype(np.float64)
 

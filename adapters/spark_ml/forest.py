@@ -136,7 +136,7 @@ class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatab
         return splits_by_column(column[is_number], value[is_number])
 
     def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield, for each tree, 1 for each leaf or label with training rows, and the number of given rows there."""
+        """Yield, for each tree, a 1 for each leaf or label with training rows, and the number of given rows there."""
         for tree in self.forest.trees:
             leaves, is_leaf = _leaves(tree, features), tree.feature < 0
             if tree.value.ndim == 1:

@@ -147,7 +147,7 @@ def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> 
 
 
 def _n_probes(rows: Rows) -> int:
-    """Return how many of the first trees to test guesses on: fewer rows distinguish shares less well."""
+    """Return how many of the first trees to test guesses on: more where few rows distinguish shares less well."""
     return int(np.clip(PROBE_CELLS // rows.shape[0], 3, 50))
 
 
@@ -156,7 +156,7 @@ def _best_guess(
 ) -> tuple[Guess, Bags, Proof]:
     """Return the first guess that all trees confirm, else that which most trees confirm, with bags and proof.
 
-    Of the bags of one draw with two shares one contains the other, so that both pass only if they are equal.
+    Of one draw, the bag with the larger share of rows contains the other, so that both pass only if they are equal.
     """
     best: tuple[Guess, Bags, Proof] | None = None
     for guess in islice(_guesses(forest, rows, probes, share), MAX_PROOFS):
@@ -222,7 +222,7 @@ def _distinct(likely: list[Draws]) -> list[Draws]:
 def _ranked(
     hit: Hit, layouts: list[Draws], probes: list[TreeEvidence], stretch: NDArray[np.int64], tried: dict[int, int]
 ) -> list[tuple[int, Guess]]:
-    """Return guesses that begin with a found draw, each after the number of trees that confirm it, most first."""
+    """Return guesses that begin with a found draw, with the numbers of trees that confirm them, in descending order."""
     known: dict[tuple[int, int, int, float], bool] = {}
     ranked = [
         (_confirmed(draws, sampler, probes, known), Guess(draws, sampler, stretch, tried))
@@ -255,7 +255,10 @@ def _confirmed(
 def _search(
     forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, known: bool
 ) -> Iterator[tuple[bool, SearchedDraws]]:
-    """Yield results of searching a tree's draw, with one output, then two per row; fewer seeds if one is `known`."""
+    """Yield results of the search for a tree's draw: made by one output for each row, then by two outputs.
+
+    If a draw of another tree is `known`, fewer seeds are tried.
+    """
     for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_PAIRED_SEEDS)):
         n_hits = 0
         for searched in _search_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
@@ -268,7 +271,7 @@ def _search(
 def _search_everywhere(
     forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], n_seeds: int, *, pairs: bool
 ) -> Iterator[SearchedDraws]:
-    """Yield results of searching a tree's draw in the booster's generators, an unseeded one, then small seeds."""
+    """Yield results of the search for a tree's draw with the booster's seeds, without a seed, then with small seeds."""
     generators = list(dict.fromkeys([*_own_seeds(forest), 0, UNSEEDED]))
     yield from search_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
     yield from search_seeds(evidence, samplers, n_seeds, pairs=pairs)
@@ -279,7 +282,7 @@ def _own_seeds(forest: Forest) -> list[int]:
 
 
 def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
-    """Return the draws, those from tree `member` on shifted to the seed and position that a search found."""
+    """Return the draws, from tree `member` on shifted to the seed and position that a search found."""
     seed, position = draws.seed.copy(), draws.position.copy()
     own = slice(member, None)
     if draws.seed[member] != found.seed:

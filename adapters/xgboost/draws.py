@@ -69,7 +69,7 @@ class RowSampler:
         self.highest = _highest_in_bag(self.subsample)
 
     def from_words(self, words: WordArray, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
-        """Return which rows are in bag for trees with one output each, shape (n_words, n_rows or len(rows))."""
+        """Return which rows are in the bag for each output of the generator, shape (n_words, n_rows or len(rows))."""
         powers = self.powers if rows is None else self.powers[rows]
         with np.errstate(over="ignore"):
             x = powers * words[:, None].astype(np.uint64)
@@ -77,7 +77,7 @@ class RowSampler:
         return np.asarray(x <= self.highest)
 
     def from_pairs(self, low: WordArray, high: WordArray) -> NDArray[np.bool_]:
-        """Return which rows are in bag, by the generator's two outputs for each row, in the shape of `low`."""
+        """Return which rows are in bag, each drawn from two outputs of the generator, in the shape of `low`."""
         u = low.astype(np.float64) + high.astype(np.float64) * 2.0**32
         return np.asarray(u / 2.0**64 < self.subsample)
 

@@ -64,8 +64,8 @@ class Hessians:
             target = rows.label if y is None else y
             if target is None:
                 raise InputError(
-                    f"The booster was trained with scale_pos_weight={positive:g}, so its trees count labels "
-                    "differently; pass y, the training labels."
+                    f"The booster was trained with scale_pos_weight={positive:g}, so its trees weight the "
+                    "labels differently; pass y, the training labels."
                 )
             weight = np.where(target == 1, weight * positive, weight)
         start = forest.base_margin[None, :] if rows.base_margin is None else rows.base_margin
@@ -136,7 +136,7 @@ def _check_objective(forest: Forest) -> None:
         return
     raise BagError(
         f"The bags of a booster cannot be proved for objective {objective!r} (XGBoost "
-        f"{'.'.join(map(str, forest.settings.release))}): what its trees count is not known. Known are "
-        f'{", ".join(SUPPORTED)}. Pass {{data="holdout"}} with rows the model was not trained on, or train with one of '
-        "these."
+        f"{'.'.join(map(str, forest.settings.release))}): which sums its leaves store is not known here. "
+        f'Pass {{data="holdout"}} with rows the model was not trained on, or train with one of the objectives for '
+        f"which it is known: {', '.join(SUPPORTED)}."
     )

@@ -120,7 +120,7 @@ def not_likely(
 def several_rounds(n_rounds: int, n_parallel: int) -> UnsupportedModelError:
     """Return the error for a booster of several rounds, with the number of parallel trees in each."""
     last = (
-        "How many of its trees the last round needs cannot be told from out-of-bag rows either: a row that is out of "
+        "Out-of-bag rows do not show how many of its trees the last round needs either: a row that is out of "
         "bag for a tree of the last round trained the rounds before. "
         if n_parallel > 1
         else ""

@@ -63,7 +63,10 @@ class DrawnTrees(DistributedBags):
         if not guesses:
             raise self._not_likely(np.arange(len(forest.trees)))
         if candidate >= min(self._n_tried, MAX_PROOFS):
-            raise BagError(f"None of {candidate} likely draws gives the sums in the leaves. Pass the training rows.")
+            raise BagError(
+                f"None of the {candidate} likely draws of the bags gives the sums that the booster's leaves store. "
+                "Pass the training rows, in training order."
+            )
         self._draws, self._subsample = guesses[candidate]
 
     @cached_property
@@ -124,7 +127,7 @@ def _unit_hessians(forest: Forest) -> Hessians:
 
 
 def _sampled_share(forest: Forest, n_rows: int) -> Share:
-    """Return the share of the rows that the trees' roots count, if all have weight 1: weights are unavailable."""
+    """Return the share of the rows that the trees' roots count, computed as if every row had weight 1."""
     hessians = _unit_hessians(forest)
     total = n_rows * np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
     return Share.of_roots(hessians, total, n_rows)

@@ -91,7 +91,9 @@ class Rows:
                 enable_categorical=self.types is not None,
             )
         except (xgboost.core.XGBoostError, TypeError, ValueError) as error:
-            raise InputError(f"X cannot be used: {_first_line(error)}") from error
+            raise InputError(
+                f"X cannot be used ({_first_line(error)}); pass the rows as the model's predict takes them."
+            ) from error
 
     def _take_along(self, matrix: Any) -> None:
         weight, margin, label = matrix.get_weight(), matrix.get_base_margin(), matrix.get_label()

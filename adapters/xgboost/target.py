@@ -31,14 +31,14 @@ RANKS = ("reg:absoluteerror", "reg:quantileerror")
 def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray) -> bool:
     """Raise DataMismatchError unless y gives the leaf values of the first, middle and last tree of one round.
 
-    A leaf's value is its rows' summed first derivative over their second plus the penalty, times the
-    learning rate; of absolute and quantile errors, the quantile of its rows' y.
+    A leaf's value is the sum of its rows' first derivatives, divided by that of the second ones plus the penalty, times
+    the learning rate.  For absolute and quantile errors, it is the quantile of its rows' y.
 
     Returns
     -------
     bool
-        Whether y is proved: not where leaf values have another form (constraints, several rounds), nor where the
-        parameters are lost (a booster saved and loaded) and the values determine y but for its scale.
+        Whether y is proved.  It is not if leaf values have another form (constraints, several rounds), nor if the
+        parameters are lost (a booster saved and loaded) and the values determine y only up to its scale.
     """
     return judge_target(forest, target_sums(forest, rows, hessians, bags, y))
 

@@ -190,7 +190,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         return features.table, self._split_values()
 
     def _leaf_counts(self, features: Rows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the training rows in the leaves of each tree, 1 if rows had weights, and the given rows there."""
+        """Yield, for each tree, the numbers of training rows (1 if weighted) and of given rows in its leaves."""
         self._keep_leaves(features)
         one, trees = hessian_of_a_row(self.forest), self.forest.trees
         if one is None or features.leaves is None:
@@ -226,7 +226,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
     def cautions(self, data: str) -> tuple[str, ...]:
-        """Return a warning of predictions that a learning rate below 1 leaves near the base score."""
+        """Return a warning if a learning rate below 1 keeps the predictions near the base score."""
         rate = learning_rate(self.forest)
         own = () if rate is None or rate > FULL_RATE else (shrunken(rate),)
         return (*super().cautions(data), *own)
@@ -305,9 +305,9 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             return
         if shape.objective not in _VALUES:
             raise UnsupportedModelError(
-                f"Objective {shape.objective!r} predicts through a link, or ranks, and its error curve is not covered: "
-                "mean scores of regression are covered without a link only. Train with 'reg:squarederror', "
-                "'binary:logistic' or 'multi:softprob'. ens_plugin.in_bag returns the bags of some further objectives."
+                f"Objective {shape.objective!r} ranks rows, or transforms the trees' mean score by a link such as the "
+                "exponential, and no error curve is known for either. Train with 'reg:squarederror', 'binary:logistic' "
+                "or 'multi:softprob'. ens_plugin.in_bag returns the bags of some further objectives."
             )
         if shape.n_groups > 1:
             raise UnsupportedModelError(

@@ -84,7 +84,9 @@ class YdfForestAdapter(HeldOutOnly, EnsembleAdapter):
             # YDF reads the label's column of every table, and does not use it here.
             leaves = self.model.predict_leaves(table.assign(**{self.model.label(): self._any_label()}))
         except Exception as error:  # YDF raises errors of its C++ library for columns of other types
-            raise InputError(f"YDF refuses X: {one_line(str(error))}") from error
+            raise InputError(
+                f"YDF refuses X ({one_line(str(error))}); pass the columns in the types that they had in training."
+            ) from error
         return LeafTable(table, np.asarray(leaves))
 
     def encode_target(self, y: NDArray[Any]) -> NDArray[np.int64] | None:

@@ -181,7 +181,7 @@ def _has_columns(y: Any) -> bool:
 def analyze_rows(
     model: Any, X: Any, y: ArrayLike, *, data: Literal["oob", "holdout"], metric: Metric | None = None
 ) -> tuple[EnsembleReport, JudgedRows | JudgedMetric]:
-    """Return the report of :func:`analyze`, and the loss of each row or, with a metric, what it is computed on.
+    """Return the report of :func:`analyze`, and the loss of each row or, with a metric, the rows it is computed on.
 
     Returns
     -------

@@ -108,7 +108,7 @@ def check_wanted(options: AnalysisOptions) -> None:
 
 
 def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> str:
-    """Return the name by which a report knows the criterion of the recommended size."""
+    """Return the name that reports have for the criterion of the recommended size."""
     criterion, task = options.criterion, adapter.info.task
     if criterion == "metric" and metric is None:
         raise InputError("criterion='metric' needs a metric: pass metric='roc_auc' for example.")

@@ -45,8 +45,8 @@ __all__ = ["UNCHECKED_ROWS", "build_report", "compare_with_stored", "refuse_othe
 # Fewer rows of a label do not determine the distribution of its errors.
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
-    "that are not known here, or missing values hide in which leaves its rows fell. If y is not exactly the "
-    "training target, in training order, every error in this report is wrong."
+    "that are not known here, or it is not known into which leaves rows with missing values fell in training. If y is "
+    "not exactly the training target, in training order, every error in this report is wrong."
 )
 UNCHECKED_ROWS = (
     "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "
@@ -131,7 +131,7 @@ def _common_estimates(
     *,
     is_even: bool,
 ) -> Estimates:
-    """Return the estimates by the 0-1 or squared error, with the curve of the metric if one was asked for."""
+    """Return the estimates by the 0-1 or squared error, with the curve of the metric if one was requested."""
     groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
     estimates = _estimate(adapter, evidence, usable, settings, is_even=is_even)
     if settings.metric is not None:
@@ -224,7 +224,7 @@ def refuse_other_outputs(
 
 
 def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
-    """Return which rows have enough out-of-bag members: one for hard votes, else two, for a variance."""
+    """Return which rows have enough out-of-bag members: one for hard votes, else two, which a variance needs."""
     tally, weight = evidence.tally, evidence.weight
     refuse_groups_in_bags(weight, tally.trials >= 2)
     few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))

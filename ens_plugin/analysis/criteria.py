@@ -64,7 +64,7 @@ def _chosen(estimates: Estimates, criteria: tuple[SizeRecommendation, ...], sett
 
 
 def choose_criterion(criteria: tuple[SizeRecommendation, ...], settings: ResolvedOptions) -> SizeRecommendation:
-    """Return the recommendation by the wanted criterion; where none was wanted and no size is known, by another one."""
+    """Return the recommendation by the chosen criterion, or by another one if that has no size and none was named."""
     by_name: dict[str, SizeRecommendation] = {found.criterion: found for found in criteria}
     wanted = by_name.get(settings.criterion)
     if wanted is not None and (wanted.is_known or not settings.chooses_criterion):

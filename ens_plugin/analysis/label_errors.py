@@ -112,7 +112,7 @@ def _errors(
 
 
 def _rows_worth(error: float, sd: float, n_rows: float) -> float:
-    """Return of how many independent rows a share has this standard deviation; `n_rows` of a share of 0 or 1."""
+    """Return the number of independent rows whose share of errors would have this deviation; `n_rows` for 0 and 1."""
     spread = error * (1.0 - error)
     return spread / sd**2 if spread > CERTAIN and sd > 0 else n_rows
 
@@ -129,7 +129,7 @@ def _fitted(tally: AnyTally, weight: RowWeight, sizes: FloatArray) -> tuple[Floa
 
 
 def _factors(error: FloatArray, share: FloatArray, level: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Return the factor of the errors at each size; that of a size without a level is interpolated in 1/size.
+    """Return the factor of the errors at each size, interpolated in 1/size where the level is not known.
 
     At the first and the last size, the mean of the errors over labels is the level.
     """

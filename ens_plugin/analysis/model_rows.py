@@ -82,7 +82,7 @@ class ModelRows:
         return self.likeness.groups
 
     def choose(self, choose_rows: RowChoice | None) -> ModelRows:
-        """Return the training rows that `choose_rows` returns the places of; all rows if it is None or returns None."""
+        """Return the training rows whose places `choose_rows` returns; all rows if it is None or returns None."""
         if choose_rows is None or self.bags is None:
             return self
         chosen = choose_rows(self.adapter, self.features, self.bags)
@@ -105,7 +105,7 @@ class ModelRows:
         return replace(self, features=None, bags=None)
 
     def place(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the places of some of these rows among those given."""
+        """Return the positions of some of these rows among those that the user gave."""
         return rows if self.positions is None else self.positions[rows]
 
 

@@ -43,7 +43,7 @@ MOST_DROPPED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class _Output:
-    """The rows of one output that the stack has, those that two members predict, with what is known of each.
+    """The rows of one output that take part in the mean over outputs: those that at least two members predict.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class _Output:
         Chance of each row to be left out of one bag.
     proof : BagProof
     metric : OutputMetric or None
-        Where a metric was asked for.
+        Where a metric was requested.
     """
 
     part: OutputPart
@@ -84,8 +84,8 @@ def analyze_outputs(
     """Return the report of the mean over outputs, with the report of each output in ``outputs``.
 
     An output's report is that of the same members predicting it alone.  The curve of the mean is the mean of theirs.
-    Its intervals, its size and its variance over seeds are estimated from the rows of all outputs together, of which
-    those of one row are one independent draw.
+    Its intervals, its size and its variance over seeds are estimated from the rows of all outputs together; the outputs
+    of one row count as one independent draw.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _analyze_output(
 
 
 def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
-    """Return the rows with weight that two members predict."""
+    """Return the rows with weight that at least two members predict."""
     usable = rows.weight > 0
     if rows.bags is not None:
         usable &= _oob_counts(rows.bags) >= 2
@@ -199,7 +199,7 @@ def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
 
 
 def _metric_of_output(metric: ResolvedMetric, rows: ModelRows, used: NDArray[np.intp]) -> OutputMetric:
-    """Return the metric of an output with the labels that it takes, in their type for a scorer of scikit-learn."""
+    """Return the metric of an output, with its rows' labels in the form in which the metric takes them."""
     classes = rows.adapter.classes
     if classes is None:
         return OutputMetric(metric, rows.labels.reshape(-1)[used], 0)
@@ -284,10 +284,10 @@ def _joined(
 
 
 def _mean_curve(stacked: ErrorCurve, curves: Sequence[ErrorCurve]) -> ErrorCurve:
-    """Return the mean of the outputs' curves, with the widths of the intervals of the stack.
+    """Return the mean of the outputs' curves, with intervals as wide as those of all outputs' rows together.
 
-    An error of the mean is the mean of the errors; how much it varies, with what the outputs of a row have in common,
-    the stack shows.
+    The mean of the outputs' curves has no intervals of its own, because errors of different outputs on one row are
+    related.  `stacked`, the curve of all outputs' rows together, takes that into account.
     """
     if any(not np.array_equal(curve.sizes, stacked.sizes) for curve in curves):
         return stacked

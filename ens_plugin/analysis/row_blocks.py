@@ -84,7 +84,7 @@ class TalliedRows:
         Chance of each row to be left out of one bag, where they differ and the library keeps them.
     proof : BagProof
     metric_sample : Sample or None
-        As `sample`, of more rows, for a metric; None where there is none, or `sample` has as many.
+        Like `sample`, but of more rows, for a metric; None without a metric, or if `sample` has enough rows.
     """
 
     tally: AnyTally | GroupedValues
@@ -293,7 +293,7 @@ def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
 def _sampled_rows(
     adapter: EnsembleAdapter, weight: FloatArray, rng: np.random.Generator, *, with_metric: bool
 ) -> tuple[IntArray, IntArray]:
-    """Return the rows whose members' outputs are kept, and those of them for all estimates but that of a metric."""
+    """Return the rows whose members' outputs are kept, and those of them for all estimates except that of a metric."""
     weighted = np.flatnonzero(weight > 0)
     limit, seed = sample_limit(adapter, label_count(adapter)), sampling_seed(rng)
     if weighted.size <= limit:

@@ -136,8 +136,8 @@ ARGUMENTS = (
         default=AnalysisOptions.criterion,
         show_default=True,
         help="What the recommended size has to meet: the agreement of labels, the error, the Brier score of "
-        "probabilities, or --metric. auto: of labels the agreement if --confidence is given; else the metric if one is "
-        "given; else probability, or the error of values.",
+        "probabilities, or --metric. auto: the agreement if --confidence is given; else the metric, if one is given; "
+        "else the Brier score for labels, and the error for values.",
     ),
     click.option(
         "--confidence",

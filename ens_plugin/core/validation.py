@@ -101,7 +101,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def with_missing(array: NDArray[Any], values: Any) -> NDArray[Any]:
-    """Return the array of some values; as objects where NumPy turned a missing one among texts into a text.
+    """Return the `array` of some values; an array of objects if NumPy turned a missing value among texts into a text.
 
     Examples
     --------

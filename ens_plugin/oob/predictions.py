@@ -202,7 +202,7 @@ def oob_predictions(
 
 @contextmanager
 def _remedies_explained() -> Iterator[None]:
-    """Add to a refusal that recommends held-out rows for an analysis what predicts such rows."""
+    """Add to an error that recommends ``data='holdout'`` that the model's own ``predict`` predicts such rows."""
     try:
         yield
     except (BagError, DataMismatchError) as error:

@@ -158,7 +158,7 @@ class OobScorer:
     def set_score_request(
         self, *, sample_weight: bool | str | None = None, groups: bool | str | None = None
     ) -> OobScorer:
-        """Set which metadata the scorer wants where scikit-learn's metadata routing is enabled.
+        """Set which metadata the scorer requests where scikit-learn's metadata routing is enabled.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class OobScorer:
         return self
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what the scorer wants, as scikit-learn looks it up."""
+        """Return the metadata that the scorer requests, in the form in which scikit-learn looks it up."""
         request = MetadataRequest(owner=type(self).__name__)
         for name, wanted in self._requests.items():
             request.score.add_request(param=name, alias=wanted)

@@ -98,7 +98,7 @@ def read_training_rows(
 
 
 def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[Any]) -> BoolArray:
-    """Return which of the `chosen` rows have weight and an out-of-bag member; refuse where too few do.
+    """Return which of the `chosen` rows have weight and an out-of-bag member; raise an error if too few do.
 
     Parameters
     ----------

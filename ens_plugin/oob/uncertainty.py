@@ -181,7 +181,7 @@ def predict_with_uncertainty(
         refuse_own_loss(adapter, "The interval of a prediction")
         if adapter.classes is not None and sample_weight is not None:
             raise InputError(
-                "sample_weight weighs the residuals behind the interval of a regression, and this model is a "
+                "sample_weight weights the residuals behind the interval of a regression, and this model is a "
                 "classifier; leave it out."
             )
         new = _new_rows(model, adapter, X_new)
@@ -211,7 +211,7 @@ def _new_rows(model: Any, adapter: EnsembleAdapter, X_new: Any) -> Any:
 
 
 def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tuple[str, ...]]:
-    """Return the quantiles of the residuals of the whole ensemble, and what to know about them."""
+    """Return the quantiles of the residuals of the whole ensemble, and warnings about them."""
     adapter = rows.adapter
     rng = np.random.default_rng(0)  # of a sample that is not used
     evidence = tally_rows(
@@ -229,7 +229,7 @@ def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tupl
 def _standard_error(
     model: Any, rows: TrainingRows, X_train: Any, X_new: Any, shape: tuple[int, ...]
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the standard errors and what to know about them; NaN with the reason where they are not known."""
+    """Return the standard errors and warnings about them; NaN, and the reason as a warning, where unknown."""
     # Groups of one row each are rows, for which more is known.
     are_rows = rows.groups is None or np.unique(rows.groups).size == rows.groups.size
     try:

@@ -12,7 +12,7 @@ LONGEST_TEXT = 40
 def brief(part: object, *names: str, always: str = "") -> str:
     """Return the class name of a part of a report with some of its attributes, floats to four digits.
 
-    Attributes of None are left out, but for the one named `always`.
+    Attributes that are None are left out, except the one named `always`.
 
     Examples
     --------

@@ -88,7 +88,7 @@ def new_axes() -> Axes:
 
 
 class Inks(NamedTuple):
-    """Colours of what stands beside a curve, by the background of the axes.
+    """Colours of texts and marks beside a curve, chosen by the background of the axes.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ class ReportContent:
 
     @property
     def has_enough_rows(self) -> bool:
-        """Return whether there are 30 rows or more, of uneven weights 30 effective ones (Kish)."""
+        """Return whether there are at least 30 rows, or with uneven weights an effective number of 30 (Kish)."""
         return self.n_rows >= FEWEST_ROWS and not self._weighs_few
 
     @property

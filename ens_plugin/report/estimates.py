@@ -74,7 +74,7 @@ class ErrorCurve:
         of an error that cannot be negative is negative.
     estimator : str
         ``"deconvolved"``, ``"hypergeometric"``, ``"binomial"``, ``"path"``, ``"closed_form"``
-        or ``"subset_average"`` (a metric that was asked for).
+        or ``"subset_average"`` (a metric that was requested).
     metric : str
         Name of the error, for axis labels: ``"0-1 error"``, ``"mean squared error"``, or the name
         of the scorer or callable given as `metric`.
@@ -91,7 +91,7 @@ class ErrorCurve:
         Error that the model's own rule for ties (the first label wins) adds at each even size; the entry of an
         odd size is that of the even size above.  None where ties count as half an error, or do not occur.
     metric_basis : MetricBasis or None
-        Where a metric was asked for.  Scores of scikit-learn keep their own sign, so that `error` is then the score.
+        Where a metric was requested.  Scores of scikit-learn keep their own sign, so that `error` is then the score.
 
     Examples
     --------

@@ -157,7 +157,7 @@ def wanted_text(recommendation: SizeRecommendation) -> str:
 
 
 def distance_label(recommendation: SizeRecommendation) -> str:
-    """Return what the values of a criterion other than the agreement are, in two lines for an axis."""
+    """Return the label of the axis for the values of a criterion other than the agreement, in two lines."""
     if recommendation.of_metric is not None:
         unit = "" if recommendation.is_absolute else " (%)"
         return f"Distance of {printable(recommendation.of_metric, 24)}\nfrom the limit{unit}"

@@ -242,7 +242,7 @@ class OutputRow(NamedTuple):
 
 
 def output_sentence(report: ReportContent) -> str:
-    """Return that the figures are of the mean over outputs; empty for a model of one output."""
+    """Return a sentence that the figures are means over outputs; empty for a model of one output."""
     n_outputs = len(report.outputs)
     return f"Figures are of the mean over {n_outputs} outputs, where no output is named." if n_outputs else ""
 

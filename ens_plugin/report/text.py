@@ -48,7 +48,7 @@ __all__ = [
     "root_texts",
     "size_label",
     "summarize",
-    "tells_size",
+    "supports_size",
     "verdict",
     "wrapped",
 ]
@@ -159,7 +159,7 @@ def root_texts(report: ReportContent) -> RootTexts:
     return RootTexts(error, interval, limit)
 
 
-def tells_size(report: ReportContent) -> bool:
+def supports_size(report: ReportContent) -> bool:
     """Return whether the report supports a decision on size: enough rows, a recommended size and no doubts."""
     return report.is_actionable
 
@@ -179,8 +179,8 @@ def verdict(report: ReportContent) -> str:
         return f"do not rely on these figures. {printable(report.basis.doubts[0])}"
     if not recommendation.is_known:
         return f"it is not known whether {members} enough."
-    if not tells_size(report):
-        return f"{report.rows_text} are too few to tell whether {members} enough."
+    if not supports_size(report):
+        return f"{report.rows_text} are too few to decide whether {members} enough."
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
     if now < low:
@@ -306,7 +306,7 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
         last = int(curve.sizes[-1])
         sizes.append((f"{last} members (of {now}: the curve ends)", last))
     if recommended not in (None, 1, now) and curve.reaches(recommended):
-        kind = "recommended" if tells_size(report) else "a guess"
+        kind = "recommended" if supports_size(report) else "a guess"
         sizes.append((f"{recommended} members ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])
     lines = [

@@ -132,7 +132,7 @@ def _error_check(report: EnsembleReport, cut_report: EnsembleReport) -> Check:
     lower, upper = interval_over_seeds(expected, curve.interval_at(size), seed_sd, level)
     least = -math.inf if curve.metric_basis is not None else 0.0
     sentence = (
-        f"{members_text(size)}: {curve.metric} {error_text(found, curve.metric)}; the whole ensemble's curve promised "
+        f"{members_text(size)}: {curve.metric} {error_text(found, curve.metric)}; the whole ensemble's curve has "
         f"{error_text(expected, curve.metric)}, {level_text(level)} interval "
         f"{interval_text((max(lower, least), upper), curve.metric)}."
     )

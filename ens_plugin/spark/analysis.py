@@ -151,7 +151,7 @@ def analyze_frame(
     row_id_col: str | None,
     weight_col: str | None,
 ) -> EnsembleReport:
-    """Return the report of :func:`analyze` from its options, without `sample_weight`, `groups` and `n_jobs` of them.
+    """Return the report of :func:`analyze` from its options; `sample_weight`, `groups` and `n_jobs` are not read.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def analyze_frame(
 def _proved(
     rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts
 ) -> tuple[Part, BagProof]:
-    """Return the sums over all rows for the first candidate of the bags that they prove, and the proof."""
+    """Return the sums over all rows, and the proof, for the first candidate of the bags that is proved."""
     first_error: DataMismatchError | BagError | None = None
     while True:
         part = gather(rows, content, plan, counts)

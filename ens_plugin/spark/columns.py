@@ -97,7 +97,7 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
     for name in (columns.label, columns.row, columns.weight):
         if name is not None and name in columns.features:
             raise InputError(
-                f"Column {name!r} is among feature_cols, and no feature, but labels, weights or row numbers. Remove it."
+                f"Column {name!r} holds labels, weights or row numbers, and is among feature_cols. Remove it from them."
             )
     kinds = dict(df.dtypes)
     if len(columns.features) > 1 and VECTOR in (kinds[name] for name in columns.features):

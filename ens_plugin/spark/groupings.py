@@ -31,8 +31,8 @@ ROUNDING = 1e-9
 def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
     """Return the property by which the tallied rows of an ensemble are grouped.
 
-    ``"votes"`` and ``"shares"`` are exact, ``"rows"`` keeps each row, ``"values"`` groups by the number of members and
-    keeps moments, and ``"margins"`` merges the rows of one cell.
+    ``"votes"`` and ``"shares"`` lose nothing, ``"rows"`` keeps each row, ``"values"`` groups by the number of members
+    and keeps moments, and ``"margins"`` merges rows with nearly equal margins.
     """
     if adapter.info.task == "regression":
         return "values"

@@ -97,7 +97,7 @@ class AdapterCase:
 
     @cached_property
     def prepared(self) -> tuple[EnsembleAdapter, Any, Any]:
-        """The adapter, the rows as they reach it, and the same prepared."""
+        """The adapter, the rows as they reach it, and the rows as the adapter prepares them."""
         ensemble, rows = unwrap(self.model, self.X)
         adapter = find_adapter(ensemble)
         return adapter, rows, adapter.prepare(rows)
@@ -123,7 +123,7 @@ class AdapterCase:
 
     @property
     def checks_target(self) -> bool:
-        """Whether the adapter recognises another target than that of training."""
+        """Whether the adapter recognises a target that is not the one of the training."""
         return self.proves_rows if self.proves_target is None else self.proves_target
 
     @property
@@ -138,7 +138,7 @@ class AdapterCase:
         return adapter.bags(rows, adapter.prepare(rows), y)
 
     def is_oob(self) -> NDArray[np.bool_]:
-        """Return for which rows each member is out of bag, shape (n_members, n_rows); without bags, some cells."""
+        """Return for which rows each member is out of bag, shape (n_members, n_rows); if unknown, a fixed pattern."""
         adapter, rows, features = self.prepared
         if not self.has_bags:
             return np.asarray(np.add.outer(np.arange(adapter.n_members), np.arange(self.n_rows)) % 3 == 0)

@@ -44,7 +44,10 @@ def _accepts_its_model_only(case: AdapterCase) -> None:
     cls = type(case.adapter)
     for other in (None, object(), "model", case.X):
         if cls.accepts(other):
-            raise AdapterCheckError(f"{cls.__name__}.accepts({type(other).__name__} object) is true.")
+            raise AdapterCheckError(
+                f"{cls.__name__}.accepts returns True for an object of type {type(other).__name__}, which is no model. "
+                "Return True for models of the library only."
+            )
 
 
 def _describes_itself(case: AdapterCase) -> None:
@@ -60,14 +63,17 @@ def _describes_itself(case: AdapterCase) -> None:
         f"{' or '.join(map(repr, fitting))}.",
     )
     is_regression = info.task == "regression"
-    _require((adapter.classes is None) == is_regression, f"classes is {adapter.classes!r} for {info.task}.")
+    _require(
+        (adapter.classes is None) == is_regression,
+        f"classes is {adapter.classes!r} for {info.task}; it has to be None for regression, and the labels otherwise.",
+    )
     own: Any = getattr(adapter.model, "classes_", None)
     if adapter.classes is not None and np.ndim(own) == 1:
         _require(
             np.array_equal(adapter.classes, own),
-            f"classes is {adapter.classes!r}, but the model's classes_ is {own!r}.",
+            f"classes is {adapter.classes!r}, but the model's classes_ is {own!r}; both have to be equal.",
         )
-    _require(adapter.n_members > 0, f"n_members is {adapter.n_members}.")
+    _require(adapter.n_members > 0, f"n_members is {adapter.n_members}; it has to be at least 1.")
 
 
 def _bags_are_the_published_ones(case: AdapterCase) -> None:
@@ -85,7 +91,10 @@ def _bags_are_the_published_ones(case: AdapterCase) -> None:
 def _bags_leave_rows_out(case: AdapterCase) -> None:
     is_oob = case.is_oob()
     adapter = case.adapter
-    _require(is_oob.shape == (adapter.n_members, case.n_rows), f"block() counts cells of shape {is_oob.shape}.")
+    wanted = (adapter.n_members, case.n_rows)
+    _require(
+        is_oob.shape == wanted, f"block() returns a mask of out-of-bag rows of shape {is_oob.shape}, not {wanted}."
+    )
     _require(bool(is_oob.any()), "No row is out of any member's bag: raise BagError instead.")
 
 
@@ -142,7 +151,7 @@ def _outputs_have_their_form(case: AdapterCase) -> None:
     _require(outputs.shape == expected, f"outputs() has shape {outputs.shape}, not {expected}.")
     if kind == "labels":
         _require(outputs.dtype.kind in "iu", f"outputs() has dtype {outputs.dtype}, not integer codes into classes.")
-        _require(bool(outputs.max() < n_labels), f"outputs() has the code {outputs.max()} for {n_labels} labels.")
+        _require(bool(outputs.max() < n_labels), f"outputs() has the code {outputs.max()}, not below {n_labels}.")
     else:
         _require(outputs.dtype == np.float64, f"outputs() has dtype {outputs.dtype}, not float64.")
 
@@ -156,7 +165,7 @@ def _nothing_is_modified(case: AdapterCase) -> None:
     comparable = [name for name, part in parts.items() if pickle.dumps(part) == before[name]]
     case.adapter.outputs(case.prepared[2], wanted=case.is_oob())
     changed = [name for name in comparable if pickle.dumps(parts[name]) != before[name]]
-    _require(not changed, f"outputs() modified {' and '.join(changed)}.")
+    _require(not changed, f"outputs() modified {' and '.join(changed)}; it has to leave them as they are.")
 
 
 def _another_process_has_the_same_outputs(case: AdapterCase) -> None:
@@ -218,7 +227,7 @@ def _truncation_keeps_the_first_members(case: AdapterCase) -> None:
         except UnsupportedModelError:
             # The contract allows it: no smaller model can be made.
             return
-        _require(part.n_members == size, f"truncated({size}) has {part.n_members} members.")
+        _require(part.n_members == size, f"truncated({size}) has {part.n_members} members, not {size}.")
         if part.output_kind == adapter.output_kind:
             found = part.outputs(part.prepare(rows))
             _require_same(found, full[:size], case.tolerance, f"outputs of truncated({size})")

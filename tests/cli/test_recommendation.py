@@ -64,7 +64,7 @@ def test_no_size_large_enough_is_a_no_even_without_demands() -> None:
 def test_few_rows_meet_no_demand_on_the_size(n_rows: int, passed: bool) -> None:
     answer = answer_to(report(size=200, n_rows=n_rows), Limits(max_size_ratio=1.0))
     assert [check.passed for check in answer.checks] == [passed, passed]
-    assert as_text(answer).startswith("Warning: 29 rows are too few to tell whether") is not passed
+    assert as_text(answer).startswith("Warning: 29 rows are too few to decide whether") is not passed
     for text in (as_text(answer), as_markdown(answer)):
         assert ("Recommended size:" in text) is passed
 

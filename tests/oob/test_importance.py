@@ -240,7 +240,7 @@ class TestRefusals:
             ({"max_rows": 1}, "max_rows"),
             ({"random_state": -1}, "random_state"),
             ({"n_jobs": 0}, "n_jobs"),
-            ({"metric": "roc_auc"}, "'roc_auc' is of labels"),
+            ({"metric": "roc_auc"}, "'roc_auc' is for labels"),
             ({"metric": lambda y, mean: np.nan}, "must return a finite number"),
             ({"metric": lambda y, mean: 0.0, "sample_weight": np.ones(N)}, "takes no weights"),
             ({"sample_weight": np.ones(3)}, "sample_weight"),

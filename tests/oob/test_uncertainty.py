@@ -228,5 +228,5 @@ class TestRefusals:
             predict_with_uncertainty(arrays, X, Y, NEW)
         rows, labels = make_classification(60, random_state=0)
         classifier = RandomForestClassifier(10, random_state=0).fit(rows, labels)
-        with pytest.raises(InputError, match="sample_weight weighs the residuals"):
+        with pytest.raises(InputError, match="sample_weight weights the residuals"):
             predict_with_uncertainty(classifier, rows, labels, rows, sample_weight=np.ones(60))

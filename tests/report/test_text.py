@@ -52,7 +52,7 @@ def test_summary_of_a_regression_is_in_its_own_unit() -> None:
 @pytest.mark.parametrize(("n_rows", "is_known"), [(30, True), (29, False)])
 def test_few_rows_give_no_size(n_rows: int, is_known: bool) -> None:
     report = replace(REPORTS["classification"], n_rows=n_rows)
-    assert verdict(report).endswith("rows are too few to tell whether 200 members are enough.") is not is_known
+    assert verdict(report).endswith("rows are too few to decide whether 200 members are enough.") is not is_known
     for text in (report.summary(), markdown_summary(report)):
         assert ("Recommended size:" in text) is is_known
         assert ("A guess at the size, not to be acted on:" in text) is not is_known

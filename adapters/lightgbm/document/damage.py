@@ -77,7 +77,7 @@ def _check_header(model: ModelText) -> None:
     header = model.header
     n_labels, per_iteration = _whole(header, "num_class"), _whole(header, "num_tree_per_iteration")
     if not 1 <= n_labels <= MAX_LEAVES or per_iteration not in (1, n_labels):
-        raise _DamageError(f"it has {n_labels} labels and {per_iteration} trees per iteration")
+        raise _DamageError(f"it states {n_labels} labels and {per_iteration} trees per iteration, which do not fit")
     if len(model.trees) % per_iteration:
         raise _DamageError(f"its {len(model.trees)} trees are no multiple of {per_iteration} per iteration")
     n_features = _whole(header, "max_feature_idx") + 1
@@ -92,7 +92,7 @@ def _check_parameters(lines: bytes) -> None:
     """Raise _DamageError for a parameter without a colon, which LightGBM expects in each line without a check."""
     for line in filter(None, lines.split(b"\n")):
         if PARAMETER.fullmatch(line) is None:
-            raise _DamageError(f"its parameters hold {line.decode(errors='replace')[:40]!r}")
+            raise _DamageError(f"its parameters have a line without a colon, {line.decode(errors='replace')[:40]!r}")
 
 
 def _check_objective(objective: str, n_labels: int) -> None:
@@ -101,7 +101,7 @@ def _check_objective(objective: str, n_labels: int) -> None:
         if name == "num_class" and value != str(n_labels):
             raise _DamageError(f"its objective has {value} labels, and the model {n_labels}")
         if value and not _is_number(value):
-            raise _DamageError(f"its objective holds {part!r}")
+            raise _DamageError(f"its objective has {part!r}, in which a number is missing")
 
 
 def _check_tree(tree: TreeText, n_features: int, index: int) -> None:
@@ -147,7 +147,7 @@ def _check_splits(tree: TreeText, n_leaves: int, n_features: int, n_categorical:
 
 def _check_categories(tree: TreeText, n_categorical: int, thresholds: NDArray[np.float64]) -> None:
     if not 1 <= n_categorical <= MAX_LEAVES:
-        raise _DamageError(f"has {n_categorical} sets of categories")
+        raise _DamageError(f"states that it has {n_categorical} sets of categories, and needs 1 to {MAX_LEAVES}")
     bounds = _integers(tree.lines, "cat_boundaries", n_categorical + 1)
     if bounds[0] != 0 or (np.diff(bounds) < 0).any() or bounds[-1] > MAX_FEATURE_VALUE // BITS_PER_WORD:
         raise _DamageError("has sets of categories that overlap")

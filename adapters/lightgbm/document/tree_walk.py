@@ -43,7 +43,7 @@ class TreeWalk:
         self._walk = LeafWalk(self._flatten, "LightGBM's predict(pred_leaf=True)")
 
     def compare(self, table: Any, find_own: Callable[[Any], NDArray[Any]]) -> None:
-        """Compare the walk with LightGBM on some rows of a table, and on rows made of thresholds, if not done.
+        """Compare the walk with LightGBM on some rows of a table, and on rows made of thresholds, unless that is done.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class TreeWalk:
         )
 
     def _as_array(self, table: Any) -> NDArray[Any] | None:
-        """Return a table as the numbers that LightGBM makes of it; None where only LightGBM can."""
+        """Return a table as the numbers that LightGBM makes of it; None where only LightGBM can convert it."""
         if isinstance(table, np.ndarray):
             return table if table.dtype in (np.float32, np.float64) else table.astype(np.float32)
         if hasattr(table, "iloc"):
@@ -150,7 +150,7 @@ def _leaf_numbers(n_leaves: int, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _columns_without_zero(text: ModelText) -> NDArray[np.intp]:
-    """Return the columns in which zero is a missing value; raises ValueError where only some splits take it so."""
+    """Return the columns in which zero is a missing value; raise ValueError if it is one in some of the splits only."""
     kinds, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     for tree in text.trees:
         if tree.n_leaves > 1:

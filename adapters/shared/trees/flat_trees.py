@@ -103,7 +103,7 @@ def probe_rows(forest: FlatForest, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _split_values(tree: FlatTree) -> tuple[NDArray[Any], FloatArray]:
-    """Return a value at which each split of a tree may err, and its column: the threshold, or a category."""
+    """Return, for each split of a tree, its column and a value at which an error would show: threshold or category."""
     is_split = np.asarray(tree.left) >= 0
     value = np.asarray(tree.threshold, np.float64)
     if tree.sets is not None and tree.set_starts is not None:

@@ -17,7 +17,7 @@ from ens_plugin.user_warnings import warn_user
 
 __all__ = ["COMPARED_ROWS", "LeafWalk", "compared_rows", "is_installed"]
 
-# Of fewer rows, a comparison would say little; the library itself finds their leaves.
+# A comparison on fewer rows would prove little; the library itself finds their leaves.
 FEWEST_ROWS = 8
 COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000
@@ -98,7 +98,7 @@ class LeafWalk:
             )
 
     def _difference(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> str | None:
-        """Return in words how the walk's leaves differ from the library's, with the parameters of :meth:`compare`."""
+        """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`compare`."""
         try:
             probes = probe_rows(self.forest, rows)
             found, of_probes = self.leaves(rows), self.leaves(probes)
@@ -154,7 +154,7 @@ class LeafWalk:
         trees: range | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any] | None:
-        """Return the leaves of rows that are made an array block by block; None where that cannot be.
+        """Return the leaves of rows that are converted to arrays block by block; None where they cannot be converted.
 
         Parameters
         ----------

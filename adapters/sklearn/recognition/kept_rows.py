@@ -99,7 +99,7 @@ def _kept(model: Any) -> NDArray[np.float64] | None:
 
 
 def _matches(kept: NDArray[np.float64], table: NDArray[np.float64]) -> tuple[int, int, float]:
-    """Return how many distinct rows a model stores, how many are in the table, and a fresh row's chance of that."""
+    """Return how many distinct rows a model stores, how many are in the table, and a fresh row's chance to be one."""
     found, counts = np.unique(_as_bytes(table), return_counts=True)
     different = np.unique(_as_bytes(kept))
     chance = 1.0 - np.count_nonzero(counts == 1) / len(table)

@@ -40,7 +40,7 @@ class TreeWalk:
         self._walk = LeafWalk(self._flatten, "scikit-learn's apply")
 
     def compare(self, features: Any) -> None:
-        """Compare the walk with ``apply`` on some of the prepared rows, and on rows made of thresholds, if not done."""
+        """Compare the walk with ``apply`` on some of the rows, and on rows made of thresholds, unless that is done."""
         if not isinstance(features, np.ndarray) or not self._walk.is_to_compare(features.shape[0], np.float32):
             return
         rows = features[compared_rows(features.shape[0])]

@@ -93,14 +93,14 @@ def _check_weights(booster: dict[str, Any]) -> None:
 
 def _check_rounds(starts: NDArray[Any], n_trees: int) -> None:
     if starts.size == 0 or starts[0] != 0 or starts[-1] != n_trees or (np.diff(starts) < 0).any():
-        raise _DamageError("its rounds do not hold its trees")
+        raise _DamageError("its rounds do not contain each of its trees once")
 
 
 def _check_tree(tree: dict[str, Any], n_features: int, is_binary: bool) -> None:
     parameters = tree["tree_param"]
     n_nodes, n_values = int(parameters["num_nodes"]), int(parameters.get("size_leaf_vector", "1"))
     if n_nodes < 1 or not 0 <= n_values <= MAX_LABELS:
-        raise _DamageError(f"has {n_nodes} nodes and {n_values} values in a leaf")
+        raise _DamageError(f"states that it has {n_nodes} nodes and {n_values} values in a leaf, which is impossible")
     of_tree = int(parameters["num_feature"])
     if not 0 <= of_tree <= n_features:
         raise _DamageError(f"has {of_tree} features, and the model {n_features}")
@@ -127,7 +127,7 @@ def _check_parents(left: NDArray[Any], right: NDArray[Any], parents: NDArray[Any
     for children in (left, right):
         inner = np.flatnonzero(children >= 0)
         if (parents[children[inner]] != inner).any():
-            raise _DamageError("has a child of another parent")
+            raise _DamageError("has a node that states another parent than the one that leads to it")
     if ((parents < -1) | ((parents >= parents.size) & (parents != DELETED))).any():
         raise _DamageError("has a parent that it does not have")
 
@@ -139,7 +139,7 @@ def _check_leaf_vectors(tree: dict[str, Any], left: NDArray[Any], n_values: int,
 def _check_categories(tree: dict[str, Any], n_nodes: int, is_binary: bool) -> None:
     values, nodes, starts, sizes = (_numbers(tree, name, kind, None, is_binary) for name, kind in CATEGORIES.items())
     if not nodes.size == starts.size == sizes.size:
-        raise _DamageError("has sets of categories without nodes")
+        raise _DamageError("does not have one set of categories for each node that splits by category")
     if nodes.size == 0:
         return
     if nodes.min() < 0 or nodes.max() >= n_nodes or (np.diff(nodes) <= 0).any():

@@ -50,7 +50,7 @@ def _fitted_rate(equations: FloatArray) -> float | None:
 
 
 def _equations(tree: Mapping[str, Any]) -> FloatArray:
-    """Return by node with two leaves the coefficients of rate, rate * lambda and lambda, and the right side."""
+    """Return, for each node with two leaves, the coefficients of rate, rate * lambda and lambda, and the right side."""
     left, right = (np.asarray(tree[f"{side}_children"]) for side in ("left", "right"))
     value, weight = np.asarray(tree["split_conditions"], float), np.asarray(tree["base_weights"], float)
     hessian = np.asarray(tree["sum_hessian"], float)

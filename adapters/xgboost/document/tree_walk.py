@@ -35,7 +35,7 @@ class TreeWalk:
         self._walk = LeafWalk(self._flatten, "XGBoost's predict(pred_leaf=True)")
 
     def compare(self, rows: Rows, find_own: Callable[[Rows], NDArray[Any]]) -> None:
-        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, if not done.
+        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, unless that is done.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ def _leaf_numbers(tree: dict[str, Any], dtype: DTypeLike) -> NDArray[Any]:
 
 
 def _runs(trees: Sequence[int]) -> Iterator[range]:
-    """Yield the trees as ranges in steps of 1."""
+    """Yield the tree numbers as ranges of consecutive numbers."""
     if isinstance(trees, range) and trees.step == 1:
         yield trees
         return
@@ -147,7 +147,7 @@ def _runs(trees: Sequence[int]) -> Iterator[range]:
 
 
 def _as_array(rows: Rows) -> NDArray[np.float32] | None:
-    """Return rows as the numbers that XGBoost makes of them, missing ones NaN; None where only XGBoost can."""
+    """Return rows as the numbers that XGBoost makes of them, missing ones NaN; None where only it can convert them."""
     with np.errstate(over="ignore"):  # XGBoost refuses what is infinite as float32
         array = _float_table(rows.table)
     if array is None:

@@ -42,9 +42,9 @@ def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: ND
         return None
     return (
         "These rows seem to be the training rows, with values changed since: rounded, scaled or filled in. Members "
-        f"that drew the training row at the same position have {100 * share:.0f} % of the error of the others. Then "
-        "the error is far too low. Pass the values the model was trained on, not as held-out rows, or pass rows "
-        "that were not used for training."
+        f"that drew the training row at the same position have {100 * share:.0f} % of the error of the others. If "
+        "they are, the error is far too low. Pass the values the model was trained on, not as held-out rows, or pass "
+        "rows that were not used for training."
     )
 
 
@@ -69,7 +69,7 @@ def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[
 def _drawn_positions(
     adapter: EnsembleAdapter, target: NDArray[Any], chosen: NDArray[np.intp]
 ) -> NDArray[np.bool_] | None:
-    """Return which members drew some positions, if these are as many rows as the model was trained on."""
+    """Return which members drew the training rows at some positions; None if the number of rows is another one."""
     if not isinstance(adapter, Distributable) or isinstance(adapter, JudgedByLoss) or target.ndim > 1:
         return None
     if target.size * adapter.n_members > MOST_CELLS:

@@ -65,7 +65,7 @@ class RowLikeness:
     repeats : RepeatedRows or None
         Copies among training rows, where the user gave no groups.
     cell : ndarray of int32, shape (n_rows,), or None
-        Number equal for rows of equal features; None where the rows are not a table.
+        A number for each row, the same for rows with equal features; None where the rows are not a table.
     """
 
     groups: NDArray[np.int64] | None

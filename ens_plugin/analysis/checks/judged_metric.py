@@ -85,9 +85,10 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
 
     Notes
     -----
-    Two rows out of bag have trained members that predict the other one.  What row i does to the loss of row j goes with
-    what j does to that of i, so losses are correlated in pairs, which samples of the rows do not show.  At most, this
-    adds what training on other rows adds to the variance of single losses, so the variance at most doubles.
+    Out of bag, row i is in the training of members that predict row j, and row j in that of members that predict row i.
+    The losses of the two rows are therefore correlated, which samples of the rows do not show.  The variance that this
+    adds is at most the part of the variance of single losses that comes from the training rows, so the variance at most
+    doubles.
     """
     places = rows_of_both(candidate, baseline)
     values = [
@@ -113,7 +114,10 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
 def _variance_of_unseen(
     candidate: MetricRows, baseline: MetricRows, places: tuple[NDArray[np.intp], NDArray[np.intp]]
 ) -> float:
-    """Return the variance of the difference by half a row for each label and ensemble that alone predicts it right."""
+    """Return the variance of the difference that rows of a kind not among these rows may add.
+
+    For each label and each ensemble, half a row of this label is assumed that this ensemble alone predicts right.
+    """
     pair = (candidate, baseline)
     outputs = [rows.linked[here] for rows, here in zip(pair, places, strict=True)]
     target = candidate.sample.block.target[places[0]].astype(np.intp)
@@ -144,9 +148,9 @@ def _commonest_other(target: NDArray[np.intp], predicted: NDArray[np.intp], n_la
 
 
 def _row_factor(rows: MetricRows) -> float:
-    """Return by how much the variance over rows exceeds that of bootstrap samples: for log losses out of bag.
+    """Return the factor from the variance over bootstrap samples to that over rows: above 1 for log losses out of bag.
 
-    Of other metrics, the jackknife over members out of bag is too large by about as much.
+    For other metrics, the jackknife over members out of bag is too large by about as much, so the factor is 1.
     """
     return OUT_OF_BAG_FACTOR if rows.losses == "log" and not rows.sample.block.counted.all() else 1.0
 

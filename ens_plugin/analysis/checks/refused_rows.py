@@ -65,7 +65,7 @@ def _cause(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any]
 
 
 def _are_refused_without_target(adapter: EnsembleAdapter, X: Any, features: Any) -> bool:
-    """Return whether as many rows as at training are refused by their features alone."""
+    """Return whether the rows are refused for their features alone, and not for their number."""
     if not isinstance(adapter, Distributable):
         return False
     try:

@@ -107,7 +107,7 @@ def estimate_classification(
 
 
 def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
-    """Return the error by size, with draws, of the rows of one label: the ``error_draws`` of the estimates.
+    """Return the error of the rows of one label at each size, with draws from its posterior.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_score
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
     """Return the largest even size up to which an ensemble has exactly the error of one with a member less.
 
-    Two votes that differ are right equally often; from four votes on, more than two labels have other ties.
+    It is infinite for hard votes on two labels, 2 for votes on more labels, and 0 for probabilities and scores.
     """
     if counts_hard_votes(tally):
         return np.inf
@@ -366,7 +366,7 @@ def _row_noise(
 def seed_noise(
     tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
 ) -> float:
-    """Return the variance over seeds of the error at the current size, less what is independent between rows.
+    """Return the variance over seeds of the error at the current size, without what is independent from row to row.
 
     Parameters
     ----------

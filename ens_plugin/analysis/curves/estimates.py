@@ -76,7 +76,7 @@ class Estimates:
     error_draws : ErrorDraws or None
         Of a classifier, for the size by its error.
     metric_size : SizeRecommendation or None
-        Where a metric was asked for.
+        Where a metric was requested.
     """
 
     error_curve: ErrorCurve

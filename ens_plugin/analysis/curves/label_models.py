@@ -125,9 +125,10 @@ def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArra
 
 
 def soft_spreads(tally: SupportTally) -> FloatArray:
-    """Return sums of n q(1 - q) and of n times the variance of a row's n members with mean support q for wrong labels.
+    """Return two sums over rows, which compare the spread of the members with that of hard votes, shape (2, 2).
 
-    The sums are over all rows, and over those with close votes; shape (2, 2).
+    A row's n members have a mean support q for wrong labels.  The sums are of n q(1 - q), and of n times the members'
+    variance; over all rows, and over those with close votes.
 
     Parameters
     ----------

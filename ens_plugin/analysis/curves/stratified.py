@@ -225,7 +225,7 @@ def _tabulated(sizes: NDArray[np.int64], max_size: int) -> FloatArray:
 
 
 def _relative_bounds(part: SizeRecommendation, wanted: float) -> tuple[float, float]:
-    """Return limits of a part's disagreement, as ratios to its estimate, from its interval of the recommended size."""
+    """Return the limits of a part's disagreement, over its estimate, that follow from its interval of the size."""
     disagreement = 1.0 - np.interp([part.interval[0], part.interval[1] or part.max_size], part.sizes, part.values)
     if part.size == 1 and disagreement.max() <= LEAST:
         return 1.0, 1.0

@@ -33,7 +33,7 @@ class TwoErrors:
     Attributes
     ----------
     errors : tuple of two ErrorDraws
-        Draws of the same place belong together.
+        Draw k of the one belongs to draw k of the other.
     weights : tuple of two floats
     ties : tuple of two ndarrays, each of shape (n_sizes,), or None
         Of hard votes: the probability that the votes on a row of each label tie, at the even size above each size of
@@ -95,14 +95,14 @@ class LabelMetricCurve:
         return np.asarray(untied + np.where(is_tied(wanted, np.inf), shift, 0.0))
 
     def even_shift(self, sizes: ArrayLike) -> FloatArray | None:
-        """Return what ties add at each size, an odd one replaced by the even one above; None without ties."""
+        """Return what ties add to the metric at each size, or at the even size above an odd one; None without ties."""
         if self.tie_effects is None:
             return None
         even = previous_odd_size(sizes, np.inf) + 1.0
         return np.asarray(np.interp(1.0 / even, 1.0 / (self.sizes[::-1] + 1.0), self.tie_effects[::-1]))
 
     def change_sd(self, sizes: ArrayLike, known: float) -> FloatArray:
-        """Return the posterior standard deviation of the metric at each size less that at a known size."""
+        """Return the posterior standard deviation of the metric's difference from its value at a known size."""
         wanted = 1.0 / np.append(np.asarray(sizes, dtype=np.float64), known)
         values = np.array([np.interp(wanted, *self._ascending(draw)) for draw in self.draws])
         return np.asarray((values[:, :-1] - values[:, -1:]).std(axis=0, ddof=1))
@@ -112,7 +112,7 @@ class LabelMetricCurve:
         return self.at(sizes) - self.limit
 
     def close_size(self, distance: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the metric stays within a distance of its limit; None above all."""
+        """Return the smallest size from which on the metric is within a distance of its limit, or None."""
         if self.tie_effects is None:
             size = _first_close(self.sizes, self.values, distance)
             return int(size) if size <= max_size else None
@@ -246,5 +246,5 @@ def _knots(values: FloatArray) -> FloatArray:
 
 
 def _first_close(sizes: FloatArray, values: FloatArray, distance: float) -> float:
-    """Return the whole size from which on the values stay within a distance of the last one; infinity beyond all."""
+    """Return the size from which on the values stay within a distance of the last one; infinity where none does."""
     return float(np.ceil(size_of_approach(sizes, np.abs(values[:-1] - values[-1]) - distance) - 1e-9))

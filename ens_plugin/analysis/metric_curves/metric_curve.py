@@ -147,7 +147,7 @@ def estimate_own_loss(
 ) -> Estimates:
     """Return the estimates of an ensemble whose predictions neither labels nor squared errors describe.
 
-    All are of its own loss, or of the metric that the user asked for in its place.  The parameters are those of
+    All are of its own loss, or of the metric that the user named in its place.  The parameters are those of
     :func:`with_metric_curve`.
 
     Raises
@@ -297,10 +297,10 @@ def _perfect_caution(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[st
 
 
 def _refuse_no_value(rows: MetricRows) -> None:
-    """Raise InputError if the metric has no value at mean probabilities of 0, as the log loss, and some are 0.
+    """Raise InputError if some mean probabilities are 0, where the metric has no value, as a log loss has none.
 
-    If probabilities are mixed with a little of equal ones, a metric with a value at 0 hardly changes, and one with a
-    threshold changes equally for every weight.  A logarithm changes equally for every factor of the weight.
+    To find out, a small and a smaller share of the uniform distribution are mixed into the probabilities.  Of a metric
+    with a value at 0, both mixtures have nearly the same value; a logarithm differs between them.
     """
     known = rows.known
     mean = rows.linked[known]
@@ -325,7 +325,7 @@ def _refuse_no_value(rows: MetricRows) -> None:
 
 
 def _range(rows: MetricRows, law: Extrapolation) -> tuple[float, float]:
-    """Return the least and the largest value: those of a scorer; a user's own metric is least for perfect outputs."""
+    """Return the least and largest value of the metric; the least of a user's function is that of perfect outputs."""
     metric, block, known = rows.metric, rows.sample.block, rows.known
     if metric.greater_is_better:
         return metric.lowest, metric.highest
@@ -353,9 +353,9 @@ def _refuse_unknown_limit(
         return
     raise TooFewMembersError(
         f"metric {metric.name!r} is known for subsets of up to {law.sizes[-1]} members ({law.averages[-1]:.4g}); "
-        f"beyond, a line and a parabola in 1/B differ so much (the limit is {asymptote:.4g}, give or take {model:.2g}) "
-        "that the curve is not known there. Train more members, or clip extreme probabilities in your metric (for "
-        "example np.clip(p, 0.01, 1))."
+        f"for larger sizes, a line and a parabola in 1/size differ so much (the limit is {asymptote:.4g}, give or "
+        f"take {model:.2g}) that the curve is not known. Train more members, or clip extreme probabilities in your "
+        "metric (for example np.clip(p, 0.01, 1))."
     )
 
 

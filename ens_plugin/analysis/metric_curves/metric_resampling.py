@@ -100,7 +100,7 @@ def bootstrap_counts(
 
 
 def _n_levels(rows: MetricRows) -> int:
-    """Return of how many bootstrap samples the metric's value is computed."""
+    """Return the number of bootstrap samples on which the metric is computed."""
     if rows.formula is None:
         return N_RESAMPLES
     return int(np.clip(ROWS_DRAWN // rows.known.size, N_RESAMPLES, MOST_RESAMPLES))
@@ -125,7 +125,7 @@ def _codes(rows: MetricRows) -> NDArray[Any]:
 
 
 def _least(rows: MetricRows, own: NDArray[Any]) -> int:
-    """Return how many different labels or values a sample has: all labels, and two values, which r2 needs."""
+    """Return how many different labels or values a sample must have: all labels, or the two values that r2 needs."""
     n_present = int(np.count_nonzero(np.bincount(own)))
     return n_present if rows.sample.block.n_labels else min(n_present, 2)
 

@@ -123,13 +123,13 @@ class MetricRows:
         return self.metric.value(self.target[rows], output, None if self.weight is None else self.weight[rows])
 
     def library_warnings(self) -> tuple[str, ...]:
-        """Return what scikit-learn warns of where the metric is computed on the rows with members."""
+        """Return the warnings that scikit-learn issues where the metric is computed on the rows with members."""
         rows = self.known
         weight = None if self.weight is None else self.weight[rows]
         return self.metric.warnings_on(self.target[rows].copy(), self.linked[rows].copy(), weight)
 
     def of_counts(self, output: FloatArray, rows: NDArray[np.intp]) -> OfWeights:
-        """Return the metric as a function of how often each of some rows counts, by their probabilities or values."""
+        """Return a function of how often each of some rows counts, whose value is the metric of their outputs."""
         if self.formula is None:
             return lambda counts: self._of_repeated(output, rows, counts)
         of_weights = self.formula(self.sample.block.target[rows], output)
@@ -166,9 +166,9 @@ class SubsetAverages:
     ends : tuple of two ints
         Positions of the two sizes whose difference, from row to row, gives the noise of the curve's slope.
     rows : ndarray of int
-        Positions of the rows that this difference is of.
+        Positions of the rows for which this difference is taken.
     is_expected : bool
-        Whether it is of expected losses, not of one random subset of each row's members.
+        Whether the difference is one of expected losses, not of the losses of one random subset for each row.
     """
 
     sizes: IntArray
@@ -179,12 +179,12 @@ class SubsetAverages:
 
     @property
     def mean_covariance(self) -> FloatArray:
-        """Return the covariance of the averages over orders, shape (n_sizes, n_sizes)."""
+        """Return the covariance, between sizes, of the means of `by_order` over orders, shape (n_sizes, n_sizes)."""
         return np.asarray(self.covariance / self.by_order.shape[0])
 
     @property
     def covariance(self) -> FloatArray:
-        """Return the covariance of the values of one order, shape (n_sizes, n_sizes)."""
+        """Return the covariance of `by_order` between sizes, over random orders, shape (n_sizes, n_sizes)."""
         return np.asarray(np.cov(self.by_order, rowvar=False))
 
 
@@ -211,7 +211,7 @@ def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample
 
 
 def largest_subsets(trials: IntArray, limit: int | None) -> tuple[int, int]:
-    """Return the largest subset sizes that nine in ten rows, and half of them, have members for; `limit` if given.
+    """Return the largest subset size for which 90 % of the rows have members, and 50 %; both `limit` if that is given.
 
     Raises
     ------
@@ -252,9 +252,9 @@ def _reached_by_labels(rows: MetricRows) -> int:
 def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator) -> SubsetAverages:
     """Return the metric by random order of the members and size.
 
-    Nine in ten rows give the curve up to the size they have members for, and half of the rows its steps beyond.  Rows
-    with fewer members shift the whole curve, by their effect on the metric of all members.  At even sizes votes tie, so
-    that the curve of a metric of labels is smooth over odd ones only.
+    Up to the first of the two limits, the metric is computed on the nine in ten rows that have as many members; beyond,
+    its changes are those on the half of the rows that have more.  The rows left out shift the whole curve, by their
+    effect on the metric of all members.  For a metric of labels all sizes are odd, because votes tie at even ones.
     """
     reached = _reached_by_labels(rows)
     common, largest = (min(limit, reached) for limit in limits)
@@ -289,9 +289,10 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
 
 
 def _continued(rows: MetricRows, sizes: IntArray, by_order: FloatArray) -> SubsetAverages:
-    """Return averages of a log loss up to half the largest subset, and its expectation by row from the largest on.
+    """Return averages of a log loss up to half the largest subset, and its expected values by row from the largest on.
 
-    A line through the largest subsets is that of rows whose mean is at times next to 0, as no larger ensemble has.
+    A line through the largest subsets would be too steep: on a few rows, the mean probability of the true label is next
+    to 0 in some of these subsets, but not in larger ensembles.
     """
     largest = int(sizes[-1])
     kept = sizes <= largest / 2.0
@@ -304,7 +305,7 @@ def _continued(rows: MetricRows, sizes: IntArray, by_order: FloatArray) -> Subse
 
 
 def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Generator) -> list[FloatArray]:
-    """Return the linked outputs of the rows of the averages at the two sizes of their ends."""
+    """Return the outputs, through the inverse link, of the averaged rows at the two sizes ``averages.ends``."""
     sizes = averages.sizes[list(averages.ends)]
     if averages.is_expected:
         return list(_expected_outputs(rows, averages.rows, sizes))
@@ -333,12 +334,12 @@ def _orders(
 
 
 def _expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield outputs with the expected loss, at each size, of some rows' members."""
+    """Yield, for each size, outputs whose loss is the one expected of that many members, for some rows."""
     return (_log_outputs if rows.losses == "log" else _squared_outputs)(rows, chosen, sizes)
 
 
 def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield outputs with the squared error expected over all subsets of each size.
+    """Yield, for each size, outputs whose squared error is the mean over all subsets of that size.
 
     Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
     """
@@ -355,7 +356,7 @@ def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray
 
 
 def _log_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield outputs with the expected log loss; rows of one member add nothing to the variance."""
+    """Yield, for each size, outputs with the log loss expected of that size; rows of one member add no variance."""
     block = rows.sample.select(chosen).block
     trials = np.count_nonzero(block.counted, axis=0).astype(np.float64)
     codes = block.target.astype(np.intp)

@@ -80,7 +80,7 @@ class MetricChange:
         return np.asarray(values[:-1] - values[-1])
 
     def close_size(self, distance: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the metric stays within a distance of its limit; None above all."""
+        """Return the smallest size from which on the metric is within a distance of its limit, or None."""
         largest = int(self.law.sizes[-1])
         beyond = abs(float(self.differences(np.array([largest]))[0])) * largest / distance
         if beyond > max_size:
@@ -131,9 +131,9 @@ def metric_size(
 
     Notes
     -----
-    Beyond the largest subset the law is a line in 1/B, so the distance is a constant over B.  A draw for the interval
-    resamples the orders of the members, adds a normal error of the rows to level and slope, and continues the curve
-    between the line and the parabola whose distance bounds the error of the extrapolation.
+    Beyond the largest subset the metric is a line in 1/size, so its distance from the limit falls as 1/size.  A draw
+    for the interval resamples the orders of the members, adds a normal error of the rows to level and slope, and
+    continues the curve between the line and the parabola whose distance bounds the error of the extrapolation.
     """
     metric = settings.metric
     assert metric is not None

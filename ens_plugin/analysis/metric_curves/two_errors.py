@@ -65,7 +65,7 @@ def two_errors(
 
 
 def _ties(parts: list[TalliedRows], sizes: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return the probability of tied hard votes on the rows of each label, at the even size above each; else None."""
+    """Return, for each label, the probability of a tie at the even size above each size; None without hard votes."""
     if not all(counts_hard_votes(part.tally) for part in parts):
         return None
     even = sizes[:-1] + 1.0
@@ -121,7 +121,7 @@ def _slopes_by_coefficient(
 ) -> FloatArray:
     """Return by how much a coefficient of the chances raises the weighted sum of the error less its limit.
 
-    Both labels have the same: as a row's chance of one label rises, that of the other falls, and so with its errors.
+    The result is the same for both labels: as a row's chance of one label rises, that of the other falls.
 
     Returns
     -------

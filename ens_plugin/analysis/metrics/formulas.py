@@ -34,12 +34,12 @@ def find_formula(
     output: FloatArray,
     weight: FloatArray | None,
 ) -> tuple[Formula, str] | None:
-    """Return a formula with the values of the metric, and of which losses it is; None if none is known.
+    """Return a formula with the same values as the metric, and the kind of its losses; None if no formula is known.
 
     A formula counts as that of the metric if both agree on the rows, and on a bootstrap sample of the rows with random
     outputs, where it would be a coincidence.
 
-    Losses are ``"squared"`` or ``"log"`` where the expected loss of a row is known by size, else ``""``.
+    The kind is ``"squared"`` or ``"log"`` where the expected loss of a row is known by size, else ``""``.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def squared_error(target: NDArray[Any], output: FloatArray) -> FloatArray:
 def _scale(
     candidate: Formula, codes: NDArray[Any], checks: list[tuple[FloatArray, FloatArray]], values: list[float]
 ) -> float | None:
-    """Return the factor by which the formula has the metric's values; None if it has not."""
+    """Return the metric's value as a multiple of the formula's; None if they are not proportional."""
     with np.errstate(all="ignore"):
         found = np.array([candidate(codes, output)(weight) for output, weight in checks])
     if not np.isfinite(found).all() or found[-1] == 0.0:
@@ -169,7 +169,7 @@ def _explained(target: NDArray[Any], output: FloatArray) -> OfWeights:
 def _explained_of_labels(
     losses: Formula, spread: Callable[[FloatArray], np.float64], target: NDArray[Any], output: FloatArray
 ) -> OfWeights:
-    """Return one less a loss over that of the shares of the labels, scikit-learn's d2 scores of probabilities."""
+    """Return 1 minus a loss over the loss of predicting the labels' shares, as scikit-learn's d2 scores do."""
     value, codes = losses(target, output), target.astype(np.intp)
 
     def explained(weight: FloatArray) -> float:

@@ -40,7 +40,7 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
     Parameters
     ----------
     outputs : sequence of OutputMetric
-        Of the same metric, asked for each output.
+        Of the same metric, one for each output.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The metric that a user asked for, checked against the ensemble."""
+"""The metric that a user named or passed, checked against the ensemble."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["check_metric", "resolve_metric"]
 
 
 def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedMetric | None:
-    """Return the metric that a user asked for, ready to be computed from y and mean outputs.
+    """Return the metric that a user named or passed, ready to be computed from y and mean outputs.
 
     For None, the loss of an ensemble that is judged by a loss of its own; None for any other ensemble.
 

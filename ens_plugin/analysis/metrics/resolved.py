@@ -93,7 +93,7 @@ class ResolvedMetric:
     def warnings_on(
         self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None
     ) -> tuple[str, ...]:
-        """Return what scikit-learn warns of where the metric is computed on these rows, each warning once."""
+        """Return the warnings that scikit-learn issues where the metric is computed on these rows, each once."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.filterwarnings("always", category=UserWarning, module=LIBRARY)
             self.evaluate(target, mean, weight)
@@ -125,5 +125,5 @@ def ranking_caution(metric: ResolvedMetric, block: RowBlock) -> tuple[str, ...]:
         return ()
     return (
         f"Only {fewest} rows have the rarest label, and {metric.name} ranks rows that different out-of-bag members "
-        "predict: its level may be far from that on fresh rows. Compare it with rows held out.",
+        "predict: its level may be far from that on fresh rows. Compare it with that on held-out rows.",
     )

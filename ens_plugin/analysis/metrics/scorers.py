@@ -49,7 +49,7 @@ AT_MOST_ONE = (
 
 
 class _Parts(NamedTuple):
-    """What a scorer was made of.
+    """The function of a scorer, and how the scorer calls it.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def resolve_scorer(
     _refuse_other_task(called, parts.function, is_classifier=classes is not None)
     if called == "roc_auc" and classes is not None and classes.size > 2:
         raise InputError(
-            f"metric 'roc_auc' is of two labels, and this ensemble has {classes.size}. Use 'roc_auc_ovr' (each label "
+            f"metric 'roc_auc' is for two labels, and this ensemble has {classes.size}. Use 'roc_auc_ovr' (each label "
             "against the others) or 'roc_auc_ovo' (pairs of labels)."
         )
     lowest, highest = _range(parts, is_named=known is not None)
@@ -240,7 +240,7 @@ def _refuse_other_task(name: str, function: str, *, is_classifier: bool) -> None
         )
     if not is_classifier and function in OF_LABELS:
         raise InputError(
-            f"metric {name!r} is of labels, and this ensemble predicts values. Use a metric of values, 'r2' or "
+            f"metric {name!r} is for labels, and this ensemble predicts values. Use a metric of values, 'r2' or "
             "'neg_mean_absolute_error' for example."
         )
 

@@ -49,7 +49,9 @@ def encode_groups(groups: Any, n_rows: int) -> IntArray:
         labels = groups if isinstance(groups, (pd.Series, pd.Index, pd.Categorical)) else _as_column(groups)
         codes = np.asarray(pd.factorize(labels)[0], dtype=np.int64)
     except Exception as error:  # a user's class may raise anything where it is compared
-        raise InputError(f"groups is not one group for each row ({shown(error)}).") from error
+        raise InputError(
+            f"groups cannot be read as one group for each row ({shown(error)}); pass a list of numbers or texts."
+        ) from error
     if codes.size != n_rows:
         raise InputError(f"groups has {codes.size} entries and there are {n_rows} rows; give one group for each row.")
     missing = np.count_nonzero(codes < 0)
@@ -76,9 +78,9 @@ def _as_column(groups: Any) -> NDArray[Any]:
 
 
 def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], level: float) -> RowWeight:
-    """Return the weights with the design effect of their groups, of the ensemble's loss or of a member's.
+    """Return the weights with the design effect of their groups, by which groups of rows raise a variance.
 
-    The larger effect is used, because the size depends on how close votes are; it is raised for few groups.
+    It is the larger one of the effects on the ensemble's loss and on one member's loss, raised where groups are few.
 
     Parameters
     ----------

@@ -166,8 +166,8 @@ def copies_findings(
 
     Notes
     -----
-    Without copies, a copied row may have the mean loss of the single rows of its label; the largest possible loss is
-    taken where a label has fewer than ten single rows.
+    If it had no copies, a copied row may have the mean loss of the single rows of its label, or the largest possible
+    loss where a label has fewer than ten single rows.
     """
     copied = repeats.copied
     n_copied = int(np.count_nonzero(copied))

@@ -92,7 +92,7 @@ def evaluation_weights(
 
 
 def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
-    """Raise UnsupportedModelError for an adapter that weights rows by their target, where `what` takes no weights."""
+    """Raise UnsupportedModelError if an adapter weights rows by their target, in a function that takes no weights."""
     if type(adapter).target_weights is not EnsembleAdapter.target_weights:
         raise UnsupportedModelError(
             f"{what} counts all rows alike, and rows of a {type(adapter.model).__name__} are weighted by their target, "
@@ -101,7 +101,7 @@ def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
 
 
 def refuse_own_loss(adapter: EnsembleAdapter, what: str) -> None:
-    """Raise UnsupportedModelError for an ensemble that is judged by a loss of its own, where `what` has another."""
+    """Raise UnsupportedModelError for an ensemble that is judged by its own loss, in a function with another loss."""
     if isinstance(adapter, JudgedByLoss):
         raise UnsupportedModelError(
             f"{what} is about labels or squared errors, and this {type(adapter.model).__name__} is judged by "
@@ -179,7 +179,9 @@ def _label_hint(unknown: list[Any], classes: NDArray[Any]) -> str:
         return (
             f": these are texts and those are numbers, so convert y, with y.astype({classes.dtype.name!r}) for example"
         )
-    return ": these are texts, and the ensemble knows numbers alone (a booster always does), so pass the code of each"
+    return (
+        ": these are texts, and the ensemble's labels are numbers (as a booster's always are), so pass the code of each"
+    )
 
 
 def _remedy(adapter: EnsembleAdapter) -> str:

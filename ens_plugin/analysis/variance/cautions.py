@@ -16,7 +16,7 @@ FEWEST_ROWS = 30
 def cautions_of_draws(
     adapter: EnsembleAdapter, draws: DrawCounts, oob_chance: FloatArray | None, n_units: int
 ) -> tuple[str, ...]:
-    """Return what to know about the way in which bags were drawn from `n_units` rows or groups."""
+    """Return the warnings that follow from how bags were drawn from `n_units` rows or groups."""
     cautions = []
     if n_units < FEWEST_ROWS:
         cautions.append(f"Only {n_units} rows or groups were drawn from the population: every estimate is imprecise.")
@@ -55,7 +55,7 @@ def cautions_of_draws(
 
 
 def cautions_of_rows(n_repeated: int, n_rows: int) -> tuple[str, ...]:
-    """Return that some training rows equal an earlier one; nothing where none does."""
+    """Return a warning that some training rows equal an earlier one; an empty tuple where none does."""
     if not n_repeated:
         return ()
     return (
@@ -65,7 +65,7 @@ def cautions_of_rows(n_repeated: int, n_rows: int) -> tuple[str, ...]:
 
 
 def cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) -> tuple[str, ...]:
-    """Return that members are too few for single predictions, and how many would do; nothing where they suffice."""
+    """Return a warning that too few members make single variances noisy, with how many to train; empty where enough."""
     mean, spread = float(variance.mean()), float(noise.mean())
     if spread == 0 or spread <= 0.5 * mean:
         return ()

@@ -116,7 +116,7 @@ def training_variance(
     X_new : array-like of shape (n_rows, n_features)
         The rows to predict.
     y_train : array-like of shape (n_training_rows,), optional
-        The training target, for a sharper check that these are the training rows, and of repeated rows.
+        The training target.  With it, other rows than the training rows and repeated rows are recognised more surely.
     groups : array-like of shape (n_training_rows,), optional
         The group of each training row, where groups and not rows were drawn from the population independently.
 
@@ -294,7 +294,7 @@ def _group_codes(groups: ArrayLike | None, n_rows: int) -> NDArray[np.intp] | No
 
 
 def _by_group(draws: DrawCounts, groups: NDArray[np.intp]) -> DrawCounts:
-    """Return how often each group was drawn: as its rows, where these were always drawn together, else their sum."""
+    """Return how often each group was drawn: as often as each row if they were always drawn together, else the sum."""
     if draws.rule != "with_replacement":
         raise BagError(
             "groups are supported only for bags drawn with replacement, and these were drawn without. Train with a "

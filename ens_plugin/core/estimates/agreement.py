@@ -92,7 +92,7 @@ class AnchoredAgreement:
         return self.model.slope_by_point(size)
 
     def spread(self, draws: FloatArray, random_state: int) -> FloatArray:
-        """Return draws of the recommended size multiplied by the noise of the squared ratio of disagreements."""
+        """Return draws of the recommended size, spread further by the uncertainty of the ratio of disagreements."""
         known = draws[np.isfinite(draws)]
         if known.size == 0:
             return draws

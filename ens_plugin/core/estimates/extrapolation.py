@@ -1,4 +1,4 @@
-r"""Any smooth metric as a function of ensemble size: subset averages, extrapolated in 1/B with a bound on the error."""
+r"""Any smooth metric as a function of ensemble size: subset averages, extrapolated in 1/size, with an error bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERROR_FACTOR = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    r"""Curve through subset averages of a metric, continued by a straight line in 1/B fitted to the larger subsets.
+    r"""Curve through subset averages of a metric, continued by a straight line in 1/size fitted to the larger subsets.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Extrapolation:
     averages : ndarray, shape (n_sizes,)
         Mean of the metric over subsets of each size.
     straight, curved : ndarray, shape (3,)
-        Coefficients of 1, 1/B and 1/B² of a line and of a parabola.
+        Coefficients of 1, 1/size and 1/size² of a line and of a parabola.
     line_by_average : ndarray, shape (2, n_sizes)
         Derivatives of the first two coefficients of the line in each average.
     """
@@ -47,7 +47,7 @@ class Extrapolation:
 
         Notes
         -----
-        The metric is an average of smooth functions of means, so its expansion in 1/B starts with 1/B, and the line
+        The metric is an average of smooth functions of means, so its expansion starts with 1/size, and the line
         omits the higher powers.  Where these matter, the parabola deviates from the line by the first of them.
         """
         inverse = 1.0 / as_sizes(sizes)
@@ -61,7 +61,7 @@ class Extrapolation:
         return np.asarray(np.maximum(np.einsum("si,ij,sj->s", by_average, covariance, by_average), 0.0))
 
     def _weights(self, inverse: FloatArray) -> FloatArray:
-        """Return the derivative of the metric at each size in each average, shape (n_sizes, n_averages)."""
+        """Return the metric's derivatives at each size with respect to the averages, shape (n_sizes, n_averages)."""
         n_known = self.sizes.size
         line: FloatArray = self.line_by_average[0] + inverse[:, None] * self.line_by_average[1]
         residual = np.eye(n_known) - self.line_by_average[0] - self.line_by_average[1] / self.sizes[:, None]
@@ -75,7 +75,7 @@ class Extrapolation:
 
 
 def _with_infinity(sizes: IntArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return 1/B and the residual of each size in ascending order of 1/B, with a residual of 0 added at infinity."""
+    """Return 1/size and the residual of each size in ascending order of 1/size, with 0 and 0 added for infinity."""
     inverse = np.asarray(1.0 / sizes[::-1])
     return np.append(0.0, inverse), np.concatenate([np.zeros_like(residual[:1]), residual[::-1]])
 
@@ -90,7 +90,7 @@ def subset_sizes(limit: int) -> IntArray:
 
 
 def extrapolate(sizes: IntArray, averages: FloatArray) -> Extrapolation:
-    """Fit a line in 1/B to the averages from half the largest size on, and a parabola from a third on.
+    """Fit a line in 1/size to the averages from half the largest size on, and a parabola from a third on.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def extrapolate(sizes: IntArray, averages: FloatArray) -> Extrapolation:
 
 
 def _projection(sizes: IntArray, span: int, degree: int) -> FloatArray:
-    """Return the matrix from averages to the coefficients of a least-squares polynomial in 1/B, shape (3, n_sizes)."""
+    """Return the matrix from averages to the coefficients of a least-squares polynomial in 1/size, (3, n_sizes)."""
     degree = min(degree, sizes.size - 1)
     first = min(int(np.searchsorted(sizes, sizes[-1] / span)), sizes.size - degree - 1)
     columns = (1.0 / sizes[first:, None]) ** np.arange(degree + 1)

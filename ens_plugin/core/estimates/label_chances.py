@@ -11,7 +11,7 @@ from ens_plugin.core.validation import FloatArray
 
 __all__ = ["LabelChances", "label_chances"]
 
-# Prior precision of the coefficients: a logistic line is fitted freely, and the data must ask for more than that.
+# Prior precision of the coefficients: a logistic line is fitted freely, more than that only where the data need it.
 PRECISION: FloatArray = np.array([1e-6, 1e-3, 1.0, 1.0, 1.0])
 MAX_STEP, MAX_ITERATIONS, SMALL_STEP = 3.0, 60, 1e-8
 

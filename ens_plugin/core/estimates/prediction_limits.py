@@ -124,7 +124,7 @@ def residual_limits(
 
 
 def _quantile(values: FloatArray, weight: FloatArray, needed: float) -> float:
-    """Return the value up to which the others have the weight that is needed, interpolated."""
+    """Return the value below which the values have the `needed` weight together, interpolated linearly."""
     order = np.argsort(values, kind="stable")
     order = order[weight[order] > 0]
     return float(np.interp(needed, np.cumsum(weight[order]), values[order]))

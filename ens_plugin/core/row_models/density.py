@@ -179,7 +179,7 @@ def _newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:
-    """Return the inverse of a symmetric matrix, its eigenvalues first made positive: absolute, and at least 0.01."""
+    """Return the inverse of a symmetric matrix, with absolute eigenvalues of at least 0.01 in place of its own."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     values = np.maximum(np.abs(values), LEAST_EIGENVALUE)
     return np.asarray((vectors / values) @ vectors.T)

@@ -54,7 +54,7 @@ class LabelVotes:
         return float(np.clip(np.sum(n * as_votes) / max(float(np.sum(n * observed)), 1e-300), 1.0, MAX_VOTES))
 
     def meetings(self) -> tuple[FloatArray, FloatArray]:
-        """Return unbiased chances that two members are wrong, and that both predict one wrong label, by row."""
+        """Return unbiased estimates, by row, of the chances that two members are wrong, and with one wrong label."""
         rows, pairs = np.arange(self.trials.size), self.trials * (self.trials - 1.0)
         right, right_squares = self.support[rows, self.target], self.squares[rows, self.target]
         wrong, wrong_squares = self.trials - right, self.trials - 2.0 * right + right_squares
@@ -98,7 +98,7 @@ class LabelShares:
 
     @cached_property
     def _reached(self) -> FloatArray:
-        """Return the posterior chance of a point up to each one, for each group of rows, (n_groups, n_points)."""
+        """Return the posterior probability of each point and those below it, by group of rows, (n_groups, n_points)."""
         posterior = np.ascontiguousarray(self.mixture.likelihood * self.mixture.weights)
         return np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)
 

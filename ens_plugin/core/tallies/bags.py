@@ -13,7 +13,7 @@ __all__ = ["BagProof", "Bags"]
 
 @dataclass(frozen=True)
 class BagProof:
-    """Flags for the training data, rows and target, that a comparison with the trained members proved equal.
+    """What a comparison with the trained members proved: that the rows, or the target, are those of the training.
 
     Attributes
     ----------

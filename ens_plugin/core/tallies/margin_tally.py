@@ -35,7 +35,7 @@ ROUNDING = 1e-9
 
 
 def tally_margins(block: RowBlock) -> MarginTally:
-    """Return the tally of one block by margins, for any number of labels, and votes, probabilities or scores."""
+    """Return the tally of one block by margins, for any number of labels, from votes, probabilities or scores."""
     return _tally_votes(block) if block.outputs.ndim == 2 else _tally_supports(block)
 
 

@@ -242,7 +242,7 @@ def _winner(sums: SingleArray) -> NDArray[np.int8 | np.int16]:
 def _contests(
     outputs: NDArray[Any], target: NDArray[np.integer], n_labels: int, n_together: int, rng: np.random.Generator
 ) -> Iterator[_Contest]:
-    """Yield batches of rows with as many labels that can win, those that some member prefers to the leading label.
+    """Yield batches of rows on which equally many labels can win: those that some member prefers to the leading one.
 
     The members are in another random order for every contest, so that contests with the same subsets are independent.
     """

@@ -158,7 +158,7 @@ def take_rows(tally: AnyTally, rows: NDArray[np.integer]) -> AnyTally:
 
 
 def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[FloatArray]], FloatArray]) -> AnyTally:
-    """Return a tally whose columns are `change` of the columns of several tallies; equal columns remain one array."""
+    """Return a tally of the columns that `change` makes of those of several tallies; equal columns remain one array."""
     kind = type(tallies[0])
     made: dict[tuple[int, ...], FloatArray] = {}
     columns = []

@@ -51,7 +51,7 @@ class ErrorDraws:
     def close_size(self, tolerance: float) -> float:
         """Return the odd size from which on the error is at most ``1 + tolerance`` times its limit.
 
-        Infinity where no size of the grid is, or the limit is 0.
+        Infinity if the error is above that at every size of the grid, or if the limit is 0.
 
         Examples
         --------
@@ -107,7 +107,7 @@ def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
 
 
 def _first_close(sizes: FloatArray, error: FloatArray, tolerance: float) -> float:
-    """Return the odd size from which on the error stays within the tolerance of its limit; infinity if beyond all."""
+    """Return the odd size from which on the error stays within the tolerance of its limit, or infinity."""
     close = size_of_approach(sizes, error[:-1] - (1.0 + tolerance) * max(error[-1], 0.0))
     return float(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
 

@@ -87,7 +87,7 @@ def _naive_sd(model: RowModel, error: FloatArray) -> FloatArray:
 
 
 def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
-    """Return the standard deviation of functions of the density's coefficients by their gradients, shape (n_sizes,)."""
+    """Return the standard deviation of functions of the density's coefficients from the gradients of the functions."""
     return np.asarray(np.sqrt(np.einsum("si,ij,sj->s", gradient, density.covariance, gradient)))
 
 
@@ -166,7 +166,7 @@ def draw_posteriors(model: RowModel, density: Density, rng: np.random.Generator,
 
 
 def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:
-    """Return the posterior variance over the rows' parameters of the share of rows that disagree, shape (n_sizes,)."""
+    """Return the variance of the share of rows that disagree, given the posteriors of the rows, shape (n_sizes,)."""
     spread = group_means(model, disagreement**2) - group_means(model, disagreement) ** 2
     return np.asarray(np.maximum(spread @ model.counts / model.counts.sum() ** 2, 1e-18))
 

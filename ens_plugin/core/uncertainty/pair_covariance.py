@@ -84,7 +84,7 @@ def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
 def fold_groups(
     outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, groups: NDArray[np.integer]
 ) -> tuple[NDArray[Any], BoolArray, FloatArray]:
-    """Return outputs, members that count and slopes with the rows of a group added up to one.
+    """Return outputs, members that count and slopes, with the rows of each group added up into one row.
 
     Rows of a group are folded where the same members count for them.  Among infinitely many fresh groups, pairs of
     rows of one group have no share; among few rows they would raise the mean over pairs.

@@ -37,7 +37,7 @@ class Steps:
         return X
 
     def around(self, ensemble: Any) -> Any:
-        """Return the fitted pipeline that ends in the ensemble; the ensemble itself without pipelines."""
+        """Return the fitted pipeline that ends in the ensemble; the ensemble itself where there was no pipeline."""
         for pipeline in reversed(self.pipelines):
             pipeline.steps[-1] = (pipeline.steps[-1][0], ensemble)
             ensemble = pipeline

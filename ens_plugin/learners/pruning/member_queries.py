@@ -36,7 +36,7 @@ class StoppingRule(Protocol):
 
 
 class Members(Protocol):
-    """Protocol of a source of members' outputs for rows, of which settled ones are dropped."""
+    """Protocol of a source of members' outputs for rows; rows whose label is settled are dropped from it."""
 
     @property
     def together(self) -> int:

@@ -153,7 +153,7 @@ def row_prior(found: OutOfBagOutputs, kind: str) -> RowPrior:
 
 
 def _close_spread(mean: FloatArray, variance: FloatArray) -> float:
-    """Return the standard deviation of one member's score, of all rows or of the half closest to a tie if larger."""
+    """Return one member's standard deviation over all rows, or over the half closest to a tie if that is larger."""
     close = np.abs(mean) <= np.median(np.abs(mean))
     return float(np.sqrt(max(variance.mean(), variance[close].mean(), 1e-300)))
 

@@ -295,8 +295,8 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
 def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike) -> FloatArray:
     r"""Return the squared error at each test input: the mean of :func:`ratio` and the simple estimate E2 - V2.
 
-    Arguments, result and errors as for :func:`ratio`.  The safe choice.  Not in the paper: the mean of `ratio` and
-    :math:`[E_2 - V_2]^+ + V_3(q)/M`.
+    Arguments, result and errors as for :func:`ratio`.  It is the safest of these estimates, and not in the paper: the
+    mean of `ratio` and :math:`[E_2 - V_2]^+ + V_3(q)/M`.
 
     Examples
     --------

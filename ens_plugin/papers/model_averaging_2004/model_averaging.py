@@ -234,7 +234,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         unknown = np.setdiff1d(np.asarray(y), self.classes_)
         if unknown.size:
             raise InputError(
-                f"y holds labels that the training rows did not: {unknown.tolist()[:5]}. Those rows had labels "
+                f"y holds labels that the training rows did not have: {unknown.tolist()[:5]}. Those rows had labels "
                 f"{self.classes_.tolist()[:10]}. Leave these rows out, or count them as errors with "
                 "sklearn.metrics.accuracy_score."
             )

@@ -219,7 +219,7 @@ def _as_log_scores(log_scores: ArrayLike) -> FloatArray:
         )
     if logs.shape[0] < MIN_MODELS:
         raise TooFewMembersError(
-            f"log_scores holds {logs.shape[0]} model(s), and their spread needs at least {MIN_MODELS}. Grow more."
+            f"log_scores holds {logs.shape[0]} model(s), and their spread needs at least {MIN_MODELS}. Add models."
         )
     if np.isnan(logs).any() or np.isposinf(logs).any():
         raise InputError(

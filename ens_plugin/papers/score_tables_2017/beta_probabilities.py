@@ -201,7 +201,7 @@ def fit_beta_probabilities(
 def shrink_beta_probabilities(
     probabilities: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None
 ) -> BetaProbabilities:
-    """Return the distribution over rows of the mean probability, deconvolved of members' noise, as weighted rows.
+    """Return the distribution over rows of the mean probability, without the noise of few members, as weighted rows.
 
     Parameters and errors are those of :func:`fit_beta_probabilities`.
 

@@ -26,7 +26,7 @@ MAX_GROUPS, GROUP_ROWS = 3, 100
 def shrink_normal_scores(
     scores: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None
 ) -> NormalScores:
-    """Return the distribution over rows of mean score and spread, deconvolved of members' noise, as weighted rows.
+    """Return the distribution over rows of mean score and spread, without the noise of few members, as weighted rows.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def shrink_normal_scores(
 
 
 def shrink_rows(rows: NormalScores, trials: ArrayLike) -> NormalScores:
-    """Return the distribution over rows of the mean score, deconvolved of the estimates' noise, as weighted rows.
+    """Return the distribution over rows of the mean score, without the noise of the estimates, as weighted rows.
 
     Parameters
     ----------

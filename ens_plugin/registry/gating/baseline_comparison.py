@@ -107,9 +107,9 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
 
 
 def compared_values(requirement: Requirement, comparison: Comparison, baseline: str) -> str:
-    """Return what a requirement on a comparison is about, up to the value found, which follows it in a sentence.
+    """Return the beginning of a sentence on a requirement: its key in the policy and the metric of both models.
 
-    The key is that of the policy, and the values are those of the metric itself, greater or lower being better.
+    The value that was found and its bound follow in the sentence of the check.
 
     Parameters
     ----------

@@ -164,8 +164,9 @@ class GateDecision:
     def _move(self) -> str:
         if self.promoted_from == self.version:
             return f"stays at version {self.version}"
-        before = "" if self.promoted_from is None else f", before at version {self.promoted_from}"
-        return f"points at version {self.version}{before}"
+        if self.promoted_from is None:
+            return f"points at version {self.version}"
+        return f"was moved from version {self.promoted_from} to version {self.version}"
 
     def _origin(self) -> list[str]:
         lines = [f"Evidence: {printable(self.evidence, WORDS_WIDTH)}."]

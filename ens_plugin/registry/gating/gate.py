@@ -196,7 +196,7 @@ def _audit_promotion(request: GateRequest, promoted: GateDecision, audit: Audit)
     except InputError as error:
         raise InputError(
             f"The alias {promoted.promoted!r} now points at version {promoted.version} of "
-            f"{printable(promoted.name, 80)}, before at {promoted.promoted_from or 'none'}. Only the line in the audit "
+            f"{printable(promoted.name, 80)} (before: {promoted.promoted_from or 'none'}). Only the line in the audit "
             f"log is missing. {error}"
         ) from error
 
@@ -270,7 +270,7 @@ def _notes(
     baseline: BaselineEvidence,
     tables: Mapping[str, Mapping[str, float]],
 ) -> tuple[str, ...]:
-    """Return what to do about failed requirements, and where the alias stays that a pass would have moved."""
+    """Return what to do about failed requirements, and at which version the alias stays that was not moved."""
     failed = [check.requirement for check in decision.checks if not check.passed]
     of_report = [
         report_remedy(requirement, tables["report"]) for requirement in failed if requirement.table == "report"
@@ -341,7 +341,7 @@ def _missing(
 
 
 def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEvidence, policy: Policy) -> str:
-    """Return which metric a report without a scalar is of, and what to do, as the end of a sentence and another."""
+    """Return the end of the message about a scalar that a report lacks: the report's metric, and what to do."""
     assert evidence.report is not None
     curve, scorer = evidence.report.error_curve, scorer_of(name)
     found = f": its report is of {printable(curve.metric, 40)}."

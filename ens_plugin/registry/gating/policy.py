@@ -288,7 +288,7 @@ def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ..
 
 
 def scorer_of(name: str) -> str | None:
-    """Return the scorer of scikit-learn that reports need to be on to have a scalar of this name; None for others.
+    """Return the name of the scorer whose reports have a scalar of this name; None for scalars of every report.
 
     Examples
     --------
@@ -299,7 +299,7 @@ def scorer_of(name: str) -> str | None:
 
 
 def _score_scalars() -> dict[str, str]:
-    """Return the names that scalars of reports on a scorer of scikit-learn can have, each with its scorer."""
+    """Return the names of scalars that only reports on a scorer of scikit-learn have, each with the scorer's name."""
     from sklearn.metrics import get_scorer_names
 
     return {form.format(name): name for name in get_scorer_names() for form in SCORE_SCALARS}

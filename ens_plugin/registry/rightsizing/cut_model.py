@@ -53,7 +53,7 @@ class LoggedCut(NamedTuple):
         return f"models:/{self.model_id}"
 
     def sentences(self, to_register: str) -> list[str]:
-        """Return sentences on where the model is logged, and on its version, or that `to_register` creates one."""
+        """Return sentences on where the model is logged and which version it is, or how `to_register` makes it one."""
         logged = f"Logged as {self.uri}, by run {self.run_id}."
         if self.version is None:
             return [logged, f"Not registered; use {to_register} to make it a version of a registered model."]

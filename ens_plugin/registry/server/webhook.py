@@ -102,9 +102,9 @@ def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: fl
     if not hmac.compare_digest(expected.encode(), headers.get(SIGNATURE_HEADER, "").encode()):
         raise WebhookRefusal(401, "the signature is missing or wrong")
     if abs(int(now) - int(timestamp)) > TOLERANCE_S:
-        raise WebhookRefusal(401, f"stale, or from the future: a delivery counts for {TOLERANCE_S} seconds either way")
+        raise WebhookRefusal(401, f"the time of the delivery is more than {TOLERANCE_S} seconds from now")
     if log.knows(delivery_id, now):
-        raise WebhookRefusal(409, "this delivery was taken before")
+        raise WebhookRefusal(409, "this delivery was accepted before")
     return delivery_id
 
 

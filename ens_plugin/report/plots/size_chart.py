@@ -74,7 +74,7 @@ def _start_line(ax: Axes, curve: SizeCurve) -> None:
     taken = set(ax.get_legend_handles_labels()[1])
     styles = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
     (line,) = ax.plot([], [], linewidth=1.8, label=legend_label(curve.name, taken))
-    # A cycle of few colours starts again: dashes then tell the lines apart.
+    # A cycle of few colours starts again: dashes then distinguish the lines.
     for dashes in DASHES:
         if (line.get_color(), line.get_linestyle()) not in styles:
             break
@@ -173,7 +173,7 @@ def _draw_size_interval(ax: Axes, level: float, interval: tuple[int, int | None]
 
 
 def _add_line(ax: Axes, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
-    """Add a line or marks to the axes; `plot` would take a colour of a cycle that has more than colours."""
+    """Add a line or marks to the axes without ``Axes.plot``, which would use up an entry of the property cycle."""
     from matplotlib.lines import Line2D
 
     _add(ax.add_line(Line2D(x, y, **style)))

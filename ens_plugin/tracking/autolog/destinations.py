@@ -51,7 +51,7 @@ def destinations_of_fit(settings: AutologOptions, is_in_users_run: bool) -> tupl
 
 
 def store_of(destination: object, tracking_uri: str) -> str:
-    """Return the name of the queue of a destination, by which it is avoided after a failure too."""
+    """Return the name of a destination's queue, under which the destination is avoided after a failure."""
     kind = kind_of(destination)
     if kind is None:
         return f"tracker {id(destination)}"
@@ -104,7 +104,7 @@ def tracker_delivery(
 
 
 def _next_prefix(tracker: object, prefix: str) -> str:
-    """Return the prefix of the next report in a run, a writer or a tracker, and take it as used."""
+    """Return the prefix of the next report in a run, a writer or a tracker, and record it as used."""
     kind = kind_of(tracker)
     if kind == "wandb":
         run = active_run() if isinstance(tracker, str) else tracker

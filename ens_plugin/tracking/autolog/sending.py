@@ -57,7 +57,7 @@ class _Folder:
         self._folder, self._left, self._lock = folder, n_deliveries, threading.Lock()
 
     def release(self) -> None:
-        """Take one delivery as over."""
+        """Count one delivery as over; after the last one, remove the folder."""
         with self._lock:
             self._left -= 1
             is_last = self._left == 0
@@ -165,7 +165,7 @@ def _still_sending(delivery: Delivery) -> str:
 def _lost(delivery: Delivery) -> str:
     lost = (
         f"The report of {delivery.model} was not sent completely before the program ended, because the "
-        f"{delivery.place} was too slow."
+        f"{delivery.place} was too slow. To log it, analyse the model again."
     )
     if delivery.progress.makes_run:
         return f"{lost} A run was being made for it and may stay RUNNING."

@@ -51,7 +51,9 @@ class Progress:
         """
         with self._lock:
             if self._is_given_up:
-                raise TrackingError("The program ended before a run was made for the report.")
+                raise TrackingError(
+                    "The program ended before a run was made for the report. To log it, analyse the model again."
+                )
             self.makes_run = True
 
     def run_made(self, run_id: str) -> None:

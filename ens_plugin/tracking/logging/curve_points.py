@@ -77,10 +77,10 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
 def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
     """Return the sizes at which the error curve is logged: about 100, log-spaced, in ascending order.
 
-    The first is half the smallest of half the current, the recommended and the last tabulated size, but at least 5:
-    the steep beginning would flatten the rest on the linear axis of MLflow's chart.  The last is the current size,
-    because MLflow shows a curve's last value as the value of the run, so that this one equals the scalar.  All others
-    are odd and tabulated, so a curve that starts later, ends earlier or has only even sizes is logged at those.
+    The first is about a quarter of the current size, and at most half of the recommended and of the last tabulated
+    one, but at least 5: the steep beginning would flatten the rest on the linear axis of MLflow's chart.  The last is
+    the current size, because MLflow shows a curve's last value as the value of the run, which then equals the scalar.
+    All others are odd and tabulated, as far as the curve has such sizes.
 
     Returns
     -------

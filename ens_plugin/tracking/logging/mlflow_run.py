@@ -40,11 +40,11 @@ class MlflowRun:
         self._directory: Path | None = None
 
     def log_figure(self, name: str, path: Path) -> None:
-        """Note the folder of a figure, which is sent before the curve."""
+        """Record the folder of a figure; :meth:`log_curve` sends all its files."""
         self._directory = path.parent
 
     def log_file(self, name: str, path: Path) -> None:
-        """Note the folder of a file, which is sent before the curve."""
+        """Record the folder of a file; :meth:`log_curve` sends all its files."""
         self._directory = path.parent
 
     def log_curve(self, curve: Mapping[str, Mapping[int, float]]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["log_comparison"]
 
-OTHERS = 4  # of which a reader can tell the bands
+OTHERS = 4  # whose bands a reader can distinguish
 SEARCHED = 8
 INCHES = (9.0, 5.0)
 LOGGER = logging.getLogger("ens_plugin.tracking")

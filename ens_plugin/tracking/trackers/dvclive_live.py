@@ -14,7 +14,7 @@ from ens_plugin.tracking.trackers.protocol import OpenTracker
 
 __all__ = ["DvcLive", "directory_of", "opened"]
 
-ADVICE = "Check that its directory can be written, or pass a Live of another one."
+ADVICE = "Check that its directory can be written, or pass a Live of another directory."
 
 
 def directory_of(prefix: str) -> str:
@@ -24,7 +24,7 @@ def directory_of(prefix: str) -> str:
 
 @contextmanager
 def opened(live: Any, parts: ReportParts) -> Iterator[OpenTracker]:
-    """Open `live`, or else a Live of its own, which is then ended."""
+    """Yield `live`, ready for a report; for None, a new Live, which is ended afterwards."""
     library, failures = imported("dvclive", "dvclive"), imported("dvclive.error", "dvclive")
     dvc = imported("dvc.exceptions", "dvclive")
     with library_errors("DVCLive", ADVICE, failures.DvcLiveError, dvc.DvcException):
@@ -68,7 +68,7 @@ class DvcLive:
         shutil.copyfile(path, copy)
 
     def log_curve(self, curve: Mapping[str, Mapping[int, float]]) -> None:
-        """Log a plot with the size on its axis; the step of the Live is its owner's."""
+        """Log a plot with the size on its axis; the step of the Live is left to its owner."""
         lines = {name.removeprefix(f"{self._parts.prefix}/"): values for name, values in curve.items()}
         sizes = sorted({size for values in lines.values() for size in values})
         self._live.log_plot(

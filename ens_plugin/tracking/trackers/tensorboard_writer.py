@@ -22,12 +22,12 @@ from ens_plugin.user_warnings import warn_user
 
 __all__ = ["TensorboardWriter", "opened"]
 
-ADVICE = "Check that the log directory can be written, or pass a SummaryWriter of another one."
+ADVICE = "Check that the log directory can be written, or pass a SummaryWriter of another directory."
 
 
 @contextmanager
 def opened(writer: Any, parts: ReportParts) -> Iterator[OpenTracker]:
-    """Open `writer`, or else one of its own in ``runs/``, which is then closed."""
+    """Yield `writer`, ready for a report; for None, a new writer in ``runs/``, which is closed afterwards."""
     with library_errors("TensorBoard", ADVICE):
         if writer is not None:
             yield _begun(writer, parts)
@@ -87,7 +87,7 @@ class TensorboardWriter:
             self._writer.add_image(name, np.asarray(image.convert("RGB")), 0, dataformats="HWC")
 
     def log_file(self, name: str, path: Path) -> None:
-        """Copy a file beside the event files, because those hold no files; issue a warning where this is remote."""
+        """Copy a file into the directory of the event files; issue a warning where that is no local directory."""
         if "://" in self._folder:
             warn_user(
                 f"{name} is not copied to TensorBoard's log directory, because that is no local folder. Write it with "

@@ -33,7 +33,7 @@ def prefixes_of(run: Any) -> Collection[str]:
 
 @contextmanager
 def opened(run: Any, parts: ReportParts) -> Iterator[OpenTracker]:
-    """Open `run`, or else the active run, or else a run of its own, which is then finished."""
+    """Yield `run`, else the active run, ready for a report; without either, a new run, which is finished afterwards."""
     wandb = imported("wandb", "wandb")
     with library_errors("Weights & Biases", ADVICE, wandb.errors.Error):
         given = active_run() if run is None else run

@@ -51,7 +51,7 @@ def vector_leaves() -> Any:
 UNSUPPORTED = {
     "linear": (linear, UnsupportedModelError, "gblinear"),
     "dropout": (lambda: train({"booster": "dart"}), UnsupportedModelError, "'dart'.*drops and rescales"),
-    "ranking": (ranking, UnsupportedModelError, "'rank:pairwise'.*or ranks"),
+    "ranking": (ranking, UnsupportedModelError, "'rank:pairwise'.*ranks rows"),
     "bags of ranking": (ranking, BagError, "cannot be proved for objective 'rank:pairwise'"),
     "vector leaves": (vector_leaves, UnsupportedModelError, "vector in each leaf"),
     "untrained": (lambda: xgboost.Booster(FOREST, [xgboost.DMatrix(X2, Y2)]), NotFittedError, "no trees"),
@@ -64,7 +64,7 @@ UNSUPPORTED = {
     ),
     "two outputs": (lambda: train({}, XR, np.stack([YR, -YR], axis=1)), UnsupportedModelError, "2 outputs"),
     "several rounds": (lambda: train({}, XR, YR, rounds=2), UnsupportedModelError, "2 rounds"),
-    "log link": (lambda: train({"objective": "count:poisson"}, XR, Y2), UnsupportedModelError, "through a link"),
+    "log link": (lambda: train({"objective": "count:poisson"}, XR, Y2), UnsupportedModelError, "by a link"),
 }
 
 

@@ -168,7 +168,7 @@ class TestRefusals:
     def test_metric_of_values_for_labels_and_the_reverse(self) -> None:
         with pytest.raises(InputError, match=r"metric='r2' scores values, and this ensemble predicts labels"):
             analyze(*FORESTS["two"], metric="r2")
-        with pytest.raises(InputError, match=r"'roc_auc' is of labels, and this ensemble predicts values"):
+        with pytest.raises(InputError, match=r"'roc_auc' is for labels, and this ensemble predicts values"):
             analyze(*FORESTS["values"], metric="roc_auc")
 
     @pytest.mark.parametrize("metric", ["roc_auc", make_scorer(roc_auc_score, response_method="predict_proba")])

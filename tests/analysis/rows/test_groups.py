@@ -194,8 +194,8 @@ def test_groups_of_unequal_size_and_weight() -> None:
         (np.zeros((20, 2)), r"shape \(20, 2\)"),
         ("patient", "one group for each row, or be 'identical'"),
         (7, "one group for each row"),
-        ([[1], [1, 2]] * 10, "not one group for each row"),
-        ([{"a": 1}] * 20, "not one group for each row"),
+        ([[1], [1, 2]] * 10, "cannot be read as one group for each row"),
+        ([{"a": 1}] * 20, "cannot be read as one group for each row"),
     ],
 )
 def test_groups_that_cannot_be_used(groups: Any, message: str) -> None:

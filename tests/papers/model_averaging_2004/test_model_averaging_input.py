@@ -260,7 +260,7 @@ def test_wrong_rows_to_predict() -> None:
     for bad, words in ((X[:, :2], "2 features"), (np.full((2, 4), np.nan), "NaN"), (X[0], "2D")):
         with pytest.raises(InputError, match=words):
             model.predict(bad)
-    with pytest.raises(InputError, match=r"training rows did not: \[8\]"):
+    with pytest.raises(InputError, match=r"training rows did not have: \[8\]"):
         model.score(X, np.where(y == 2, 8, y))
     with pytest.raises(EnsPluginError, match="training rows did not"):
         model.score(X, np.array(["a"] * len(y)))

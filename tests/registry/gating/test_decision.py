@@ -39,7 +39,7 @@ def test_text() -> None:
         "  ok: report.error_upper is 0.0604, at most 0.08 allowed\n"
         "Evidence: 569 out-of-bag rows.\n"
         "Baseline: version 3 of churn, by both 95 % data intervals.\n"
-        "Alias 'champion' points at version 7, before at version 3."
+        "Alias 'champion' was moved from version 3 to version 7."
     )
     assert DECISION.summary().startswith("FAIL: version 7 of churn does not meet the policy sha256:0123456789ab\n")
     assert str(DECISION) == DECISION.summary()

@@ -90,7 +90,10 @@ def split_rows(X: Any, y: Any, test_size: float, random_state: int | None) -> Sp
             rows, labels, test_size=test_size, stratify=labels, random_state=random_state
         )
     except ValueError as error:
-        raise InputError(f"X and y cannot be split into training and test rows: {error}") from error
+        raise InputError(
+            f"X and y cannot be split into training and test rows: {str(error).rstrip('.')}. Pass one label for each "
+            "row, more rows of each label, or another test_size."
+        ) from error
     return Split(train, test, classes[y_train], np.asarray(y_test), classes)
 
 
@@ -161,7 +164,10 @@ def score_rows(member: Any, X: Any) -> FloatArray:
             "could be estimated. Use a classifier that has one of them."
         )
     if not np.isfinite(scores).all():
-        raise UnsupportedModelError(f"{type(member).__name__} returned NaN or infinite scores.")
+        raise UnsupportedModelError(
+            f"{type(member).__name__} returned NaN or infinite scores, whose spread cannot be estimated. Use a "
+            "classifier with finite scores, or larger bites."
+        )
     n_labels = len(member.classes_)
     if scores.ndim == 2 and scores.shape[1] != n_labels:
         raise UnsupportedModelError(
