@@ -43,6 +43,15 @@ class TestAgainstScikitLearn:
         assert curve.error[-1] == pytest.approx(mean_squared_error(y, forest.oob_prediction_), rel=1e-12)
         assert 1 - curve.error[-1] / np.var(y) == pytest.approx(forest.oob_score_, rel=1e-12)
 
+    def test_path_of_small_values_has_the_interval_of_large_ones(self) -> None:
+        forest, X, y = diabetes()
+        small = RandomForestRegressor(forest.n_estimators, random_state=0).fit(X, y / 1024.0)
+        large, curve = (
+            analyze(*given, estimator="path").error_curve for given in ((forest, X, y), (small, X, y / 1024.0))
+        )
+        for side in ("lower", "error", "upper"):
+            np.testing.assert_allclose(getattr(curve, side) * 1024.0**2, getattr(large, side), rtol=1e-6)
+
     @pytest.mark.fast_cases("two labels")
     @pytest.mark.parametrize("problem", [cancer, digits], ids=["two labels", "ten labels"])
     def test_path_is_that_of_a_warm_started_forest(self, problem: Any) -> None:
