@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 from scipy.special import expit
+from scipy.stats import norm
 
 from ens_plugin.core.row_models import majority_error
 from ens_plugin.errors import InputError
