@@ -200,7 +200,7 @@ def test_a_handful_of_rows_never_out_of_bag_is_named() -> None:
 @pytest.mark.parametrize(("n_others", "n_rare", "is_named"), [(199, 1, True), (198, 1, False), (2000, 5, False)])
 def test_a_handful_is_up_to_four_rows_of_at_most_half_a_percent(n_others: int, n_rare: int, is_named: bool) -> None:
     target = np.append(np.arange(n_others) % 2, np.full(n_rare, 2))
-    wrong, in_bag = votes_of(np.full(target.size, 0.2), np.where(target == 2, 0.0, 0.37), 40)
+    wrong, in_bag = votes_of(np.full(target.size, 0.2), np.where(target == 2, 0.0, 0.37), 60)
     ensemble = CustomEnsemble(np.where(wrong, 1 - np.minimum(target, 1), target), in_bag, aggregation="vote")
     if is_named:
         assert any(f"Label '2' has {n_rare} rows" in caution for caution in analyze(ensemble, None, target).warnings)
