@@ -61,8 +61,7 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, in training order, by the growth of three trees."""
         forest = self.forest
-        n_training = getattr(forest, "_n_samples", None)
-        if not forest.bootstrap or features.shape[0] != n_training or not growth_is_known(features):
+        if features.shape[0] != getattr(forest, "_n_samples", None) or not growth_is_known(features):
             return "unknown"
         trees = [forest.estimators_[member] for member in checked_members(self.n_members)]
         return "training" if are_recognised(trees, lambda: self._check_rows(features, y)) else "unknown"

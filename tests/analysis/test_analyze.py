@@ -43,6 +43,16 @@ class TestAgainstScikitLearn:
         assert curve.error[-1] == pytest.approx(mean_squared_error(y, forest.oob_prediction_), rel=1e-12)
         assert 1 - curve.error[-1] / np.var(y) == pytest.approx(forest.oob_score_, rel=1e-12)
 
+    def test_path_has_the_interval_of_the_closed_form_about_its_own_values(self) -> None:
+        _, X, y = diabetes()
+        forest = RandomForestRegressor(60, random_state=0).fit(X, y / 1024.0)
+        path, closed = (
+            analyze(forest, X, y / 1024.0, estimator=name, sizes=[1, 10, 20]).error_curve for name in ("path", "auto")
+        )
+        for side in ("lower", "upper"):
+            expected = (getattr(closed, side) - closed.error)[:3]
+            np.testing.assert_allclose(getattr(path, side) - path.error, expected, rtol=1e-9)
+
     @pytest.mark.fast_cases("two labels")
     @pytest.mark.parametrize("problem", [cancer, digits], ids=["two labels", "ten labels"])
     def test_path_is_that_of_a_warm_started_forest(self, problem: Any) -> None:

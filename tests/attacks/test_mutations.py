@@ -61,3 +61,11 @@ def test_the_tests_of_a_module_are_its_mirror_and_those_that_import_from_its_pac
     assert found[0] == "sizing/test_checks.py"
     assert "registry/rightsizing/test_rightsizing.py" in found
     assert "core/tallies/test_bags.py" not in found
+
+
+def test_the_tests_of_a_folder_without_its_own_are_those_of_the_next_one_above() -> None:
+    found = [
+        file.relative_to(ROOT / "tests").as_posix() for file in files_testing(ROOT / "ens_plugin/report/html/cards.py")
+    ]
+    assert found[0] == "report/test_cards.py"
+    assert "report/test_text.py" in found

@@ -100,6 +100,7 @@ def test_training_that_cannot_be_measured_is_left_out() -> None:
 def test_json_has_the_documented_fields_and_no_others() -> None:
     content = json.loads(as_json(answer_to(report(size=75, n_members=300), Limits(2.0, 0.9), SAVINGS)))
     documented = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", _json_section(), re.MULTILINE)))
+    assert content["schema_version"] == int(re.findall(r"`schema_version` \| (\d+) \|", _json_section())[0])
     savings = content.pop("savings")
     checks = content["checks"]
     assert set(documented) == {*content, "savings", *savings}

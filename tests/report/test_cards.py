@@ -57,6 +57,9 @@ def test_a_card_of_every_kind_of_report_is_safe_and_whole(name: str) -> None:
     assert len(outline.ids) == len(set(outline.ids)) > 0
     assert set(re.findall(r"url\(#([^)]+)\)", card)) == set(outline.ids)
     assert card.count("<svg ") == 2
+    # A cell of a notebook has room for figures that are at most half as high as wide.
+    sizes = [tuple(map(float, size.split())) for size in re.findall(r'viewBox="0 0 ([\d.]+ [\d.]+)"', card)]
+    assert [height <= width / 2 for width, height in sizes] == [True, True]
 
 
 @pytest.mark.fast_cases("hostile")

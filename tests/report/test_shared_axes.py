@@ -86,5 +86,8 @@ def test_bars_of_two_ensembles_stand_below_each_other() -> None:
     errors = [error for part in parts for error in (part.member_error, part.ensemble_error, part.asymptotic_error)]
     assert ends == pytest.approx(errors)
     assert misplaced(ax) == []
+    # What was drawn for the first ensemble alone is gone, and bars that are not of a report would stay.
+    assert len(ax.containers) == len(bars)
+    assert len(ax.texts) == len(rows) + 2
     with pytest.raises(InputError, match="squared loss"):
         plot_bias_variance(REPORTS["regression"], ax)

@@ -91,6 +91,11 @@ class CountsNothing(Honest):
         return Bags.from_indices(drawn(self.model), len(ROWS)).take(np.arange(len(features)) % 60)
 
 
+class TakesOneMore(Honest):
+    def bags(self, X: Any, features: Any, y: Any) -> Bags:
+        return super().bags(X, features[:60], y[:60]) if len(features) > 60 else super().bags(X, features, y)
+
+
 class TrustsRows(ToyAdapter):
     """Takes permuted rows and targets."""
 
@@ -144,6 +149,7 @@ BROKEN = {
     ShiftedBags: "bags() returns the rows that each member drew",
     FullBags: "Some rows are out of bag",
     CountsNothing: "bags() refuses a row more or less",
+    TakesOneMore: "bags() refuses a row more or less",
     TrustsRows: "bags() refuses rows in another order",
     TrustsColumns: "prepare() refuses rows with a column less",
     Modifies: "The model and the rows are not modified",

@@ -79,14 +79,13 @@ def split_columns(models: Sequence[Any], rows: Any) -> tuple[Any, Iterable[tuple
 
 
 def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
-    """Return rows as float64; None where they are no array of numbers, or have other columns than the model."""
-    if not hasattr(rows, "shape") or getattr(model, "n_features_in_", None) != rows.shape[1]:
+    """Return rows as float64; None where they are no table of numbers, or have other columns than the model."""
+    if rows.shape[1:] != (getattr(model, "n_features_in_", None),):
         return None
     try:
-        table = np.ascontiguousarray(rows, dtype=np.float64)
+        return np.ascontiguousarray(rows, dtype=np.float64)
     except (TypeError, ValueError):
         return None
-    return table if table.ndim == 2 else None
 
 
 def _kept(model: Any) -> NDArray[np.float64] | None:

@@ -107,7 +107,7 @@ def _below_half(masses: FloatArray, first: int, sizes: FloatArray) -> FloatArray
     open_ = np.flatnonzero(~sure)
     if open_.size:
         widest = max(2.0 * float(windows[open_].max()), float(masses.size))
-        length = 1 << (int(np.ceil(widest)) - 1).bit_length()
+        length = 1 << int(widest).bit_length()
         result[open_] = _tail(masses, first, length, sizes[open_])
     return np.clip(result, 0.0, 1.0)
 

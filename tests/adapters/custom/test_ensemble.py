@@ -6,8 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import BaggingClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import Ridge
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -120,6 +123,16 @@ def test_models_without_probabilities_vote() -> None:
     assert adapter.classes is not None
     votes = adapter.classes[adapter.outputs(adapter.prepare(SPARSE.toarray()))]
     np.testing.assert_array_equal(votes, [model.predict(SPARSE.toarray()) for model in models])
+
+
+def test_held_out_texts_are_rows_of_one_dimension() -> None:
+    rng = np.random.default_rng(0)
+    words = rng.choice(["aa", "bb", "cc", "dd"], (120, 5))
+    texts, y = [" ".join(own) for own in words], ((words == "aa").any(axis=1) ^ (rng.random(120) < 0.2)).astype(int)
+    models = [make_pipeline(CountVectorizer(), MultinomialNB()).fit(texts[s:80:2], y[s:80:2]) for s in (0, 1)]
+    report = ens_plugin.analyze(CustomEnsemble.from_estimators(models, None), texts[80:], y[80:], data="holdout")
+    errors = [np.mean(model.predict(texts[80:]) != y[80:]) for model in models]
+    assert report.bias_variance.member_error == pytest.approx(np.mean(errors))
 
 
 def test_models_trained_on_fewer_labels_are_scattered() -> None:

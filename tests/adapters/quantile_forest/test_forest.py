@@ -73,9 +73,10 @@ def test_the_report_states_that_it_is_of_the_mean() -> None:
 
 
 def test_pooled_leaves_are_refused() -> None:
-    forest = RandomForestQuantileRegressor(max_samples_leaf=None, min_samples_leaf=5, **BASE).fit(X, Y)
-    with pytest.raises(UnsupportedModelError, match=r"larger leaves count more.*max_samples_leaf=1, the default"):
-        ens_plugin.analyze(forest, X, Y)
+    for kept in ({"max_samples_leaf": None, "min_samples_leaf": 5}, {"max_samples_leaf": 2, "max_leaf_nodes": 250}):
+        forest = RandomForestQuantileRegressor(**kept, **BASE).fit(X, Y)
+        with pytest.raises(UnsupportedModelError, match=r"larger leaves count more.*max_samples_leaf=1, the default"):
+            ens_plugin.analyze(forest, X, Y)
 
 
 def test_without_bootstrap_there_are_no_bags() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.neighbors import KNeighborsClassifier
 
 from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.sklearn import SklearnForestAdapter
@@ -82,3 +83,12 @@ def test_all_members_predict_few_of_the_fresh_rows(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(SklearnForestAdapter, "outputs", counted)
     assert adapter.verify_rows(adapter.prepare(X[1000:]), y[1000:]) != "training"
     assert sum(predicted) <= 200 * 40
+
+
+def test_neighbours_recognise_the_rows_that_they_store_in_any_order() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    neighbours = BaggingClassifier(KNeighborsClassifier(3), 10, random_state=0).fit(X[:100], y[:100])
+    adapter, order = find_adapter(neighbours), rng.permutation(100)
+    assert adapter.verify_rows(adapter.prepare(X[order]), y[order]) == "training"
+    assert adapter.verify_rows(adapter.prepare(X[100:]), y[100:]) != "training"

@@ -171,6 +171,14 @@ def test_forests_of_releases_before_0_24_are_judged_on_held_out_rows() -> None:
     assert report.error == pytest.approx(1.0 - forest.score(X[250:], Y[250:]), abs=1e-12)
 
 
+def test_training_rows_of_a_forest_without_bags_are_not_held_out() -> None:
+    forest = ExtraSurvivalTrees(20, bootstrap=False, random_state=0).fit(X[:250], Y[:250])
+    for model in (forest, survival_at(forest, TIME)):
+        with pytest.raises(DataMismatchError, match="rows the model was trained on"):
+            ens_plugin.analyze(model, X[:250], Y[:250], data="holdout", sizes=[1, 20])
+        assert ens_plugin.analyze(model, X[100:], Y[100:], data="holdout", sizes=[1, 20]).n_members == 20
+
+
 def test_copies_of_rows_are_refused() -> None:
     rows, y = np.concatenate([X[:200], X[:40]]), np.concatenate([Y[:200], Y[:40]])
     with pytest.raises(InputError, match="copies"):

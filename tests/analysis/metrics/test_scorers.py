@@ -160,6 +160,11 @@ class TestRefusals:
         with pytest.raises(InputError, match=r"'roc_auk' is no name .* near are 'roc_auc'"):
             analyze(*FORESTS["two"], metric="roc_auk")
 
+    def test_only_the_first_80_characters_of_a_name_are_compared(self) -> None:
+        """Of these, half agree with the scorer's name; of 81, fewer would."""
+        with pytest.raises(InputError, match="near are 'normalized_mutual_info_score'"):
+            analyze(*FORESTS["two"], metric="normalized_mutual_info_scor" + 60 * "Z")
+
     @pytest.mark.parametrize("metric", ["neg_mean_pinball_loss", 5, ["roc_auc"]])
     def test_what_is_no_metric(self, metric: Any) -> None:
         with pytest.raises(InputError, match="metric"):

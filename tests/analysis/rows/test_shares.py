@@ -18,6 +18,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
+from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis import tally_rows
+from ens_plugin.analysis.rows.shares import RowShares, row_shares
 from ens_plugin.errors import InputError, TooFewMembersError
 from tests.extras import lightgbm, xgboost
 from tests.forests import Array
@@ -194,6 +197,46 @@ def test_a_handful_of_rows_never_out_of_bag_is_named() -> None:
     assert any("Label '2' has 1 rows" in caution for caution in report.warnings)
 
 
+@pytest.mark.parametrize(("n_others", "n_rare", "is_named"), [(199, 1, True), (198, 1, False), (2000, 5, False)])
+def test_a_handful_is_up_to_four_rows_of_at_most_half_a_percent(n_others: int, n_rare: int, is_named: bool) -> None:
+    target = np.append(np.arange(n_others) % 2, np.full(n_rare, 2))
+    wrong, in_bag = votes_of(np.full(target.size, 0.2), np.where(target == 2, 0.0, 0.37), 60)
+    ensemble = CustomEnsemble(np.where(wrong, 1 - np.minimum(target, 1), target), in_bag, aggregation="vote")
+    if is_named:
+        assert any(f"Label '2' has {n_rare} rows" in caution for caution in analyze(ensemble, None, target).warnings)
+    else:
+        with pytest.raises(TooFewMembersError, match=f"Of the {n_rare} rows of label '2'"):
+            analyze(ensemble, None, target)
+
+
+def shares_on_a_cluster(forest: Any, X: Array, y: Array, *, are_training_rows: bool) -> RowShares:
+    """The shares where entries are groups of rows, of which the labels and numbers of members are counted."""
+    adapter = find_adapter(forest)
+    features = adapter.prepare(X)
+    bags = adapter.bags(X, features, y) if are_training_rows else None
+    evidence = tally_rows(
+        adapter, features, bags, y, np.ones(y.size), with_path=False, rng=np.random.default_rng(0), progress=None
+    )
+    trials = evidence.tally.trials
+    counts = np.zeros((2, adapter.n_members + 1))
+    np.add.at(counts, (y, trials.astype(int)), 1.0)
+    return row_shares(adapter, replace(evidence, by_label=np.stack([counts, counts])), trials >= 1, 1)
+
+
+@draws_by_weight
+def test_weights_too_small_to_show_in_numbers_of_members_are_refused_on_a_cluster() -> None:
+    X, y = rows(400, 0.3)
+    weight = np.where(np.arange(400) % 2, 1.0, 1.01)
+    drawn, plain = (RandomForestClassifier(40, random_state=0).fit(X, y, sample_weight=own) for own in (weight, None))
+    with pytest.raises(InputError, match="not possible on a cluster yet"):
+        shares_on_a_cluster(drawn, X, y, are_training_rows=True)
+    assert shares_on_a_cluster(plain, X, y, are_training_rows=True).is_even
+    # Held-out rows are in no bag, whatever the weights, and some labels may have no row.
+    fresh, labels = rows(400, 0.3, seed=1)
+    for kept in (labels >= 0, labels == 0):
+        assert shares_on_a_cluster(drawn, fresh[kept], labels[kept], are_training_rows=False).is_even
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_members", [50, 400])
 def test_hard_rows_of_few_members_keep_their_weight_in_the_error(n_members: int) -> None:
@@ -278,11 +321,14 @@ def test_public_names_are_not_more() -> None:
     assert "row_shares" not in ens_plugin.__all__
 
 
-@pytest.mark.fast_cases("59-True")
-@pytest.mark.parametrize(("n_rare", "warned"), [(30, True), (59, True), (60, False)])
-def test_raw_scores_of_few_rows_of_a_rare_label_are_named(n_rare: int, warned: bool) -> None:
+@pytest.mark.fast_cases("900-59-True", "170-30-True")
+@pytest.mark.parametrize(
+    ("n_common", "n_rare", "warned"),
+    [(900, 30, True), (900, 59, True), (900, 60, False), (170, 30, True), (169, 30, False)],
+)
+def test_raw_scores_of_few_rows_of_a_rare_label_are_named(n_common: int, n_rare: int, warned: bool) -> None:
     rng = np.random.default_rng(0)
-    y = np.repeat([0, 1], [900, n_rare])
+    y = np.repeat([0, 1], [n_common, n_rare])
     scores = rng.normal(2.0 * y - 1.0, 1.5, size=(30, y.size))
     in_bag = rng.random((30, y.size)) < 0.63
     report = analyze(CustomEnsemble(scores, in_bag, aggregation="mean_score", classes=[0, 1]), None, y)

@@ -60,3 +60,12 @@ def test_subset_sizes_reach_from_one_to_the_limit(limit: int) -> None:
 def test_two_sizes_give_a_straight_line() -> None:
     fit = extrapolate(np.array([1, 2]), np.array([3.0, 2.0]))
     np.testing.assert_allclose(fit.at([1, 2, 4, np.inf]), [3.0, 2.0, 1.5, 1.0], atol=1e-12)
+
+
+def test_the_line_is_that_of_least_squares_from_half_the_largest_size_on() -> None:
+    sizes = subset_sizes(60)
+    averages = np.random.default_rng(0).normal(size=sizes.size)
+    late = sizes >= 30
+    assert np.count_nonzero(late) > 2
+    slope, limit = np.polyfit(1.0 / sizes[late], averages[late], 1)
+    np.testing.assert_allclose(extrapolate(sizes, averages).at([800, np.inf]), [limit + slope / 800, limit])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
+from scipy.stats import norm
 
 from ens_plugin.core.row_models import majority_error
 from ens_plugin.errors import InputError
@@ -62,6 +63,24 @@ def test_pair_finds_two_humps_and_one() -> None:
     assert rows.share[0] == pytest.approx(0.25, abs=0.05)
     pooled = rows.pooled()
     assert (pooled.mean[1], pooled.variance[1]) == pytest.approx((0.5, 1.0), abs=0.15)
+
+
+def test_pair_of_few_members_is_where_the_steps_of_em_end() -> None:
+    """The six members with both priors, written out; the second component has less than one member."""
+    scores = np.array([-0.38, -0.46, 0.96, -1.8, 0.15, -0.61])
+    rows = fit_normal_pair(scores[:, None])
+    share, mean, variance = rows.share[0], rows.mean[:, 0], rows.variance[:, 0]
+    first = share * norm.pdf(scores, mean[0], np.sqrt(variance[0]))
+    second = (1.0 - share) * norm.pdf(scores, mean[1], np.sqrt(variance[1]))
+    for own, belongs in enumerate((first / (first + second), second / (first + second))):
+        assert mean[own] == pytest.approx(belongs @ scores / belongs.sum(), rel=1e-6)
+        squares = belongs @ (scores - mean[own]) ** 2 + 2.0 * 0.1 * scores.var(ddof=1)
+        assert variance[own] == pytest.approx(squares / (belongs.sum() + 2.0), rel=1e-6)
+        assert (share, 1.0 - share)[own] == pytest.approx((belongs.sum() + 1.0) / (6 + 2), rel=1e-6)
+
+
+def test_pair_of_members_that_agree_is_their_score() -> None:
+    np.testing.assert_allclose(fit_normal_pair(np.full((3, 1), 2.5)).mean, 2.5, rtol=1e-12)
 
 
 def test_pair_leaves_out_members_not_used() -> None:

@@ -67,6 +67,14 @@ def test_without_pairs_a_rows_own_variance_is_left() -> None:
     assert shared_variance(outputs, is_oob, slopes, 4, 2) == pytest.approx(0.8 * own / 2 / 4)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.bool_])
+def test_a_rows_own_variance_is_of_its_members_less_one(dtype: type) -> None:
+    outputs = np.random.default_rng(0).integers(0, 2, (12, 3)).astype(dtype)
+    is_oob = np.arange(12)[:, None] // 4 == np.arange(3)
+    own = [np.var(outputs[is_oob[:, row], row].astype(float), ddof=1) for row in range(3)]
+    assert shared_variance(outputs, is_oob, np.ones(3), 12, 3) == pytest.approx(0.8 * np.mean(own) / 3 / 12)
+
+
 def test_a_luck_that_all_rows_share_is_found_and_one_of_each_row_is_not() -> None:
     rng = np.random.default_rng(3)
     is_oob = rng.random((200, 400)) < 0.37

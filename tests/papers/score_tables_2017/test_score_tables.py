@@ -109,3 +109,9 @@ def test_building_gives_the_kept_tables() -> None:
     np.testing.assert_allclose(ndtr(-built.many * means), ndtr(-kept.many * means), atol=1e-12)
     for name in ("single", "log_gain", "log_variance"):
         np.testing.assert_allclose(getattr(built, name), getattr(kept, name), rtol=1e-9, atol=1e-12)
+
+
+def test_large_sizes_of_the_tables_have_no_ties() -> None:
+    sizes = score_tables.MANY_SIZES[1:]
+    assert (sizes % 2 == 1).all()
+    assert (np.diff(sizes) < 0).all()

@@ -166,6 +166,11 @@ def test_no_merge_takes_more_than_16_parts_on_average(parallelism: int, widths: 
     assert jobs._widths(parallelism, RowCounts(10_000_000, 10_000_000, {"last_part": 63})) == widths
 
 
+def test_sixteen_parts_of_few_rows_need_no_merging_and_seventeen_do() -> None:
+    assert jobs._widths(20, RowCounts(1000, 1000, {"last_part": 15})) == []
+    assert jobs._widths(20, RowCounts(1000, 1000, {"last_part": 16})) == [20, 2]
+
+
 @pytest.mark.parametrize("rows", [[[1.0, None], [2.0, 3.0]], [[1.0, np.nan], [2.0, 3.0]]])
 def test_lists_of_numbers_are_rows_of_a_matrix(rows: list[list[float]]) -> None:
     column = pa.chunked_array([pa.array(rows[:1], pa.list_(pa.float64())), pa.array(rows[1:], pa.list_(pa.float64()))])

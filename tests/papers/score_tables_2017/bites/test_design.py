@@ -145,6 +145,7 @@ def test_frames_and_sparse_matrices_are_arrays_too() -> None:
         ({"sizes": [np.inf]}, "sizes"),
         ({"bite_fractions": [0.0]}, "bite_fractions"),
         ({"bite_fractions": [1.5]}, "bite_fractions"),
+        ({"bite_fractions": [0.2, 1.5]}, "bite_fractions"),
         ({"bite_fractions": []}, "bite_fractions"),
         ({"n_probe": 4}, "n_probe"),
         ({"n_probe": 6.5}, "n_probe"),
