@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
 
 from ens_plugin.cli import read_table, rows_for_model
@@ -164,6 +165,16 @@ def test_names_with_commas_are_names_first() -> None:
 def test_chosen_columns_must_be_there(option: str) -> None:
     with pytest.raises(InputError, match=r"no feature column 'c' in the data.*Available: b, a, w"):
         rows_for_model(FRAME, named("a"), target="y", **{option: ["c"]})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("labels", [["0", "1"], ["False", "True"]])
+def test_labels_that_a_csv_file_cannot_mark_as_text_are_those_of_training(tmp_path: Path, labels: list[str]) -> None:
+    rows = pd.DataFrame({"x": np.arange(20.0), "y": np.repeat(labels, 10)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    frame = read_table(tmp_path / "rows.csv")
+    forest = RandomForestClassifier(2, random_state=0)
+    assert rows_for_model(frame, forest.fit(rows[["x"]], rows["y"]), target="y").y.tolist() == rows["y"].tolist()
+    assert rows_for_model(frame, forest.fit(rows[["x"]], frame["y"]), target="y").y.tolist() == frame["y"].tolist()
 
 
 CITIES = pd.Categorical(["b", "a", "c", "b"] * 10, categories=["c", "b", "a"])
