@@ -72,7 +72,7 @@ class Comparison:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw all error curves in one chart, each in a colour of its own, with one legend.
 
-        On each curve, a dot marks the current size and a diamond the recommended one; a tick on the right is the error
+        On each curve, a dot marks the current size and a diamond the recommended one; a dash on the right is the error
         of the infinite ensemble.  Bands are the intervals of each curve alone.
 
         Parameters
