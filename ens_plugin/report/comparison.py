@@ -99,7 +99,7 @@ class Comparison:
         return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
 
     def __str__(self) -> str:
-        return str(self.to_frame().drop(columns=["model", "doubts"]).to_string())
+        return str(self.to_frame().drop(columns=["model", "doubts"]).to_string(line_width=80))
 
     def _repr_html_(self) -> str:
         from ens_plugin.report.html.cards import comparison_card
