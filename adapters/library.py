@@ -63,6 +63,8 @@ class Trainable(Library):
 
     Attributes
     ----------
+    library : str
+        Import name of the model library, as of every library here.
     size_parameters : tuple of str
         Names of the parameters of an estimator that may be its number of members, tried in this order.
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ens_plugin.adapters.shared.foreign_calls import refusals
+from ens_plugin.errors import InputError
 
 __all__ = [
     "LARGEST_SEED",
@@ -112,6 +113,11 @@ def fit_methods(*classes: type, read: Reader = method_arguments) -> list[FitSite
 
     Parents are included, because MLflow patches classes that only inherit ``fit``.
 
+    Raises
+    ------
+    InputError
+        If a class has no method ``fit``.
+
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -119,6 +125,12 @@ def fit_methods(*classes: type, read: Reader = method_arguments) -> list[FitSite
     >>> [site.owner.__name__ for site in fit_methods(RandomForestClassifier)]
     ['BaseForest']
     """
+    for cls in classes:
+        if not hasattr(cls, "fit"):
+            raise InputError(
+                f"{cls.__name__} has no method fit. Return a FitSite of the method that trains it, as "
+                f"FitSite({cls.__name__}, 'train', read), where read returns the TrainingData among its arguments."
+            )
     owners = dict.fromkeys(owner for cls in classes for owner in cls.__mro__ if "fit" in vars(owner))
     return [FitSite(owner, "fit", read) for owner in owners]
 

@@ -55,8 +55,8 @@ COMPARED_ROWS = 16
 AGREEMENT = 1e-5
 MAY_BE_REFIT = (
     "Whether Booster.refit replaced the leaf values of this model is not known: its trees do not show it (the "
-    "objective or the regularisation moves the values, or no tree has three leaves). If it was refit, the out-of-bag "
-    "figures are wrong, because the rows of the refit are not known. If it was not, they are right."
+    "objective or the regularisation moves the values, or no tree has three leaves). If you never called refit, the "
+    "figures are right. If you did, the out-of-bag figures are wrong, because the rows of the refit are not known."
 )
 
 

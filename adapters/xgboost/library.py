@@ -26,6 +26,7 @@ from ens_plugin.adapters.training import (
     retrain,
 )
 from ens_plugin.adapters.xgboost.document import damage
+from ens_plugin.adapters.xgboost.document.categories import stored_categories
 from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["XGBoost", "fit_arguments", "train_arguments"]
@@ -144,7 +145,12 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
         stored = booster.get_categories(export_to_arrow=True).to_arrow()
         if stored is None:
             return table
-        return with_trained_categories(table, {name: own.to_pylist() for name, own in stored if own is not None})
+        trained = {
+            name: stored_categories(own, table[name])
+            for name, own in stored
+            if own is not None and not hasattr(table[name].dtype, "categories")
+        }
+        return with_trained_categories(table, trained)
 
 
 @dataclass(frozen=True, eq=False)

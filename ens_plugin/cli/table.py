@@ -88,7 +88,7 @@ def rows_for_model(
         If stages of a Spark pipeline come before the ensemble: they take a DataFrame of Spark.
     """
     inner_ensemble(model)
-    y = _column(frame, target, "target").to_numpy()
+    y = _as_trained(_column(frame, target, "target"), model).to_numpy()
     rest = frame.drop(columns=[target])
     weights = None
     if sample_weight is not None:
@@ -145,6 +145,16 @@ def _column(frame: pd.DataFrame, name: str, role: str) -> pd.Series[Any]:
     if names.count(name) > 1:
         raise InputError(f"The data has {names.count(name)} columns called {name!r}. Rename all but the {role}.")
     return frame.iloc[:, names.index(name)]
+
+
+def _as_trained(labels: pd.Series[Any], model: Any) -> pd.Series[Any]:
+    """Return labels as texts where the model was trained on these texts."""
+    # A csv file does not tell the text "7" from the number.
+    classes = getattr(model, "classes_", None)
+    if labels.dtype.kind not in "biu" or not isinstance(classes, np.ndarray):
+        return labels
+    texts = labels.map(str)
+    return texts if set(texts) <= {label for label in classes.tolist() if isinstance(label, str)} else labels
 
 
 def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:

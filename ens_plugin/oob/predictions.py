@@ -34,12 +34,13 @@ from ens_plugin.errors import (
     WeakEstimateWarning,
 )
 from ens_plugin.oob.mean_outputs import refuse_other_than_means, summed_outputs
+from ens_plugin.report.tables import first_rows
 from ens_plugin.user_warnings import warn_user
 
 __all__ = ["OobPredictions", "oob_predictions"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OobPredictions:
     """What the out-of-bag members of each training row predict for it, together.
 
@@ -72,6 +73,10 @@ class OobPredictions:
     n_members: IntArray
     classes: NDArray[Any] | None = None
     index: pd.Index[Any] | None = None
+
+    def __repr__(self) -> str:
+        """Return the first rows as text."""
+        return first_rows("OobPredictions", self.to_frame())
 
     @property
     def labels(self) -> NDArray[Any]:

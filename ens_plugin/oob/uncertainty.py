@@ -21,16 +21,13 @@ from ens_plugin.core.validation import FloatArray, as_chance
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 from ens_plugin.oob.mean_outputs import mean_outputs
 from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
-from ens_plugin.report.tables import wrapped
+from ens_plugin.report.tables import first_rows, wrapped
 from ens_plugin.report.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["PredictionUncertainty", "predict_with_uncertainty"]
-
-
-SHOWN_ROWS = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,11 +72,8 @@ class PredictionUncertainty:
 
     def __repr__(self) -> str:
         """Return the first rows and the warnings as text of at most 80 columns."""
-        n_rows = len(self.prediction)
-        shown = "" if n_rows <= SHOWN_ROWS else f", of which these are the first {SHOWN_ROWS}"
-        table = self.to_frame().head(SHOWN_ROWS).to_string(line_width=80)
         cautions = (line for text in self.warnings for line in wrapped(f"Warning: {printable(text)}", later="  "))
-        return "\n".join([f"PredictionUncertainty of {n_rows} rows{shown}:", table, *cautions])
+        return "\n".join([first_rows("PredictionUncertainty", self.to_frame()), *cautions])
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with the index of `X_new`, if it has one.

@@ -72,7 +72,7 @@ class Comparison:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw all error curves in one chart, each in a colour of its own, with one legend.
 
-        On each curve, a dot marks the current size and a diamond the recommended one; a tick on the right is the error
+        On each curve, a dot marks the current size and a diamond the recommended one; a dash on the right is the error
         of the infinite ensemble.  Bands are the intervals of each curve alone.
 
         Parameters
@@ -99,7 +99,7 @@ class Comparison:
         return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
 
     def __str__(self) -> str:
-        return str(self.to_frame().drop(columns=["model", "doubts"]).to_string())
+        return str(self.to_frame().drop(columns=["model", "doubts"]).to_string(line_width=80))
 
     def _repr_html_(self) -> str:
         from ens_plugin.report.html.cards import comparison_card

@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import ReportContent
@@ -22,6 +22,9 @@ from ens_plugin.report.quantities import (
     wanted_text,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = [
     "CriterionRow",
     "LabelRow",
@@ -31,6 +34,7 @@ __all__ = [
     "criteria_markdown",
     "criteria_rows",
     "escaped_markdown",
+    "first_rows",
     "hidden_labels",
     "label_lines",
     "label_markdown",
@@ -44,6 +48,7 @@ __all__ = [
 ]
 
 WIDTH = 80
+SHOWN_ROWS = 5
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
 METRIC = "0-1 error"
 LONGEST_LABEL = 16
@@ -303,3 +308,22 @@ def escaped_markdown(text: str, limit: int) -> str:
     """Return a text of unknown origin, shortened to `limit` characters, as a line of Markdown without active markup."""
     # Entities are never markup, neither in CommonMark nor in the older dialect of MLflow's page.
     return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))
+
+
+def first_rows(kind: str, table: pd.DataFrame) -> str:
+    """Return the first rows of a table as text of at most 80 columns, below their number.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> print(first_rows("Numbers", pd.DataFrame({"n": range(9)})))
+    Numbers of 9 rows, of which these are the first 5:
+       n
+    0  0
+    1  1
+    2  2
+    3  3
+    4  4
+    """
+    shown = "" if len(table) <= SHOWN_ROWS else f", of which these are the first {SHOWN_ROWS}"
+    return f"{kind} of {len(table)} rows{shown}:\n{table.head(SHOWN_ROWS).to_string(line_width=80)}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import SizeRecommendation
@@ -202,8 +204,19 @@ def _price(report: ReportContent, size: int) -> str:
     metric, there = printable(curve.metric, 40), error_text(curve.at(size), curve.metric)
     now = error_text(report.error, curve.metric)
     if there == now:
-        return f" With {size}, the {metric} would still be {now}."
+        besides = _brier_price(report.recommendation, report.n_members)
+        return f" With {size}, the {metric} would still be {now}{besides}."
     return f" With {size}, the {metric} would be {there} instead of {now}."
+
+
+def _brier_price(recommendation: SizeRecommendation, now: int) -> str:
+    """Return what the recommended size does to the Brier score, as the end of a sentence; empty for other criteria."""
+    if recommendation.criterion != "probability" or recommendation.size is None or not len(recommendation.sizes):
+        return ""
+    # Of means of probabilities, the excess is proportional to 1 / size, and so interpolated exactly.
+    inverse, excess = 1.0 / recommendation.sizes[::-1], recommendation.values[::-1]
+    there, here = (f"{100.0 * np.interp(1.0 / size, inverse, excess):.2f} %" for size in (recommendation.size, now))
+    return f", and the Brier score {there} above the limit instead of {here}"
 
 
 def _demand(recommendation: SizeRecommendation) -> str:

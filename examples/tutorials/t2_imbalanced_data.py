@@ -64,8 +64,8 @@ for name, found in {"error": report, "roc_auc": by_auc, "average_precision": by_
 #
 # The intervals of the metrics are wide, because few rows have the rare label.  The estimate is the best guess, and the
 # upper end of its interval is safe.  By the Brier score it is below the 200 trees, and the forest can be cut to it.  By
-# the AUC and the average precision it is above 200: keep all trees, or train more with ``ens_plugin.grow``
-# (:doc:`/how-to/grow`).
+# the AUC and the average precision it is above 200: keep all trees, or train a forest of the upper end's size.
+# (``ens_plugin.grow`` trains the estimate, not the upper end.)
 
 for found in (report, by_auc):
     low, upper = found.recommendation.interval

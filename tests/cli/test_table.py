@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
 
 from ens_plugin.cli import read_table, rows_for_model
@@ -166,6 +167,16 @@ def test_chosen_columns_must_be_there(option: str) -> None:
         rows_for_model(FRAME, named("a"), target="y", **{option: ["c"]})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("labels", [["0", "1"], ["False", "True"]])
+def test_labels_that_a_csv_file_cannot_mark_as_text_are_those_of_training(tmp_path: Path, labels: list[str]) -> None:
+    rows = pd.DataFrame({"x": np.arange(20.0), "y": np.repeat(labels, 10)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    frame = read_table(tmp_path / "rows.csv")
+    forest = RandomForestClassifier(2, random_state=0)
+    assert rows_for_model(frame, forest.fit(rows[["x"]], rows["y"]), target="y").y.tolist() == rows["y"].tolist()
+    assert rows_for_model(frame, forest.fit(rows[["x"]], frame["y"]), target="y").y.tolist() == frame["y"].tolist()
+
+
 CITIES = pd.Categorical(["b", "a", "c", "b"] * 10, categories=["c", "b", "a"])
 CODES = pd.Categorical([3, 7, 9, 7] * 10)
 TRAINED = pd.DataFrame({"city": CITIES, "x": np.arange(40.0) % 7, "code": CODES})
@@ -193,6 +204,29 @@ def test_values_that_are_no_categories_of_training_are_refused() -> None:
     for model in trained_on_categories():
         with pytest.raises(DataMismatchError, match=r"No value of the column 'city' is among the categories .* 'c'"):
             rows_for_model(frame.astype({"code": int}), model, target="y")
+
+
+@pytest.mark.parametrize(
+    "names", [["Bergen", "Bodø", "Oslo", "Ås"], ["Київ", "Львів", "Одеса"], ["Malmö stad", "Mora", "Visby"]]
+)
+def test_names_that_are_no_ascii_are_found_among_the_categories_of_xgboost(names: list[str]) -> None:
+    cities = pd.Series([names[code % len(names)] for code in range(40)], dtype="category")
+    rows = pd.DataFrame({"city": cities, "x": np.arange(40.0) % 7})
+    model = xgboost.XGBRegressor(n_estimators=2, enable_categorical=True).fit(rows, cities.cat.codes)
+    frame = rows.assign(city=cities.astype(str), y=0.0)
+    X = rows_for_model(frame, model, target="y").X
+    assert X["city"].cat.categories.tolist() == names
+    np.testing.assert_array_equal(model.predict(X), model.predict(rows))
+
+
+def test_xgboost_categories_that_were_cut_and_cannot_be_recognised_are_refused() -> None:
+    cities = pd.Series(["Bodø", "Oslo"] * 20, dtype="category")
+    model = xgboost.XGBRegressor(n_estimators=2, enable_categorical=True).fit(cities.to_frame("city"), cities.cat.codes)
+    frame = pd.DataFrame({"city": ["Oslo"] * 5, "y": 0.0})
+    with pytest.raises(
+        DataMismatchError, match=r"'city' cannot be read from the booster.* in a parquet file of pandas"
+    ):
+        rows_for_model(frame, model, target="y")
 
 
 def xgboost_booster(rows: Any) -> Any:

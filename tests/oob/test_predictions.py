@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -262,3 +263,12 @@ def test_one_tree_is_enough() -> None:
     found = ens_plugin.oob_predictions(model, X3, Y3)
     out = found.n_members == 1
     np.testing.assert_array_equal(found.labels[out], model.estimators_[0].predict(X3[out]).astype(int))
+
+
+def test_the_text_of_predictions_is_their_first_rows() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    forest = RandomForestClassifier(30, random_state=0).fit(X, y)
+    lines = repr(ens_plugin.oob_predictions(forest, X, y)).splitlines()
+    assert lines[0] == "OobPredictions of 569 rows, of which these are the first 5:"
+    assert lines[1].split() == ["label", "value_0", "value_1", "n_members"]
+    assert len(lines) == 7

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from html import unescape
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
 
+import ens_plugin
 from ens_plugin.report import error_text, gain_sentence, interval_text, markdown_summary, printable, summarize, verdict
 from tests import reports
 
@@ -96,6 +100,15 @@ def test_verdict(n_members: int, size: int | None, interval: tuple[int, int | No
     found = verdict(replace(report, n_members=n_members, recommendation=recommendation))
     assert found.startswith(words)
     assert found.endswith(price or words)
+
+
+def test_verdict_on_probabilities_has_the_brier_score_where_the_error_stays() -> None:
+    y = np.r_[np.ones(25), np.zeros(475)].astype(int)
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    report = ens_plugin.analyze(RandomForestClassifier(30, min_samples_leaf=5, random_state=0).fit(X, y), X, y)
+    now = re.search(r"is (\S+ %) above", report.recommendation.reason)
+    assert now is not None
+    assert verdict(report).endswith(f", and the Brier score 0.50 % above the limit instead of {now[1]}.")
 
 
 def test_verdict_names_the_demand_of_a_regression() -> None:

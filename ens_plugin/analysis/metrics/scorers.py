@@ -261,4 +261,8 @@ def _refuse_failed(name: str, error: Exception, classes: Sequence[Any] | None) -
         stem = name.removesuffix("_score")
         averages = [own for own in (f"{stem}_macro", f"{stem}_weighted") if own in get_scorer_names()]
         remedy = f" Use {' or '.join(map(repr, averages)) or 'make_scorer(function, average=...)'} for all labels."
+    elif name in RANKINGS:
+        remedy = (
+            " It ranks rows: let it take probabilities, with make_scorer(function, response_method='predict_proba')."
+        )
     raise InputError(f"metric {name!r} cannot be computed: {shown(error, 300)}.{remedy}") from error

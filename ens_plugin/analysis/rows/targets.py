@@ -173,9 +173,12 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
 
 def _label_hint(unknown: list[Any], classes: NDArray[Any]) -> str:
     """Return how labels of another type become those of the ensemble; empty where the type is not the reason."""
+    are_known_as_text = {str(label) for label in unknown} <= {str(label) for label in classes.tolist()}
+    if are_known_as_text and all(isinstance(label, str) for label in classes.tolist()):
+        return ": these are no texts and those are, so convert y, with y.astype(str) for example"
     if classes.dtype.kind not in "biu" or not any(isinstance(label, str) for label in unknown):
         return ""
-    if {str(label) for label in unknown} <= {str(label) for label in classes.tolist()}:
+    if are_known_as_text:
         return (
             f": these are texts and those are numbers, so convert y, with y.astype({classes.dtype.name!r}) for example"
         )

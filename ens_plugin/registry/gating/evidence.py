@@ -186,7 +186,8 @@ def compare_with_baseline(
         )
     if address is None:
         raise GateError(
-            "The policy compares with a baseline, and none was named. Name one, 'models:/<name>@champion' for example."
+            "The policy compares with a baseline, and none was named. Name an alias or a version, with "
+            "--baseline champion or baseline='champion' for example."
         )
     if address.version is None and alias_holder(client, address) is None:
         if policy.baseline_required:

@@ -281,8 +281,9 @@ def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ..
         found = _bounds(bounds, place)
         if place == "report.size_ratio" and "min" in found:
             raise InputError(
-                "The policy has 'report.size_ratio.min', but where no size up to max_size is large enough, only an "
-                "upper bound of the ratio is known. Use 'report.agreement.min' instead."
+                "The policy has 'report.size_ratio.min', but it takes 'max' only: where a report finds no size "
+                "large enough, the ratio itself is not known. Use 'report.agreement.min' or 'report.n_members.min' "
+                "instead."
             )
         yield from (Requirement(table, name, bound, found[bound]) for bound in BOUNDS if bound in found)
 

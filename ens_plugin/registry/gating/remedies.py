@@ -12,12 +12,12 @@ NEW_VERSION = "Log the report of the new model, register it and gate that versio
 _MORE = "Train more members, with ens_plugin.grow for example."
 _FEWER = "Cut the model to fewer members, with ens_plugin.rightsize for example."
 _BETTER = "Train a better model: more members remove no more than excess_error."
+_BETTER_SCORE = "Train a better model: members without end would bring this one to asymptotic_{0} only."
 _ROWS = "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
 _BY_SIZE = {
     ("agreement", "min"): _MORE,
     ("excess_error", "max"): _MORE,
     ("algorithmic_sd", "max"): _MORE,
-    ("size_ratio", "min"): _MORE,
     ("n_members", "min"): _MORE,
     ("size_ratio", "max"): _FEWER,
     ("n_members", "max"): _FEWER,
@@ -43,16 +43,20 @@ def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str
     'Train more members, with ens_plugin.grow for example.'
     >>> report_remedy(Requirement("report", "error_upper", "max", 0.08), {"error": 0.07, "error_upper": 0.09})[:20]
     'The interval is wide'
+    >>> report_remedy(Requirement("report", "r2", "min", 0.9), {"r2": 0.7, "asymptotic_r2": 0.72})
+    'Train a better model: members without end would bring this one to asymptotic_r2 only.'
     """
     name, bound = requirement.name, requirement.bound
     if (name, bound) in _BY_SIZE:
         return _BY_SIZE[name, bound]
     if name in _OF_THE_MEMBERS or (name, _OTHER[bound]) in _BY_SIZE:
         return None
-    value = scalars.get(name.removesuffix("_upper").removesuffix("_lower"))
+    score = name.removesuffix("_upper").removesuffix("_lower")
+    value = scalars.get(score)
     if value is not None and name.endswith(_ENDS) and _holds(value, requirement):
         return _ROWS
-    return _BETTER
+    is_score = f"asymptotic_{score}" in scalars and "excess_error" not in scalars
+    return _BETTER_SCORE.format(score) if is_score else _BETTER
 
 
 def _holds(value: float, requirement: Requirement) -> bool:

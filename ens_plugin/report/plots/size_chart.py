@@ -217,10 +217,12 @@ def _draw_curve_mark(ax: Axes, size: float, value: float, colour: str, marker: s
 
 
 def _draw_level_tick(ax: Axes, level: float, colour: str) -> None:
-    from matplotlib.markers import TICKRIGHT
+    from matplotlib.path import Path
 
     if _is_shown(ax, level):
-        style = {"marker": TICKRIGHT, "markersize": 9, "markeredgewidth": 2.0, "color": colour}
+        # Off the axes, so that it is not taken for the end of the curve. Layouts leave half a marker's size beside it.
+        dash = Path([(0.35, 0.0), (1.0, 0.0)])
+        style = {"marker": dash, "markersize": 20, "markeredgewidth": 2.5, "color": colour}
         _add_mark(ax, (1.0, level), ax.get_yaxis_transform(), **style)
 
 

@@ -10,6 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import (
     accuracy_score,
+    average_precision_score,
     balanced_accuracy_score,
     f1_score,
     get_scorer,
@@ -193,6 +194,13 @@ class TestRefusals:
             analyze(forest, X, names, metric="f1")
         with pytest.raises(InputError, match=r"benign.*pos_label=\.\.\."):
             analyze(forest, X, names, metric=make_scorer(f1_score, pos_label="spam"))
+
+    def test_ranking_that_takes_labels(self) -> None:
+        X, y = TWO
+        names = np.where(y == 1, "benign", "malignant")
+        forest = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, names)
+        with pytest.raises(InputError, match=r"It ranks rows: .* response_method='predict_proba'"):
+            analyze(forest, X, names, metric=make_scorer(average_precision_score, pos_label="benign"))
 
     @pytest.mark.slow
     def test_probabilities_of_hard_votes(self) -> None:
