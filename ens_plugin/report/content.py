@@ -110,7 +110,8 @@ class ReportContent:
         dict of str to float
             Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  A curve of a scorer of
             scikit-learn has its name in place of "error": ``"roc_auc"``, ``"roc_auc_lower"``, ``"roc_auc_upper"``,
-            ``"asymptotic_roc_auc"``.  Values that
+            ``"asymptotic_roc_auc"``, and ``"roc_auc_shortfall"``, by how much the infinite ensemble's is greater, in
+            place of ``"excess_error"``.  Values that
             this report does not define (``"agreement"`` for regression, the asymptote of the path
             estimator) are missing.  A mean squared error has its root beside it: ``"rmse"``, ``"rmse_lower"``,
             ``"rmse_upper"``, ``"asymptotic_rmse"``.  ``"recommended_size"`` is `max_size` when the recommendation
@@ -118,13 +119,13 @@ class ReportContent:
         """
         lower, upper = self.error_interval
         recommended = self.recommendation.size
-        key, limit = self.error_curve.key, self.error_curve.asymptote
+        key, limit, is_score = self.error_curve.key, self.error_curve.asymptote, self.error_curve.greater_is_better
         values: dict[str, float | None] = {
             key: self.error,
             f"{key}_lower": lower,
             f"{key}_upper": upper,
             f"asymptotic_{key}": limit,
-            "excess_error": None if self.error_curve.greater_is_better else self.error - limit,
+            **({f"{key}_shortfall": limit - self.error} if is_score else {"excess_error": self.error - limit}),
             "algorithmic_sd": self.algorithmic_sd,
             "n_members": float(self.n_members),
             "recommended_size": float(self.recommendation.max_size if recommended is None else recommended),

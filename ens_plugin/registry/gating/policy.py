@@ -41,7 +41,7 @@ REPORT_SCALARS = (
     "rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse",
 )  # fmt: skip
 # Of the curve of a scorer of scikit-learn, which has its name in place of "error".
-SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}")
+SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}", "{}_shortfall")
 BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
 NO_WORSE = "no_worse"
 REQUIRED = "required"

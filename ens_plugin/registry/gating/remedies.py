@@ -23,7 +23,7 @@ _BY_SIZE = {
     ("n_members", "max"): _FEWER,
 }
 _OTHER = {"max": "min", "min": "max"}
-_ENDS = ("_lower", "_upper")
+_ENDS, _SHORTFALL = ("_lower", "_upper"), "_shortfall"
 _OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size", "size_capped", "agreement")
 
 
@@ -45,10 +45,14 @@ def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str
     'The interval is wide'
     >>> report_remedy(Requirement("report", "r2", "min", 0.9), {"r2": 0.7, "asymptotic_r2": 0.72})
     'Train a better model: members without end would bring this one to asymptotic_r2 only.'
+    >>> report_remedy(Requirement("report", "r2_shortfall", "max", 0.01), {"r2": 0.7, "r2_shortfall": 0.02})
+    'Train more members, with ens_plugin.grow for example.'
     """
     name, bound = requirement.name, requirement.bound
     if (name, bound) in _BY_SIZE:
         return _BY_SIZE[name, bound]
+    if name.endswith(_SHORTFALL):
+        return _MORE if bound == "max" else None
     if name in _OF_THE_MEMBERS or (name, _OTHER[bound]) in _BY_SIZE:
         return None
     score = name.removesuffix("_upper").removesuffix("_lower")

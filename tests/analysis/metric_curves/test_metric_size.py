@@ -154,6 +154,7 @@ class TestScores:
         assert again.error_curve.greater_is_better
         names = report.metrics()
         assert {"roc_auc", "roc_auc_lower", "roc_auc_upper", "asymptotic_roc_auc"} <= names.keys()
+        assert names["roc_auc_shortfall"] == names["asymptotic_roc_auc"] - names["roc_auc"]
         assert not {"error", "asymptotic_error", "excess_error"} & names.keys()
         assert f"With {report.recommended_size}, the roc_auc would be 0." in " ".join(report.summary().split())
         assert max(map(len, report.summary().splitlines())) <= 80
