@@ -18,6 +18,7 @@ from ens_plugin.analysis.metric_curves.label_metric import (
     label_metric_curve,
     line_in_error,
 )
+from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled, resample_level, resample_rows
 from ens_plugin.analysis.metric_curves.metric_rows import (
     MetricRows,
@@ -128,10 +129,15 @@ def with_metric_curve(
             *estimates.cautions,
             *_of_other_loss(metric, estimates, settings),
             *_perfect_caution(curve, found.limits),
+            *low_score_caution(curve, settings),
             *rows.library_warnings(),
             *ranking_caution(metric, sample.block),
         ),
-        doubts=(*estimates.doubts, *rare_label_doubts(rows, curve.asymptote_interval)),
+        doubts=(
+            *estimates.doubts,
+            *rare_label_doubts(rows, curve.asymptote_interval),
+            *low_score_doubt(curve, settings),
+        ),
         metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
     )
 

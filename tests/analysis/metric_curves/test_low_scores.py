@@ -1,0 +1,40 @@
+"""A size by a score that is hardly above its lowest value is no confident one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze
+
+
+def forecast(strength: float, **options: Any) -> EnsembleReport:
+    """Report on 30 members that predict a label of 3 % with noise around `strength` times the truth."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(2000) < 60).astype(int)
+    rare = np.clip(0.05 + strength * y + rng.normal(0.0, 0.02, (30, y.size)) + rng.normal(0.0, 0.02, y.size), 0.0, 1.0)
+    outputs = np.stack([1.0 - rare, rare], axis=-1)
+    return analyze(CustomEnsemble(outputs, None, aggregation="mean_proba"), None, y, data="holdout", **options)
+
+
+def test_a_score_at_its_lowest_value_is_doubted() -> None:
+    report = forecast(0.1, metric="f1")
+    assert report.error == 0.0
+    assert any("hardly above its lowest value" in doubt for doubt in report.basis.doubts)
+
+
+@pytest.mark.parametrize("metric", ["average_precision", "roc_auc", "matthews_corrcoef", "neg_log_loss"])
+def test_other_scores_are_not(metric: str) -> None:
+    report = forecast(0.1, metric=metric)
+    assert not any("lowest value" in doubt for doubt in report.basis.doubts)
+    assert not any("The tolerance of" in warning for warning in report.warnings)
+
+
+def test_a_tolerance_that_is_a_large_share_of_the_score_is_warned_of() -> None:
+    report = forecast(0.0, metric="average_precision", tolerance=0.01)
+    warning = next(text for text in report.warnings if "The tolerance of 0.01 is" in text)
+    assert "of the average_precision of the infinite ensemble" in warning
+    finer = forecast(0.0, metric="average_precision", tolerance=0.0003)
+    assert not any("The tolerance of" in text for text in finer.warnings)
