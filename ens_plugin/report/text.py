@@ -185,14 +185,15 @@ def verdict(report: ReportContent) -> str:
         return f"{report.rows_text} are too few to decide whether {members} enough."
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
+    needed = f": about {size} {'is' if size == 1 else 'are'} needed.{_price(report, size)}"
     if now < low:
-        return f"{members} too few{_demand(recommendation)}: about {size} are needed.{_price(report, size)}"
+        return f"{members} too few{_demand(recommendation)}{needed}"
     if now < size:
-        return f"{members} perhaps too few{_demand(recommendation)}: about {size} are needed.{_price(report, size)}"
+        return f"{members} perhaps too few{_demand(recommendation)}{needed}"
     if now == size:
         return f"{members} just enough."
     if high is None or now < high:
-        return f"{members} probably enough: about {size} are needed.{_price(report, size)}"
+        return f"{members} probably enough{needed}"
     return f"{members} enough.{_price(report, size)}"
 
 
