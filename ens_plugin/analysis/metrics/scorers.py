@@ -205,12 +205,13 @@ def _name_of(scorer: Callable[..., float]) -> str | None:
 
 
 def _content(scorer: Callable[..., float]) -> tuple[object, ...]:
-    """Return what makes the values of a scorer, without its positive label."""
+    """Return what the values of a scorer depend on, without its positive label."""
     # As in _parts, no public name leads to it.
     function, given = getattr(scorer, "_score_func", scorer), getattr(scorer, "_kwargs", {})
-    options = {key: each.default for key, each in signature(function).parameters.items()} | given
+    options = {key: each.default for key, each in signature(function).parameters.items()} | given | {"pos_label": None}
     takes_labels = getattr(scorer, "_response_method", "predict") == "predict"
-    return function, getattr(scorer, "_sign", 1), takes_labels, options | {"pos_label": None}
+    # As text, because arrays, such as labels=np.array([0, 1]), have no single truth value when compared.
+    return function, getattr(scorer, "_sign", 1), takes_labels, {key: repr(value) for key, value in options.items()}
 
 
 def _range(parts: _Parts, *, is_named: bool) -> tuple[float, float]:

@@ -125,6 +125,7 @@ class TestRefusals:
         (make_scorer(recall_score, average="macro"), "recall_macro"),
         (make_scorer(fbeta_score, beta=2, pos_label="malignant"), "fbeta_score"),
         (make_scorer(f1_score, average="micro", zero_division=0), "f1_score"),
+        (make_scorer(f1_score, average="macro", labels=np.array(["benign", "malignant"])), "f1_score"),
         # Of labels, in place of probabilities, it is another metric.
         (make_scorer(roc_auc_score), "roc_auc_score"),
     ],
