@@ -12,7 +12,7 @@ NEW_VERSION = "Log the report of the new model, register it and gate that versio
 _MORE = "Train more members, with ens_plugin.grow for example."
 _FEWER = "Cut the model to fewer members, with ens_plugin.rightsize for example."
 _BETTER = "Train a better model: more members remove no more than excess_error."
-_BETTER_SCORE = "Train a better model: members without end would bring this one to asymptotic_{0} only."
+_BETTER_SCORE = "Train a better model: with infinitely many members, this one only reaches asymptotic_{}."
 _ROWS = "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
 _BY_SIZE = {
     ("agreement", "min"): _MORE,
@@ -23,7 +23,7 @@ _BY_SIZE = {
     ("n_members", "max"): _FEWER,
 }
 _OTHER = {"max": "min", "min": "max"}
-_ENDS, _SHORTFALL = ("_lower", "_upper"), "_shortfall"
+_ENDS, _SHORTFALL, _LIMIT = ("_lower", "_upper"), "_shortfall", "asymptotic_"
 _OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size", "size_capped", "agreement")
 
 
@@ -44,7 +44,7 @@ def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str
     >>> report_remedy(Requirement("report", "error_upper", "max", 0.08), {"error": 0.07, "error_upper": 0.09})[:20]
     'The interval is wide'
     >>> report_remedy(Requirement("report", "r2", "min", 0.9), {"r2": 0.7, "asymptotic_r2": 0.72})
-    'Train a better model: members without end would bring this one to asymptotic_r2 only.'
+    'Train a better model: with infinitely many members, this one only reaches asymptotic_r2.'
     >>> report_remedy(Requirement("report", "r2_shortfall", "max", 0.01), {"r2": 0.7, "r2_shortfall": 0.02})
     'Train more members, with ens_plugin.grow for example.'
     """
@@ -55,11 +55,11 @@ def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str
         return _MORE if bound == "max" else None
     if name in _OF_THE_MEMBERS or (name, _OTHER[bound]) in _BY_SIZE:
         return None
-    score = name.removesuffix("_upper").removesuffix("_lower")
+    score = name.removeprefix(_LIMIT).removesuffix("_upper").removesuffix("_lower")
     value = scalars.get(score)
     if value is not None and name.endswith(_ENDS) and _holds(value, requirement):
         return _ROWS
-    is_score = f"asymptotic_{score}" in scalars and "excess_error" not in scalars
+    is_score = f"{_LIMIT}{score}" in scalars and "excess_error" not in scalars
     return _BETTER_SCORE.format(score) if is_score else _BETTER
 
 

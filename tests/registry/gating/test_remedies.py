@@ -31,3 +31,12 @@ def test_the_advice_fits_what_failed(name: str, bound: Bound, threshold: float, 
 def test_no_advice_where_no_single_one_is_right() -> None:
     assert report_remedy(Requirement("report", "bias", "max", 0.1), SCALARS) is None
     assert report_remedy(Requirement("report", "agreement", "max", 0.1), SCALARS) is None
+
+
+@pytest.mark.parametrize("name", ["r2", "r2_lower", "asymptotic_r2"])
+def test_advice_for_a_score_names_a_scalar_that_its_report_has(name: str) -> None:
+    scalars = {"r2": 0.7, "r2_lower": 0.6, "asymptotic_r2": 0.72, "r2_shortfall": 0.02}
+    found = report_remedy(Requirement("report", name, "min", 0.9), scalars)
+    assert found is not None
+    assert "asymptotic_r2" in found
+    assert "excess_error" not in found
