@@ -43,12 +43,15 @@ class MetricBasis:
         Range of the values that the metric can have; infinite where it is not known.
     n_rows : int
         Number of rows that the metric was computed on.
+    positive_label : str or None
+        The label of two that was named as the one that the metric is about, as text; None where none was named.
     """
 
     greater_is_better: bool
     lowest: float
     highest: float
     n_rows: int
+    positive_label: str | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

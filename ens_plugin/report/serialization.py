@@ -34,9 +34,10 @@ _ADDED_LATER = {
     "of_metric",
     "is_absolute",
     "outputs",
+    "positive_label",
 }
 # Fields of reports on a metric or on several outputs, which are written only where they hold something.
-_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs"}
+_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label"}
 # A confusion matrix of many labels has many of them.
 _AS_THEY_ARE = frozenset({int, str, bool})
 

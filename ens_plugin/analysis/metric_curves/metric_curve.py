@@ -226,6 +226,7 @@ def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> 
             lowest=metric.lowest,
             highest=metric.highest,
             n_rows=rows.known.size,
+            positive_label=metric.positive_label,
         ),
     )
 

@@ -74,4 +74,5 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
         is_absolute=first.is_absolute,
         takes_weights=first.takes_weights,
         is_joint=True,
+        positive_label=first.positive_label,
     )

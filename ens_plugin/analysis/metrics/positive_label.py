@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,10 @@ from ens_plugin.analysis.options import ScorerOfLabel
 from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
 
-__all__ = ["resolve_scorer_of_label"]
+__all__ = ["label_text", "resolve_scorer_of_label"]
+
+_WHOLE = re.compile(r"(-?\d+)\.0")
+_SWITCHES = {"False": "0", "True": "1"}
 
 
 def resolve_scorer_of_label(metric: ScorerOfLabel, classes: NDArray[Any] | None, output_kind: str) -> ResolvedMetric:
@@ -45,36 +49,46 @@ def resolve_scorer_of_label(metric: ScorerOfLabel, classes: NDArray[Any] | None,
     """
     scorer = scorer_called(metric.name)
     place = _place_of(metric.positive_label, classes)
+    assert classes is not None
     codes = np.array([1, 2] if place == 0 else [0, 1])
     coded = resolve_scorer(metric.name, scorer, codes, output_kind)
 
     def evaluate(target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None) -> float:
-        assert classes is not None
         return coded.evaluate(codes[(target == classes[1]).astype(np.intp)], mean, weight)
 
-    return replace(coded, evaluate=evaluate)
+    return replace(coded, evaluate=evaluate, positive_label=str(classes.tolist()[place]))
+
+
+def label_text(label: object) -> str:
+    """Return a label as text, the same text for labels that are equal, as 1, 1.0 and True are.
+
+    Examples
+    --------
+    >>> [label_text(label) for label in (1, 1.0, True, "yes", 0.5)]
+    ['1', '1', '1', 'yes', '0.5']
+    """
+    text = str(label)
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else _SWITCHES.get(text, text)
 
 
 def _place_of(label: str, classes: NDArray[Any] | None) -> int:
     """Return the position of a label, given as text, among two labels."""
-    labels = [] if classes is None else classes.tolist()
-    if len(labels) != 2:
-        found = "predicts values" if classes is None else f"has {len(labels)} labels"
+    if classes is None:
         raise InputError(
-            f"The positive label {shown(label)} was given, and this ensemble {found}; one label can be positive where "
-            "there are two. Leave it out, and take a metric such as 'f1_macro' for several labels."
+            f"The positive label {shown(label)} was given, and this ensemble predicts values. Leave it out, and take a "
+            "metric of values, 'r2' or 'neg_mean_absolute_error' for example."
         )
-    places = [place for place, own in enumerate(labels) if label in _spellings(own)]
-    if len(places) != 1:
+    labels = classes.tolist()
+    if len(labels) != 2:
+        raise InputError(
+            f"The positive label {shown(label)} was given, and this ensemble has {len(labels)} labels; only one of two "
+            "labels can be the positive one. Leave it out, and take a metric of several labels, such as 'f1_macro'."
+        )
+    texts = [label_text(own) for own in labels]
+    if texts.count(label_text(label)) != 1:
         raise InputError(
             f"The positive label {shown(label)} is not one of the two labels of this ensemble, {shown(labels)}. Give "
             "one of them."
         )
-    return places[0]
-
-
-def _spellings(label: object) -> set[str]:
-    """Return a label as text; of a whole number, with and without a decimal point."""
-    if isinstance(label, bool) or not isinstance(label, int | float) or label != int(label):
-        return {str(label)}
-    return {str(label), str(int(label)), str(float(label))}
+    return texts.index(label_text(label))

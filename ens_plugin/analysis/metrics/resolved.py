@@ -50,6 +50,8 @@ class ResolvedMetric:
         Whether it is the mean over several outputs, which takes positions of rows in place of y.
     is_share : bool
         Whether it is the share of the target's spread that is explained, which a constant target has none of.
+    positive_label : str or None
+        The label that was named as the positive one, as text.
     """
 
     name: str
@@ -62,6 +64,7 @@ class ResolvedMetric:
     compares_rows: bool = False
     is_joint: bool = False
     is_share: bool = False
+    positive_label: str | None = None
 
     def value(self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
         """Return the metric of the target and the mean outputs, on the weighted rows where weights are given.

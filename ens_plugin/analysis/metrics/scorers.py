@@ -182,6 +182,7 @@ def resolve_scorer(
         takes_weights=parts.takes_weights,
         compares_rows=parts.function in RANKINGS,
         is_share=parts.function in AT_MOST_ONE,
+        positive_label=_named_label(scorer),
     )
 
 
@@ -194,6 +195,11 @@ def _parts(scorer: Callable[..., float]) -> _Parts:
     name = own_name if isinstance(own_name, str) else type(function).__name__
     known = name if is_of_scikit_learn(function) and not counts_rows else ""
     return _Parts(name, known, negated, accepts_weights(function))
+
+
+def _named_label(scorer: Callable[..., float]) -> str | None:
+    label = getattr(scorer, "_kwargs", {}).get("pos_label")
+    return None if label is None else str(label)
 
 
 def _name_of(scorer: Callable[..., float]) -> str | None:

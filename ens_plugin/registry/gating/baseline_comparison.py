@@ -9,8 +9,10 @@ import numpy as np
 
 from ens_plugin.analysis.checks.judged_metric import JudgedMetric, metric_difference, rows_of_both
 from ens_plugin.analysis.checks.judged_rows import judged_by_both, paired_difference
+from ens_plugin.analysis.metrics.positive_label import label_text
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.uncertainty.paired_losses import Difference, separate_difference
+from ens_plugin.core.validation import shown
 from ens_plugin.errors import GateError
 from ens_plugin.registry.gating.decision import apart
 from ens_plugin.registry.gating.policy import Requirement
@@ -18,9 +20,14 @@ from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.measurement import Measurement
 
-__all__ = ["LEVEL", "Comparison", "compare_intervals", "compare_pairs", "compared_values", "remedy"]
+__all__ = [
+    "LEVEL", "OWN_LABEL", "Comparison", "compare_intervals", "compare_pairs", "compared_values", "positive_label",
+    "remedy",
+]  # fmt: skip
 
 LEVEL = AnalysisOptions.interval_level
+# What scikit-learn's scorers take as the positive label.
+OWN_LABEL = "1"
 FEWEST_PAIRS = 2
 _CHANGES = {
     "error_increase": "The {change} is",
@@ -88,7 +95,7 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
     Raises
     ------
     GateError
-        If the reports have different metrics, or no 95 % interval.
+        If the reports have different metrics or positive labels, or no 95 % interval.
     """
     _check_same_error(candidate, baseline)
     for report in (candidate, baseline):
@@ -145,3 +152,16 @@ def _check_same_error(candidate: EnsembleReport, baseline: EnsembleReport) -> No
             f"The candidate's error is a {printable(found[0], 40)} and the baseline's a {printable(found[1], 40)}. "
             "Compare models with the same metric."
         )
+    labels = positive_label(candidate), positive_label(baseline)
+    if labels[0] != labels[1]:
+        raise GateError(
+            f"The candidate's {printable(found[0], 40)} is about the label {shown(labels[0], 40)} and the baseline's "
+            f"about {shown(labels[1], 40)}. Compare models by the same label."
+        )
+
+
+def positive_label(report: EnsembleReport) -> str:
+    """Return the label that a report's metric is about if it is about one of two."""
+    basis = report.error_curve.metric_basis
+    named = None if basis is None else basis.positive_label
+    return OWN_LABEL if named is None else label_text(named)

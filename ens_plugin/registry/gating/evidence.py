@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ens_plugin.analysis.metrics.positive_label import label_text
 from ens_plugin.core.uncertainty.paired_losses import Difference
+from ens_plugin.core.validation import shown
 from ens_plugin.errors import (
     BagError,
     GateError,
@@ -17,7 +19,14 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.registry.gating.baseline_comparison import LEVEL, Comparison, compare_intervals, compare_pairs
+from ens_plugin.registry.gating.baseline_comparison import (
+    LEVEL,
+    OWN_LABEL,
+    Comparison,
+    compare_intervals,
+    compare_pairs,
+    positive_label,
+)
 from ens_plugin.registry.gating.logged_report import logged_metrics, read_report
 from ens_plugin.registry.gating.policy import BASELINE_SCALARS, Policy
 from ens_plugin.report.result import EnsembleReport
@@ -153,13 +162,22 @@ def _check_level(report: EnsembleReport, version: RegisteredVersion, policy: Pol
 
 
 def _check_metric(report: EnsembleReport, version: RegisteredVersion, policy: Policy) -> None:
-    """Raise GateError where a policy names a metric, and a logged report is of another."""
-    found = report.error_curve.metric
-    if policy.metric is not None and found != policy.metric:
+    """Raise GateError where a policy names a metric, and a logged report is of another, or about another label."""
+    if policy.metric is None:
+        return
+    found, label = report.error_curve.metric, policy.positive_label or OWN_LABEL
+    if found != policy.metric:
         raise GateError(
             f"The policy is about {policy.metric!r}, and the logged report of version {version.version} of "
             f"{printable(version.name, 80)} about {printable(found, 40)!r}. Log one made with "
             f"metric={policy.metric!r}, or pass rows, on which the gate computes it."
+        )
+    if positive_label(report) != label_text(label):
+        raise GateError(
+            f"The policy is about {policy.metric!r} with {shown(label)} as the positive label, and the logged report "
+            f"of version {version.version} of {printable(version.name, 80)} with {shown(positive_label(report), 40)}. "
+            "Log one with the label of the policy, write the label of the report as positive_label under [report], or "
+            "pass rows, on which the gate computes the metric."
         )
 
 

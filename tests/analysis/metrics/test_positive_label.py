@@ -20,7 +20,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from ens_plugin import CustomEnsemble, analyze
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import ScorerOfLabel
@@ -80,7 +80,7 @@ def test_a_tie_is_the_first_label_as_in_predict() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "positive"),
-    [(CODES, "0"), (CODES + 0.0, "1"), (CODES + 0.0, "1.0"), (CODES == 1, "True")],
+    [(CODES, "0"), (CODES, "1.0"), (CODES + 0.0, "1"), (CODES + 0.0, "1.0"), (CODES == 1, "True"), (CODES == 1, "1")],
 )
 def test_labels_are_named_as_text(labels: Any, positive: str) -> None:
     forest = forest_of(labels)
@@ -95,6 +95,9 @@ def test_curve_and_size_are_of_the_positive_label() -> None:
     assert named.error == pytest.approx(coded.error, rel=1e-12)
     assert named.recommended_size == coded.recommended_size
     assert named.error_curve.metric == "average_precision"
+    assert EnsembleReport.from_json(named.to_json()).error_curve.metric_basis.positive_label == "malignant"
+    assert "The average_precision of label 'malignant' was computed on" in str(named)
+    assert coded.error_curve.metric_basis.positive_label is None
 
 
 class TestRefusals:
@@ -106,7 +109,7 @@ class TestRefusals:
         with pytest.raises(InputError, match="has 3 labels"):
             resolved(ScorerOfLabel("f1", "0"), forest_of(np.arange(CODES.size) % 3))
         values = RandomForestRegressor(3, random_state=0).fit(X, CODES)
-        with pytest.raises(InputError, match="predicts values"):
+        with pytest.raises(InputError, match=r"predicts values.*'r2'"):
             resolved(ScorerOfLabel("f1", "1"), values)
 
     def test_a_name_that_no_scorer_has(self) -> None:

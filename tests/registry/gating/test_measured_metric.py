@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mlflow
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from sklearn.metrics import average_precision_score, make_scorer
 import ens_plugin
 from ens_plugin import gate
 from ens_plugin.errors import GateError
+from ens_plugin.registry.gating.baseline_comparison import compare_intervals
+from tests.reports import score_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = MLFLOW_WARNINGS
@@ -62,3 +66,25 @@ def test_a_policy_on_a_metric_of_a_label_that_is_a_word(embedded: mlflow.MlflowC
     assert logged.passed
     assert measured.passed
     assert logged.checks[0].value == pytest.approx(measured.checks[0].value, rel=1e-12)
+    for other in ({"positive_label": "benign"}, {}):
+        bounds = {key: value for key, value in policy["report"].items() if key != "positive_label"}
+        with pytest.raises(GateError, match=r"as the positive label, and the logged report .* with 'malignant'"):
+            gate("models:/words/1", {"report": {**bounds, **other}})
+
+
+def test_intervals_of_metrics_about_two_labels_are_not_compared() -> None:
+    """A report without a named label is about 1, as scikit-learn's own scorers are."""
+    own = score_report()
+    assert own.error_curve.metric_basis is not None
+    named = {
+        label: replace(
+            own,
+            error_curve=replace(
+                own.error_curve, metric_basis=replace(own.error_curve.metric_basis, positive_label=label)
+            ),
+        )
+        for label in ("1.0", "0")
+    }
+    assert compare_intervals(own, named["1.0"]).increase.estimate == 0.0
+    with pytest.raises(GateError, match="about the label '1' and the baseline's about '0'"):
+        compare_intervals(own, named["0"])
