@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from ens_plugin.core.validation import printable
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import SizeRecommendation
@@ -214,9 +212,9 @@ def _brier_price(recommendation: SizeRecommendation, now: int) -> str:
     """Return what the recommended size does to the Brier score, as the end of a sentence; empty for other criteria."""
     if recommendation.criterion != "probability" or recommendation.size is None or not len(recommendation.sizes):
         return ""
-    # Of means of probabilities, the excess is proportional to 1 / size, and so interpolated exactly.
-    inverse, excess = 1.0 / recommendation.sizes[::-1], recommendation.values[::-1]
-    there, here = (f"{100.0 * np.interp(1.0 / size, inverse, excess):.2f} %" for size in (recommendation.size, now))
+    # The excess is proportional to 1 / size, so it is known at sizes that are not tabulated, too.
+    of_one = float(recommendation.values[-1] * recommendation.sizes[-1])
+    there, here = (f"{100.0 * of_one / size:.2f} %" for size in (recommendation.size, now))
     return f", and the Brier score {there} above the limit instead of {here}"
 
 

@@ -1,6 +1,6 @@
 """How many trees each output of a multi-label forest needs, and the mean over them.
 
-Run with a path to write the picture of docs/how-to/targets.md to, ``python examples/reports/outputs.py outputs.png``.
+Run with a path to write the picture of docs/how-to/outputs.md to, ``python examples/reports/outputs.py outputs.png``.
 """
 
 from __future__ import annotations

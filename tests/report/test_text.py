@@ -102,10 +102,13 @@ def test_verdict(n_members: int, size: int | None, interval: tuple[int, int | No
     assert found.endswith(price or words)
 
 
-def test_verdict_on_probabilities_has_the_brier_score_where_the_error_stays() -> None:
+@pytest.mark.parametrize("sizes", [None, [1, 5]])
+def test_verdict_on_probabilities_has_the_brier_score_where_the_error_stays(sizes: list[int] | None) -> None:
     y = np.r_[np.ones(25), np.zeros(475)].astype(int)
     X = np.random.default_rng(0).normal(size=(500, 3))
-    report = ens_plugin.analyze(RandomForestClassifier(30, min_samples_leaf=5, random_state=0).fit(X, y), X, y)
+    report = ens_plugin.analyze(
+        RandomForestClassifier(30, min_samples_leaf=5, random_state=0).fit(X, y), X, y, sizes=sizes
+    )
     now = re.search(r"is (\S+ %) above", report.recommendation.reason)
     assert now is not None
     assert verdict(report).endswith(f", and the Brier score 0.50 % above the limit instead of {now[1]}.")
