@@ -169,7 +169,8 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bag of each tree, in the booster's order, proved by the sums in all its leaves."""
         target = training_target(y, self.classes, features.shape[0])
-        self._keep_leaves(features)
+        if not self.forest.walk.is_by_bits:
+            self._keep_leaves(features)
         y = None if target is None else target.astype(np.float64)
         return proved_bags(self.forest, features, y)
 
@@ -276,6 +277,10 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
 
     def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
+        if features.leaves is None and features.base_margin is None:
+            walked = self.forest.walk.values(features, lambda: self._leaf_margins)
+            if walked is not None:
+                return walked
         leaves = self._reader.read(features, wanted) if features.leaves is None else features.leaves
         return self._tree_outputs(range(len(self.forest.trees)), leaves, features)
 

@@ -30,3 +30,15 @@ def walk(
     n_bytes: int,
     /,
 ) -> None: ...
+def slice(
+    values: int,
+    wanted: int,
+    n_rows: int,
+    n_features: int,
+    is_double: bool,
+    slices: tuple[int, ...],
+    n_trees: int,
+    output: tuple[int, int, int, int],
+    counts: tuple[int, int, int, int, int],
+    /,
+) -> None: ...
