@@ -162,8 +162,9 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
         counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
         outputs = np.empty((self.n_members, self.forest.n_groups, counted.shape[1]))
+        move = self.forest.walk.move_values or _move
         for label in range(self.forest.n_groups):
-            _move(margins[label], is_oob[label], outputs[:, label], counted)
+            move(margins[label], is_oob[label], outputs[:, label], counted)
         return outputs.transpose(0, 2, 1), counted
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:

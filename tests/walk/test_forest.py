@@ -194,6 +194,27 @@ def test_trees_that_the_search_by_bits_does_not_take_are_not_counted() -> None:
             forest.count(X, np.zeros((1, 9), np.uint8), np.zeros(1, int))
 
 
+@pytest.mark.parametrize("n_rows", [1, 31, 100])
+def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
+    from ens_plugin.adapters.xgboost.trees import _move
+    from ens_plugin_walk import move_values
+
+    rng = np.random.default_rng(n_rows)
+    values, taken, filled = rng.random((40, n_rows)), *(rng.random((2, 40, n_rows)) < [[[0.5]], [[0.45]]])
+    filled &= np.cumsum(filled, axis=0) <= taken.sum(axis=0)
+    outputs, expected = np.empty((2, 40, 3, n_rows))
+    for label in range(3):
+        move_values(values + label, taken, outputs[:, label], filled)
+        _move(values + label, taken, expected[:, label], filled)
+    np.testing.assert_array_equal(outputs, expected)
+    for row in range(n_rows):
+        moved = outputs[filled[:, row], 1, row]
+        np.testing.assert_array_equal(moved, (values + 1)[taken[:, row], row][: moved.size])
+    for wrong in (outputs[:, 0, ::2], outputs[:, 0, :0], outputs[:, 0].astype(np.float32)):
+        with pytest.raises(ValueError, match="output"):
+            move_values(values[:, : wrong.shape[1]], taken[:, : wrong.shape[1]], wrong, filled)
+
+
 def test_bags_of_other_shapes_are_refused() -> None:
     forest, X = forest_of([grown(np.random.default_rng(0), 3)]), np.zeros((9, N_FEATURES))
     for bits, bag_of in ((np.zeros((1, 1)), [0]), (np.zeros((1, 2)), [1]), (np.zeros((1, 2)), [0, 0])):

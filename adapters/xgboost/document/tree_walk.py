@@ -83,6 +83,15 @@ class TreeWalk:
         """Return whether the walk finds all leaves again in less time than they are kept in."""
         return self._walk.is_by_bits
 
+    @property
+    def move_values(self) -> Callable[..., None] | None:
+        """Return what copies rows' values in order to other places, with the arguments of `_move`; None without it."""
+        if not self._walk.is_used:
+            return None
+        from ens_plugin_walk import move_values
+
+        return move_values
+
     def values(self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> NDArray[Any] | None:
         """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
 
