@@ -215,6 +215,13 @@ def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
             move_values(values[:, : wrong.shape[1]], taken[:, : wrong.shape[1]], wrong, filled)
 
 
+def test_few_trees_of_many_columns_are_walked_node_by_node() -> None:
+    trees = [grown(np.random.default_rng(seed), 60) for seed in range(N_FEATURES)]
+    assert forest_of(trees).counts_leaves
+    assert not forest_of(trees[1:]).counts_leaves
+    assert not forest_of(trees)._slices.is_shorter(range(N_FEATURES), 63)
+
+
 def test_bags_of_other_shapes_are_refused() -> None:
     forest, X = forest_of([grown(np.random.default_rng(0), 3)]), np.zeros((9, N_FEATURES))
     for bits, bag_of in ((np.zeros((1, 1)), [0]), (np.zeros((1, 2)), [1]), (np.zeros((1, 2)), [0, 0])):

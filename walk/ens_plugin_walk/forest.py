@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import NO_NODE, Slices, address, slices_of
+from ens_plugin_walk.slices import FEWEST_ROWS, NO_NODE, Slices, address, slices_of
 
 __all__ = ["Forest", "Tree"]
 
@@ -157,8 +157,8 @@ class Forest:
 
     @property
     def counts_leaves(self) -> bool:
-        """Return whether :meth:`count` can be called: the trees are small, and none has sets of categories."""
-        return self._slices is not None
+        """Return whether :meth:`count` is fast: trees are small and not few, and none has sets of categories."""
+        return self._slices is not None and self._slices.is_shorter(range(self.n_trees), FEWEST_ROWS)
 
     def count(
         self, features: NDArray[Any], bits: NDArray[np.uint8], bag_of: NDArray[Any]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_NODE", "Slices", "address", "slices_of"]
+__all__ = ["FEWEST_ROWS", "NO_NODE", "Slices", "address", "slices_of"]
 
 IntArray = NDArray[np.int64]
 
@@ -34,7 +34,9 @@ class Slices(NamedTuple):
     def is_shorter(self, trees: range, n_rows: int) -> bool:
         """Return whether the search by bits takes less time than that node by node."""
         n_splits = int(self.split_starts[trees.stop] - self.split_starts[trees.start])
-        return n_rows >= FEWEST_ROWS and n_splits >= self.cuts.size
+        # To look for a value among the thresholds of its column takes about as long as to walk a tree.
+        n_columns = np.count_nonzero(np.diff(self.cut_starts))
+        return n_rows >= FEWEST_ROWS and len(trees) >= n_columns and n_splits >= self.cuts.size
 
     def addresses(self, first: int) -> tuple[int, ...]:
         """Return the addresses of the arrays, of which those by tree start with tree number `first`."""
