@@ -142,7 +142,7 @@ class Forest:
             raise ValueError("the table is not one of this forest")
         outputs = (np.empty if is_wanted is None else np.zeros)(shape, table.dtype)
         roots = self._roots[chosen.start : chosen.stop]
-        of_rows = (address(rows), address(is_wanted), *rows.shape, self.dtype == np.float64)
+        of_rows = (address(rows), address(is_wanted), shape[1], self.n_features, self.dtype == np.float64)
         slices = self._slices
         if slices is not None and slices.is_shorter(chosen, shape[1]):
             output = (address(roots), address(table), address(outputs), table.dtype.itemsize)
@@ -188,7 +188,8 @@ class Forest:
             raise ValueError(f"each of {self.n_trees} trees has one of {bags.shape[0]} bags")
         counts = np.zeros((2, slices.leaves.size), np.int64)
         _kernel.slice(
-            address(rows), 0, *rows.shape, self.dtype == np.float64, slices.addresses(0), self.n_trees, (0, 0, 0, 0),
+            address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
+            self.n_trees, (0, 0, 0, 0),
             (address(bags), address(own), bags.shape[1], address(counts[0]), address(counts[1])),
         )  # fmt: skip
         starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
@@ -226,8 +227,10 @@ class Forest:
         if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
             raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
+        left, right, feature, threshold, missing_left = map(address, arrays[:5])
         found = _kernel.put_tree(
-            *map(address, arrays[:5]), address(sets), n_nodes, self.n_features, n_sets, self.dtype == np.float64,
+            left, right, feature, threshold, missing_left, address(sets),
+            n_nodes, self.n_features, n_sets, self.dtype == np.float64,
             address(self._nodes[start:stop]), address(self._order[start:stop]),
         )  # fmt: skip
         if found < 0:

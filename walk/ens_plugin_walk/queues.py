@@ -40,4 +40,6 @@ def move_values(
         raise ValueError("values, masks and outputs of float64 have one shape")
     if outputs.strides[1] != width or outputs.strides[0] % width or not outputs.flags.writeable:
         raise ValueError("the rows of an output are not next to each other")
-    _kernel.serve(*map(address, own), *outputs.shape, outputs.strides[0] // width, address(outputs))
+    n_members, n_rows = outputs.shape
+    of_values, of_taken, of_filled = map(address, own)
+    _kernel.serve(of_values, of_taken, of_filled, n_members, n_rows, outputs.strides[0] // width, address(outputs))

@@ -35,7 +35,7 @@ class Slices(NamedTuple):
         """Return whether the search by bits takes less time than that node by node."""
         n_splits = int(self.split_starts[trees.stop] - self.split_starts[trees.start])
         # To look for a value among the thresholds of its column takes about as long as to walk a tree.
-        n_columns = np.count_nonzero(np.diff(self.cut_starts))
+        n_columns = int(np.count_nonzero(np.diff(self.cut_starts)))
         return n_rows >= FEWEST_ROWS and len(trees) >= n_columns and n_splits >= self.cuts.size
 
     def addresses(self, first: int) -> tuple[int, ...]:

@@ -90,7 +90,8 @@ class TreeWalk:
             return None
         from ens_plugin_walk import move_values
 
-        return move_values
+        move: Callable[..., None] = move_values
+        return move
 
     def values(self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> NDArray[Any] | None:
         """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
