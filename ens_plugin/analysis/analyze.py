@@ -16,7 +16,7 @@ from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.checks.judged_metric import JudgedMetric, judge_metric
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
 from ens_plugin.analysis.model_rows import RowChoice, read_rows
-from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_order_findings
+from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.outputs import analyze_outputs
 from ens_plugin.analysis.row_blocks import Progress
@@ -215,7 +215,7 @@ def _analyzed(
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)
-        rows = with_order_findings(rows, evidence).without_features()
+        rows = with_member_findings(rows, evidence).without_features()
         report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
         if not judges:
             return report, None

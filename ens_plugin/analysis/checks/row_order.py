@@ -10,17 +10,14 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
+from ens_plugin.analysis.checks.member_losses import compared_rows, member_losses
 from ens_plugin.analysis.checks.near_copies import SEPARATE_CASES
 from ens_plugin.core.likeness.adjacent_rows import AdjacentLosses, adjacent_losses
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock
-from ens_plugin.core.validation import FloatArray
 
 __all__ = ["is_sorted", "order_findings"]
 
-COMPARED_OUTPUTS = 200_000
-FEWEST_ROWS = 500
 FEWEST_STANDARD_ERRORS = 5.0
 SMALLEST_RISE = 0.05
 LEAST_CHANGES = 0.6
@@ -47,9 +44,8 @@ def order_findings(
     """
     if isinstance(adapter, JudgedByLoss) or bags.n_members != sample.block.counted.shape[0]:
         return (), ()
-    part = sample.some_rows(max(COMPARED_OUTPUTS // adapter.n_members, FEWEST_ROWS))
-    losses = _member_losses(part.block, has_scores=adapter.output_kind == "scores")
-    found = adjacent_losses(losses, part.block.counted, part.rows, bags)
+    part = compared_rows(adapter, sample)
+    found = adjacent_losses(member_losses(adapter, part.block), part.block.counted, part.rows, bags)
     if found is None or found.standard_errors < FEWEST_STANDARD_ERRORS:
         return (), ()
     if found.without <= (1.0 + SMALLEST_RISE) * found.beside:
@@ -103,15 +99,3 @@ def _is_monotone(column: NDArray[Any]) -> bool:
             return False
     # The rows of one subject have one number of it.
     return int(np.count_nonzero(rises | falls)) > LEAST_CHANGES * column.size
-
-
-def _member_losses(block: RowBlock, *, has_scores: bool) -> FloatArray:
-    """Return the loss of each member for each row: 0-1, one less the label's probability, or the absolute error."""
-    outputs, target = block.outputs, block.target
-    if block.n_labels == 0:
-        return np.asarray(np.abs(outputs - target), dtype=np.float64)
-    if outputs.ndim == 2:
-        return np.asarray(outputs != target, dtype=np.float64)
-    if has_scores:
-        return np.asarray(outputs.argmax(axis=2) != target, dtype=np.float64)
-    return np.asarray(1.0 - np.take_along_axis(outputs, target[None, :, None], axis=2)[:, :, 0])
