@@ -34,11 +34,15 @@ def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[str, .
     """
     if isinstance(adapter, JudgedByLoss):
         return ()
+    # The means differ by at most the product of both spreads, and losses hardly spread by more than their mean.
+    all_left_out = np.count_nonzero(sample.block.counted, axis=1)
+    if all_left_out.std() < SMALLEST_DIFFERENCE * all_left_out.mean():
+        return ()
     part = compared_rows(adapter, sample)
     counted = part.block.counted
     left_out = counted.sum(axis=1).astype(np.float64)
     used = left_out > 0
-    if np.count_nonzero(used) < FEWEST_MEMBERS or np.ptp(left_out[used]) == 0.0:
+    if np.count_nonzero(used) < FEWEST_MEMBERS:
         return ()
     summed = (member_losses(adapter, part.block) * counted).sum(axis=1)
     loss, share = summed[used] / left_out[used], left_out[used] / left_out.sum()
