@@ -68,3 +68,15 @@ def test_intervals_hold_the_luck_of_unequal_members(spread: float, is_oob: bool)
         low, high = report.error_curve.interval_at(1)
         held += low <= 2.0 <= high
     assert held >= 86
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-7, 1e9])
+def test_intervals_do_not_depend_on_the_unit_of_the_target(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    y, outputs = rng.standard_t(5, size=300), 0.3 * rng.normal(size=(40, 300))
+    plain, other = (
+        analyze(CustomEnsemble(scale * outputs, None, aggregation="mean"), None, scale * y, data="holdout")
+        for scale in (1.0, unit)
+    )
+    np.testing.assert_allclose(np.array(other.error_interval) / unit**2, plain.error_interval, rtol=1e-6)
+    assert other.recommendation.interval == plain.recommendation.interval
