@@ -57,7 +57,7 @@ def order_findings(
     doubt = (
         f"{_finding(found)} Rows that follow each other then belong together: measurements of one subject, a time "
         "series, windows that overlap. The error is too low for other subjects and later times. Name what belongs "
-        f"together with groups=, or pass later rows with data='holdout'. {SEPARATE_CASES}"
+        f"together with groups=, or pass later rows as held-out rows. {SEPARATE_CASES}"
     )
     return (doubt,), ()
 

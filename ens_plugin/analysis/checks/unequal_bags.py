@@ -55,6 +55,6 @@ def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[str, .
     return (
         "The members were trained on unequal numbers of rows, and those of small bags are out of bag for more rows: "
         f"their errors are {counting:.3g} on average as they count here, and {all_alike:.3g} as they count in the "
-        "ensemble. So these figures are of another ensemble. Train all members on as many rows, or pass rows that none "
-        "was trained on with data='holdout'.",
+        "ensemble. So these figures are of another ensemble. Train all members on as many rows, or pass held-out rows, "
+        "which none was trained on.",
     )
